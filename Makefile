@@ -1,0 +1,22 @@
+.PHONY: serve test format lock clean
+
+serve: ## run the server on http://127.0.0.1:8642
+	@scripts/setup run
+	@exec .venv/bin/holdfast serve $(ARGS)
+
+test: ## everything: format, lint, types, layers, tests
+	@scripts/setup dev
+	@scripts/system-packages
+	@scripts/check
+
+format: ## write the one format
+	@scripts/setup dev
+	@.venv/bin/ruff format --quiet .
+	@.venv/bin/ruff check --quiet --fix .
+
+lock: ## renew the locked dependencies
+	@scripts/setup run
+	@scripts/lock
+
+clean:
+	rm -rf .venv .uv .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist

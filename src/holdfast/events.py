@@ -1,0 +1,421 @@
+"""What can happen: the closed set of events, each an immutable value.
+
+An event's `type` is its tag. A later version of an event gets a tag of its own (`usage/2`), and the codec
+turns the old one into it when it is read. `seq` is not part of an event: the journal gives it out.
+
+Two bases say who may append. `Input` comes from anyone; `RunEvent` comes from the owner of a run, who holds
+the fence.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.values import (
+    Action,
+    Choice,
+    CloseReason,
+    Failure,
+    GrantRule,
+    HistoryMessage,
+    Mode,
+    OutcomeKind,
+    Part,
+    RunSettings,
+    ToolEnding,
+)
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """Something that happened, and when (milliseconds of Unix time)."""
+
+    at_ms: int
+
+
+class Input(Event, frozen=True, kw_only=True):
+    """An event that anyone may append."""
+
+
+class RunEvent(Event, frozen=True, kw_only=True):
+    """An event that only the owner of the run may append."""
+
+    run_id: str
+
+
+class SessionCreated(Input, frozen=True, kw_only=True, tag="session.created"):
+    """The first event of a log; `epoch` tells this log from an earlier one under the same id."""
+
+    epoch: str
+    source: str = "api"
+    title: str = ""
+    workspace: str = ""
+
+
+class SessionRenamed(Input, frozen=True, kw_only=True, tag="session.renamed"):
+    """A person, or the auto title, named the session."""
+
+    title: str
+
+
+class SessionPinned(Input, frozen=True, kw_only=True, tag="session.pinned"):
+    """The session stays on top of the list."""
+
+
+class SessionUnpinned(Input, frozen=True, kw_only=True, tag="session.unpinned"):
+    """The session goes back to its place in the list."""
+
+
+class SessionArchived(Input, frozen=True, kw_only=True, tag="session.archived"):
+    """The session leaves the default list."""
+
+
+class SessionUnarchived(Input, frozen=True, kw_only=True, tag="session.unarchived"):
+    """The session returns to the default list."""
+
+
+class SessionDeleted(Input, frozen=True, kw_only=True, tag="session.deleted"):
+    """The session is hidden, and purged once `purge_at_ms` has passed."""
+
+    purge_at_ms: int
+
+
+class SessionRestored(Input, frozen=True, kw_only=True, tag="session.restored"):
+    """A deletion was taken back in time."""
+
+
+class SessionForked(Input, frozen=True, kw_only=True, tag="session.forked"):
+    """The events before this one were copied from another session, up to `at_seq` there."""
+
+    source_session_id: str
+    at_seq: int
+
+
+class SessionRewound(Input, frozen=True, kw_only=True, tag="session.rewound"):
+    """What came after `to_seq` no longer counts for the transcript and the context."""
+
+    to_seq: int
+
+
+class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):
+    """A person's message is on disk."""
+
+    message_id: str
+    text: str
+    mode: Mode = "send"
+    client_id: str = ""
+    parts: tuple[Part, ...] = ()
+    run_id: str = ""
+
+
+class MessageEdited(Input, frozen=True, kw_only=True, tag="message.edited"):
+    """A waiting message has another text."""
+
+    message_id: str
+    text: str
+    parts: tuple[Part, ...] = ()
+
+
+class MessageMoved(Input, frozen=True, kw_only=True, tag="message.moved"):
+    """A waiting message takes another place in the queue (0 is next)."""
+
+    message_id: str
+    position: int
+
+
+class MessageRemoved(Input, frozen=True, kw_only=True, tag="message.removed"):
+    """A waiting message was taken back."""
+
+    message_id: str
+
+
+class MessageDispatched(RunEvent, frozen=True, kw_only=True, tag="message.dispatched"):
+    """A message was handed to this run: it can no longer be edited."""
+
+    message_id: str
+
+
+class QueuePaused(Input, frozen=True, kw_only=True, tag="queue.paused"):
+    """Waiting messages stay where they are until a person says otherwise."""
+
+
+class QueueResumed(Input, frozen=True, kw_only=True, tag="queue.resumed"):
+    """Waiting messages start runs again."""
+
+
+class RunQueued(Input, frozen=True, kw_only=True, tag="run.queued"):
+    """A run exists; it stands in the same transaction as its message."""
+
+    run_id: str
+    message_id: str
+    settings: RunSettings = RunSettings()
+    history: tuple[HistoryMessage, ...] | None = None
+
+
+class RunStarted(RunEvent, frozen=True, kw_only=True, tag="run.started"):
+    """The run has its slot."""
+
+    target: str = ""
+
+
+class CallStarted(RunEvent, frozen=True, kw_only=True, tag="call.started"):
+    """One logical model request begins."""
+
+    call_id: str
+    turn: int
+    purpose: Literal["answer", "compaction", "title"] = "answer"
+
+
+class AttemptStarted(RunEvent, frozen=True, kw_only=True, tag="attempt.started"):
+    """One connection to one target begins; text that follows is its text."""
+
+    call_id: str
+    attempt_id: str
+    target: str
+    model: str = ""
+    nth: int = 1
+    first_event_s: float = 0.0
+
+
+class AttemptFailed(RunEvent, frozen=True, kw_only=True, tag="attempt.failed"):
+    """The attempt did not bring an answer."""
+
+    attempt_id: str
+    failure: Failure
+    close_reason: CloseReason
+    ms: int = 0
+
+
+class AttemptSuperseded(RunEvent, frozen=True, kw_only=True, tag="attempt.superseded"):
+    """The attempt's text stays in the log, but no longer in the answer or the context."""
+
+    attempt_id: str
+
+
+class TextDelta(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.delta"):
+    """More of the answer."""
+
+    segment: int
+    text: str
+
+
+class TextDone(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.done"):
+    """A stretch of the answer is complete; this is the whole of it."""
+
+    segment: int
+    text: str
+
+
+class ReasoningDelta(RunEvent, frozen=True, kw_only=True, gc=False, tag="reasoning.delta"):
+    """More of what the model thinks."""
+
+    segment: int
+    text: str
+
+
+class ReasoningDone(RunEvent, frozen=True, kw_only=True, tag="reasoning.done"):
+    """A stretch of thinking is complete; `opaque` is what its provider wants back with it."""
+
+    segment: int
+    text: str
+    opaque: dict[str, str] = {}
+
+
+class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
+    """The model asks for a tool; `bad_args` holds arguments that are not a JSON object, as they came."""
+
+    tool_call_id: str
+    name: str
+    args: dict[str, object] = {}
+    bad_args: str = ""
+
+
+class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool.started"):
+    """The intent is on disk: from here on the effect may have happened."""
+
+    tool_call_id: str
+    effect_key: str
+
+
+class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output"):
+    """A running tool said something."""
+
+    tool_call_id: str
+    text: str
+    stream: Literal["stdout", "stderr", "progress"] = "stdout"
+
+
+class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
+    """The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut."""
+
+    tool_call_id: str
+    ok: bool
+    result: str
+    ending: ToolEnding = "finished"
+    parts: tuple[Part, ...] = ()
+    blob: str = ""
+    ms: int = 0
+
+
+class ApprovalAsked(RunEvent, frozen=True, kw_only=True, tag="approval.asked"):
+    """A person must decide on one exact action."""
+
+    approval_id: str
+    tool_call_id: str
+    action: Action
+    findings: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ("once", "session", "always", "deny")
+    expires_at_ms: int = 0
+
+
+class ApprovalAnswered(Input, frozen=True, kw_only=True, tag="approval.answered"):
+    """A person decided."""
+
+    run_id: str
+    approval_id: str
+    choice: Choice
+    by: str = ""
+    reason: str = ""
+
+
+class ApprovalExpired(RunEvent, frozen=True, kw_only=True, tag="approval.expired"):
+    """Nobody decided in time, so the action is not run."""
+
+    approval_id: str
+
+
+class ApprovalWithdrawn(RunEvent, frozen=True, kw_only=True, tag="approval.withdrawn"):
+    """The action is no longer wanted, so the approval can no longer be given."""
+
+    approval_id: str
+    cause: str
+
+
+class QuestionAsked(RunEvent, frozen=True, kw_only=True, tag="question.asked"):
+    """The model asks a person."""
+
+    question_id: str
+    tool_call_id: str
+    text: str
+    choices: tuple[str, ...] = ()
+    expires_at_ms: int = 0
+
+
+class QuestionAnswered(Input, frozen=True, kw_only=True, tag="question.answered"):
+    """A person answered."""
+
+    run_id: str
+    question_id: str
+    answer: str
+    by: str = ""
+
+
+class QuestionExpired(RunEvent, frozen=True, kw_only=True, tag="question.expired"):
+    """Nobody answered in time."""
+
+    question_id: str
+
+
+class QuestionWithdrawn(RunEvent, frozen=True, kw_only=True, tag="question.withdrawn"):
+    """The question is no longer open."""
+
+    question_id: str
+    cause: str
+
+
+class GrantAdded(Input, frozen=True, kw_only=True, tag="grant.added"):
+    """A person allowed a kind of action for this session or always."""
+
+    grant_id: str
+    rule: GrantRule
+    scope: Literal["session", "always"]
+    approval_id: str = ""
+    by: str = ""
+
+
+class GrantRemoved(Input, frozen=True, kw_only=True, tag="grant.removed"):
+    """A grant no longer holds."""
+
+    grant_id: str
+
+
+class CallGated(RunEvent, frozen=True, kw_only=True, tag="call.gated"):
+    """The call waits for a time that the provider named."""
+
+    call_id: str
+    until_ms: int
+    target: str
+    why: str = ""
+
+
+class TargetSwitched(RunEvent, frozen=True, kw_only=True, tag="target.switched"):
+    """Another target answers, and the user is told why."""
+
+    from_target: str
+    to_target: str
+    why: str
+
+
+class Usage(RunEvent, frozen=True, kw_only=True, tag="usage"):
+    """What one call used."""
+
+    call_id: str
+    target: str = ""
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+
+
+class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compacted"):
+    """The model is shown `summary` in place of everything up to `upto_seq`."""
+
+    upto_seq: int
+    summary: str
+
+
+class StopRequested(Input, frozen=True, kw_only=True, tag="stop.requested"):
+    """Someone wants the run to stop."""
+
+    run_id: str
+    cause: str = "user_stop"
+    by: str = ""
+
+
+class RunResumed(RunEvent, frozen=True, kw_only=True, tag="run.resumed"):
+    """The run goes on after `after` (a crash, a restart)."""
+
+    after: str
+
+
+class RunEnded(RunEvent, frozen=True, kw_only=True, tag="run.ended"):
+    """The run's one true ending."""
+
+    outcome: OutcomeKind
+    cause: str = ""
+    failure: Failure | None = None
+    trace: tuple[str, ...] = ()
+
+
+class OutputRecovered(Input, frozen=True, kw_only=True, tag="output.recovered"):
+    """Output of a run that became readable after its ending: the stored bodies, in order."""
+
+    run_id: str
+    events: tuple[msgspec.Raw, ...]
+
+
+# fmt: off
+AnyEvent: TypeAlias = (
+    SessionCreated | SessionRenamed | SessionPinned | SessionUnpinned | SessionArchived
+    | SessionUnarchived | SessionDeleted | SessionRestored | SessionForked | SessionRewound
+    | MessageAccepted | MessageEdited | MessageMoved | MessageRemoved | MessageDispatched | QueuePaused
+    | QueueResumed | RunQueued | RunStarted | CallStarted | AttemptStarted | AttemptFailed
+    | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked
+    | ToolStarted | ToolOutput | ToolEnded | ApprovalAsked | ApprovalAnswered | ApprovalExpired
+    | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired | QuestionWithdrawn
+    | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | StopRequested
+    | RunResumed | RunEnded | OutputRecovered
+)
+# fmt: on

@@ -1,0 +1,79 @@
+"""What a model is shown: the messages and tools of one request, the same for every wire."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.values import Part
+
+
+class UserMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
+    """What a person said."""
+
+    text: str
+    parts: tuple[Part, ...] = ()
+
+
+class SaidText(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):
+    """Text that the model said."""
+
+    text: str
+
+
+class Thought(msgspec.Struct, frozen=True, omit_defaults=True, tag="reasoning", tag_field="kind"):
+    """Thinking, with what its provider wants back (a signature, an encrypted form), valid for `target` only."""
+
+    text: str
+    opaque: dict[str, str] = {}
+    target: str = ""
+
+
+class AskedTool(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool", tag_field="kind"):
+    """A tool call that the model made; `bad_args` holds arguments that are not a JSON object, as they came."""
+
+    tool_call_id: str
+    name: str
+    args: dict[str, object] = {}
+    bad_args: str = ""
+
+
+Said: TypeAlias = SaidText | Thought | AskedTool
+
+
+class AssistantMessage(msgspec.Struct, frozen=True, tag="assistant", tag_field="role"):
+    """One answer of the model, in the order in which it came."""
+
+    items: tuple[Said, ...]
+
+
+class ToolMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool", tag_field="role"):
+    """What a tool call brought."""
+
+    tool_call_id: str
+    name: str
+    text: str
+    ok: bool = True
+    parts: tuple[Part, ...] = ()
+
+
+Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as the model is told of it; `schema` is JSON Schema of an object."""
+
+    name: str
+    description: str
+    schema: dict[str, object]
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One logical request; it never ends with an assistant message."""
+
+    messages: tuple[Message, ...]
+    instructions: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    reasoning_effort: str = ""
+    cache_key: str = ""

@@ -1,0 +1,47 @@
+"""A target: one endpoint, model, credential and wire, as an immutable value; and how long to wait for it."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Wire: TypeAlias = Literal["responses", "chat", "anthropic"]
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """Lengths of silence in seconds, as configured: None is not given, 0 switches a watchdog off."""
+
+    connect_s: float | None = None
+    upload_s: float | None = None
+    first_event_s: float | None = None
+    first_event_cap_s: float | None = None
+    first_progress_s: float | None = None
+    gap_s: float | None = None
+    strict: bool = False
+
+
+class RetryLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How often one call may try."""
+
+    attempts_max: int = 5
+    attempts_per_target_max: int = 3
+    backoff_base_s: float = 1.0
+    backoff_max_s: float = 20.0
+    hedge: bool = False
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request goes; falling back picks another target and changes none."""
+
+    name: str
+    wire: Wire
+    base_url: str
+    model: str
+    api_key: str = ""
+    context_window: int = 200_000
+    headers: dict[str, str] = {}
+    patience: Patience = Patience()
+    retry: RetryLimits = RetryLimits()
+
+    def __repr__(self) -> str:
+        """The key stays out of logs and tracebacks."""
+        return f"Target({self.name!r}, {self.wire!r}, {self.base_url!r}, {self.model!r})"

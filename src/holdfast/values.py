@@ -1,0 +1,129 @@
+"""The values that events are made of: parts of messages, settings of runs, failures, actions."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Choice: TypeAlias = Literal["once", "session", "always", "deny"]
+CloseReason: TypeAlias = Literal[
+    "ttfb_kill", "stream_idle_kill", "upload_kill", "connect_kill", "cancel", "peer", "done"
+]
+FailureKind: TypeAlias = Literal[
+    "cancelled",
+    "local_bug",
+    "bad_request",
+    "payload_too_large",
+    "model_missing",
+    "content_refused",
+    "auth",
+    "entitlement",
+    "quota_exhausted",
+    "rate_limited",
+    "overloaded",
+    "server_error",
+    "connect_failed",
+    "upload_stalled",
+    "no_first_event",
+    "stalled",
+    "dropped",
+    "malformed",
+    "tls_untrusted",
+    "overflow_input",
+    "overflow_output",
+    "truncated",
+    "empty",
+    "unknown",
+]
+Mode: TypeAlias = Literal["send", "queue", "steer", "redirect"]
+OutcomeKind: TypeAlias = Literal[
+    "completed", "refused", "truncated", "budget", "failed", "cancelled", "interrupted"
+]
+ToolEnding: TypeAlias = Literal[
+    "finished", "not_started", "killed", "unknown", "detached", "denied", "expired", "no_approver"
+]
+
+
+class TextPart(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):
+    """A stretch of text inside a message."""
+
+    text: str
+
+
+class ImagePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image", tag_field="kind"):
+    """An image, kept as a blob."""
+
+    blob: str
+    media_type: str
+    name: str = ""
+
+
+class FilePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="file", tag_field="kind"):
+    """A file that a person attached, kept as a blob."""
+
+    blob: str
+    media_type: str
+    name: str
+
+
+Part: TypeAlias = TextPart | ImagePart | FilePart
+
+
+class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message of a history that a client sent along, as it came."""
+
+    role: str
+    content: str
+    parts: tuple[Part, ...] = ()
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run may use up; 0 is no limit."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    turns: int = 0
+    minutes: float = 0.0
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the caller asked for with this run; empty means the server's own setting."""
+
+    model: str = ""
+    instructions: str = ""
+    workspace: str = ""
+    budget: Budget | None = None
+    on_restart: Literal["", "resume", "interrupt"] = ""
+    on_disconnect: Literal["", "detach", "cancel"] = ""
+    metadata: dict[str, str] = {}
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why an attempt, a call or a run did not succeed, as a person and a program can use it."""
+
+    kind: FailureKind
+    text: str
+    rule: str = ""
+    status: int = 0
+    code: str = ""
+    hint: str = ""
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The one exact thing that an approval is about."""
+
+    tool: str
+    summary: str
+    argv: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    host: str = ""
+    diff: str = ""
+    digest: str = ""
+
+
+class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A structured rule: which actions need no further question."""
+
+    tool: str
+    argv: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    host: str = ""
