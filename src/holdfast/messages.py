@@ -21,7 +21,7 @@ class SaidText(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):
 
 
 class Thought(msgspec.Struct, frozen=True, omit_defaults=True, tag="reasoning", tag_field="kind"):
-    """Thinking, with what its provider wants back (a signature, an encrypted form), valid for `target` only."""
+    """Thinking, with what its provider wants back (a signature, say), valid for `target` only."""
 
     text: str
     opaque: dict[str, str] = {}
@@ -29,7 +29,7 @@ class Thought(msgspec.Struct, frozen=True, omit_defaults=True, tag="reasoning", 
 
 
 class AskedTool(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool", tag_field="kind"):
-    """A tool call that the model made; `bad_args` holds arguments that are not a JSON object, as they came."""
+    """A tool call that the model made; `bad_args` holds arguments that are no JSON object, as they came."""
 
     tool_call_id: str
     name: str

@@ -1,0 +1,92 @@
+"""Event to JSON and back; an older version of an event becomes the current one when it is read.
+
+The stored body starts with its type and holds no seq. A native frame is the body with the seq spliced in
+front, so that encoding happens once however many readers there are.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast, get_args
+
+import msgspec
+
+from holdfast.events import AnyEvent, Event
+
+Upcast: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+
+# old tag -> the function that turns such a record into the next version, new tag included
+UPCASTS: Mapping[str, Upcast] = MappingProxyType({})
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+_BODY_SHOWN_CHARS_MAX = 200
+
+TYPES: Mapping[str, type[Event]] = MappingProxyType(
+    {cast("str", event.__struct_config__.tag): event for event in get_args(AnyEvent)}
+)
+
+
+class UnreadableEvent(Exception):
+    """A stored record cannot be read: the text names the record and the reason."""
+
+    def __init__(self, reason: str, *, where: str, body: bytes) -> None:
+        shown = body[:_BODY_SHOWN_CHARS_MAX].decode("utf-8", "replace")
+        super().__init__(f"{where}: {reason}; the record begins {shown!r}")
+        self.reason = reason
+        self.where = where
+
+
+class _Header(msgspec.Struct):
+    type: str
+
+
+def encode(event: Event) -> bytes:
+    """The body that is stored and sent."""
+    return _encoder.encode(event)
+
+
+def decode(body: bytes, *, where: str = "record", upcasts: Mapping[str, Upcast] = UPCASTS) -> AnyEvent:
+    """The event in `body`; raises UnreadableEvent, which says `where` the record stands."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        return _decode_slowly(body, where=where, upcasts=upcasts, error=error)
+
+
+def _decode_slowly(
+    body: bytes, *, where: str, upcasts: Mapping[str, Upcast], error: msgspec.DecodeError
+) -> AnyEvent:
+    """Only records of an older version, and broken ones, come here."""
+    try:
+        tag = msgspec.json.decode(body, type=_Header).type
+    except msgspec.DecodeError as unreadable:
+        raise UnreadableEvent(f"not an event ({unreadable})", where=where, body=body) from unreadable
+    if tag not in upcasts:
+        raise UnreadableEvent(_why_unknown(tag, error), where=where, body=body) from error
+    record: dict[str, Any] = msgspec.json.decode(body)
+    while (upcast := upcasts.get(record["type"])) is not None:
+        record = upcast(record)
+    try:
+        return msgspec.convert(record, type=AnyEvent)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+    except msgspec.ValidationError as invalid:
+        reason = f"{tag} could not be brought to {record['type']} ({invalid})"
+        raise UnreadableEvent(reason, where=where, body=body) from invalid
+
+
+def _why_unknown(tag: str, error: msgspec.DecodeError) -> str:
+    if tag in TYPES:
+        return f"{tag} has a wrong shape ({error})"
+    name, _, version = tag.partition("/")
+    if version and any(known.partition("/")[0] == name for known in TYPES):
+        return f"version {version} of {name} is not known here; a newer Holdfast wrote it"
+    return f"unknown event type {tag!r}"
+
+
+def type_of(event: Event) -> str:
+    """The event's tag, as in the `type` field."""
+    return cast("str", event.__struct_config__.tag)
+
+
+def native_frame(seq: int, body: bytes) -> bytes:
+    """The SSE frame of one stored event: the id line and the body with its seq in front."""
+    return b'id: %d\ndata: {"seq":%d,%b\n\n' % (seq, seq, body[1:])

@@ -1,0 +1,347 @@
+"""The seams, with their contracts: what a journal, an index, notes, blobs and a clock must keep to.
+
+An implementation is done when the conformance suite in tests/journal is green for it.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from holdfast.codec import decode, native_frame
+from holdfast.events import AnyEvent, Event, Input
+from holdfast.rows import AskRow, RunRow, RunStatus, SessionRow
+
+
+class Record:
+    """One event at its place in a log: seq, stored bytes, and lazily the event and its native frame.
+
+    Records are shared by all readers of a log, so decoding and framing happen at most once.
+    """
+
+    __slots__ = ("_event", "_frame", "body", "seq", "session_id")
+
+    def __init__(self, session_id: str, seq: int, *, body: bytes, event: Event | None = None) -> None:
+        self.session_id = session_id
+        self.seq = seq
+        self.body = body
+        self._event = event
+        self._frame: bytes | None = None
+
+    @property
+    def event(self) -> AnyEvent:
+        """The event; raises UnreadableEvent naming session and seq."""
+        if self._event is None:
+            self._event = decode(self.body, where=f"session {self.session_id} seq {self.seq}")
+        return self._event  # pyright: ignore[reportReturnType]  # every Event that is made is of the closed set
+
+    @property
+    def frame(self) -> bytes:
+        """The native SSE frame."""
+        if self._frame is None:
+            self._frame = native_frame(self.seq, self.body)
+        return self._frame
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Proof of ownership; a higher number makes every lower one worthless."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class IfRunOpen:
+    """The run exists and has no ending."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class IfAskOpen:
+    """The approval or question is neither answered, expired nor withdrawn."""
+
+    ask_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class IfSessionNew:
+    """The session's log has no event."""
+
+
+@dataclass(frozen=True, slots=True)
+class IfSessionKnown:
+    """The session's log has events and is not deleted."""
+
+
+Condition: TypeAlias = IfRunOpen | IfAskOpen | IfSessionNew | IfSessionKnown
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """An idempotency key: the first append under it stores `answer`, later ones get it back."""
+
+    key: str
+    digest: str
+    answer: bytes
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The events are on disk under these seqs."""
+
+    first_seq: int
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A condition did not hold, so nothing was written."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The key was used before with the same digest; nothing was written; this was the answer."""
+
+    answer: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyConflict:
+    """The key was used before with another digest; nothing was written."""
+
+
+class JournalError(Exception):
+    """The store did not take the events: none of them is readable, now or later. The text says what to do."""
+
+
+class FenceLost(JournalError):
+    """Someone else owns the store now; this process must stop writing for its runs."""
+
+
+class UnknownSession(JournalError):
+    """The log does not exist, and the first event is not session.created."""
+
+
+class StoreFull(JournalError):
+    """The disk, or what this process may use of it, is full."""
+
+
+class StoreReadOnly(JournalError):
+    """The store cannot be written where it lies."""
+
+
+class StoreLocked(JournalError):
+    """Another process holds the write lock."""
+
+
+class StoreFailed(JournalError):
+    """The disk reported an error; the events may not be trusted to be on it."""
+
+
+class StoreDamaged(JournalError):
+    """What was once on disk is no longer readable."""
+
+
+class StoreOverloaded(JournalError):
+    """More appends are waiting than the store accepts."""
+
+
+class StoreClosed(JournalError):
+    """The store was closed."""
+
+
+class Journal(Protocol):
+    """The logs. Append, commit, publish: in that order, for every event.
+
+    - One log per session, seqs 1, 2, 3 … without gaps; no seq is ever used for two events.
+    - `append` and `append_run` return when the events are on disk; only then does any reader see them.
+    - All events of one append, its index rows, search text, blob references and idempotency row are written
+      in one transaction, or nothing is.
+    - A condition that does not hold is a value (`Declined`), not an exception.
+    - If the caller is cancelled while it waits, the append happens whole or not at all; to know, read.
+    - What cannot be written raises a JournalError.
+    """
+
+    async def claim(self, session_id: str) -> Fence:
+        """Become the owner of the session's runs, as of now."""
+        ...
+
+    async def append(
+        self,
+        session_id: str,
+        inputs: Sequence[Input],
+        *,
+        when: Sequence[Condition] = (),
+        once: Once | None = None,
+    ) -> Appended | Declined | Replayed | KeyConflict:
+        """Append what came from outside; needs no ownership."""
+        ...
+
+    async def append_run(
+        self, session_id: str, events: Sequence[Event], *, fence: Fence, when: Sequence[Condition] = ()
+    ) -> Appended | Declined:
+        """Append what a run did; raises FenceLost if the fence is not the newest."""
+        ...
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """Events with seq > `after`, in order, at most `limit`; an unknown session has none."""
+        ...
+
+    def follow(self, session_id: str, *, after: int = 0) -> AsyncIterator[Sequence[Record]]:
+        """All events with seq > `after`, those on disk and those to come, in order and without a gap.
+
+        Live and replay are one path. Each step gives a non-empty batch. It ends when the session is purged
+        or the journal closed. It may be abandoned or cancelled at any point and needs no closing.
+        """
+        ...
+
+    async def last_seq(self, session_id: str) -> int:
+        """The newest seq of the log, 0 if it has none."""
+        ...
+
+    async def purge(self, session_id: str) -> None:
+        """Remove every trace of the session from the store; its followers end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SessionQuery:
+    """Which sessions to list, newest first, pinned ones before the rest; `before` continues a page."""
+
+    limit: int = 50
+    before: "SessionCursor | None" = None
+    archived: bool = False
+    sources_hidden: tuple[str, ...] = ("openai",)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCursor:
+    """The place of the last session of a page."""
+
+    pinned: bool
+    updated_ms: int
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSession:
+    """A session with what its open runs and asks say of it."""
+
+    row: SessionRow
+    open_runs: int
+    open_asks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A session found by its text, with place and passage; matches stand between the bytes 2 and 3."""
+
+    session_id: str
+    title: str
+    seq: int
+    passage: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """Which runs to list, newest first; `before` is the (created_ms, run_id) of the last one of a page."""
+
+    limit: int = 50
+    before: tuple[int, str] | None = None
+    session_id: str = ""
+    status: RunStatus | None = None
+
+
+class Index(Protocol):
+    """Look-ups beside the logs, always as new as the newest committed event."""
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """One session's row, also while it is deleted but not yet purged."""
+        ...
+
+    async def sessions(self, query: SessionQuery) -> Sequence[ListedSession]:
+        """A page of the session list; deleted sessions are not in it."""
+        ...
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """Where a run is."""
+        ...
+
+    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
+        """A page of runs."""
+        ...
+
+    async def ask(self, ask_id: str) -> AskRow | None:
+        """One approval or question."""
+        ...
+
+    async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
+        """What waits for a person, oldest first."""
+        ...
+
+    async def search(self, text: str, *, limit: int = 50) -> Sequence[Hit]:
+        """Sessions whose text holds every word (the last one as a prefix), best first, one hit each."""
+        ...
+
+
+class Notes(Protocol):
+    """Small last-write-wins values that are not history. Losing one may cost time, never an event."""
+
+    async def note(self, key: str) -> bytes | None:
+        """The value, or None."""
+        ...
+
+    async def notes(self, prefix: str) -> Mapping[str, bytes]:
+        """All values whose key begins so."""
+        ...
+
+    async def put_note(self, key: str, value: bytes) -> None:
+        """Write a value; it is on disk when this returns."""
+        ...
+
+    async def drop_note(self, key: str) -> None:
+        """Forget a value, if there is one."""
+        ...
+
+
+class Blobs(Protocol):
+    """Payloads too large for an event, named by the SHA-256 of their bytes.
+
+    A blob is on disk before `put_blob` returns, so before any event can name it. It lives while an event of
+    some session names it; one that no event names goes after a day.
+    """
+
+    async def put_blob(self, data: bytes) -> str:
+        """Keep the bytes and return their name; the same bytes have the same name."""
+        ...
+
+    async def blob(self, name: str) -> bytes | None:
+        """The bytes, or None; raises StoreDamaged if they no longer match their name."""
+        ...
+
+
+class Store(Journal, Index, Notes, Blobs, Protocol):
+    """Everything that a running Holdfast keeps, under one owner."""
+
+    async def close(self) -> None:
+        """Finish what was accepted, refuse the rest with StoreClosed, end all followers."""
+        ...
+
+
+class Clock(Protocol):
+    """Time as an input."""
+
+    def now_ms(self) -> int:
+        """Milliseconds of Unix time."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds that only go forward."""
+        ...
+
+    async def sleep_s(self, seconds: float) -> None:
+        """Wait."""
+        ...

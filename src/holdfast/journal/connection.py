@@ -1,0 +1,121 @@
+"""Opening the SQLite file, bringing its schema up to date, and naming what SQLite complains of."""
+
+import errno
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import apsw
+
+from holdfast import interfaces as seams
+from holdfast.journal.queries import migrations
+
+Durability: TypeAlias = Literal["power", "process"]
+
+# A foreign lock that is held longer than this is reported; a checkpoint or a short backup step is not.
+BUSY_MS = 1_000
+CACHE_KIB = 16_384
+# Past this many pages in the write-ahead log a commit moves them into the main file.
+WAL_PAGES = 2_000
+
+
+@contextmanager
+def sqlite_errors_named(path: Path) -> Generator[None]:
+    """Turn SQLite's errors into ours, whose texts say what to do."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise named(error, path) from error
+
+
+def named(error: apsw.Error, path: Path) -> seams.JournalError:
+    """The JournalError that says what `error` means for the store at `path`."""
+    match error:
+        case apsw.FullError():
+            return seams.StoreFull(
+                f"no room left to write {path}: free some space; nothing was lost ({error})"
+            )
+        case apsw.BusyError() | apsw.LockedError():
+            return seams.StoreLocked(
+                f"another process holds the write lock of {path} (a backup, a database browser?): "
+                f"end it, or wait until it is done ({error})"
+            )
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            return seams.StoreReadOnly(
+                f"cannot write {path}: check that the directory exists, that this user may write to it, "
+                f"and that the disk is not mounted read-only ({error})"
+            )
+        case apsw.CorruptError() | apsw.NotADBError():
+            return seams.StoreDamaged(f"integrity check failed at {path}: {error}; run `holdfast doctor`")
+        case apsw.IOError() if _errno(error) in {errno.EFBIG, errno.ENOSPC, errno.EDQUOT}:
+            return seams.StoreFull(
+                f"no room left to write {path}: free some space; nothing was lost ({error})"
+            )
+        case _:
+            return seams.StoreFailed(f"writing {path} failed ({error}): check the disk; nothing was accepted")
+
+
+def _errno(error: apsw.Error) -> int:
+    return int(getattr(error, "os_errno", 0) or getattr(error, "errno", 0) or 0)
+
+
+def open_for_writing(path: Path, *, durability: Durability, vfs: str | None) -> apsw.Connection:
+    """A connection that may write, in WAL mode, with the newest schema."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    _make_private(path)
+    connection = apsw.Connection(os.fspath(path), flags=flags, vfs=vfs)
+    try:
+        connection.set_busy_timeout(BUSY_MS)
+        mode = connection.pragma("journal_mode", "wal")
+        if mode != "wal":
+            raise seams.StoreReadOnly(
+                f"{path} cannot be kept with a write-ahead log here (journal mode {mode})"
+            )
+        connection.pragma("synchronous", "FULL" if durability == "power" else "NORMAL")
+        if sys.platform == "darwin":
+            connection.pragma("fullfsync", True)
+        connection.pragma("secure_delete", True)
+        connection.pragma("cache_size", -CACHE_KIB)
+        connection.wal_autocheckpoint(WAL_PAGES)
+        _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_for_reading(path: Path, *, vfs: str | None) -> apsw.Connection:
+    """A connection that cannot write."""
+    connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
+    connection.set_busy_timeout(BUSY_MS)
+    connection.pragma("query_only", True)
+    return connection
+
+
+def _make_private(path: Path) -> None:
+    """A conversation is nobody else's business: the file is created for its owner alone."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise seams.StoreReadOnly(
+            f"cannot write {path}: {error.strerror}; check that the directory exists and that this user "
+            "may write to it"
+        ) from error
+
+
+def _migrate(connection: apsw.Connection, path: Path) -> None:
+    version = int(connection.pragma("user_version"))
+    steps = migrations()
+    if version > len(steps):
+        raise seams.StoreReadOnly(
+            f"{path} has schema {version}, this one knows {len(steps)}: a newer Holdfast wrote it; upgrade"
+        )
+    for step in steps[version:]:
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            connection.execute(step.sql)
+            connection.pragma("user_version", step.number)
+        connection.execute("COMMIT")

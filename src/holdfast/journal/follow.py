@@ -1,0 +1,159 @@
+"""Following a log: the newest records stay in memory, older ones come from the store, one path for both.
+
+All of this runs on the event loop's thread. A follower is a cursor and nothing else: a slow one falls behind
+in the log and costs nobody anything; an abandoned one is garbage.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
+from typing import TypeAlias
+from weakref import WeakValueDictionary
+
+from holdfast.interfaces import Record
+
+Read: TypeAlias = Callable[[str, int, int], Awaitable[Sequence[Record]]]
+
+# What all windows together may hold; a reader that is further behind reads the store.
+WINDOW_BYTES_MAX = 32 * 1024 * 1024
+RECORD_BYTES = 400  # what a record weighs beside its body
+BATCH_RECORDS_MAX = 1_000
+
+
+class Tail:
+    """The end of one log: its newest records and those who wait for the next."""
+
+    __slots__ = ("__weakref__", "bytes", "closed", "last", "records", "waiters")
+
+    def __init__(self) -> None:
+        self.records: deque[Record] = deque()
+        self.bytes = 0
+        self.last = 0
+        self.closed = False
+        self.waiters: list[asyncio.Future[None]] = []
+
+    def take(self, records: Sequence[Record]) -> int:
+        """Add records that follow the last one; return the bytes added."""
+        if self.records and records[0].seq != self.last + 1:
+            self.forget()
+        added = sum(len(record.body) for record in records) + RECORD_BYTES * len(records)
+        self.records.extend(records)
+        self.bytes += added
+        self.last = records[-1].seq
+        return added
+
+    def forget(self) -> int:
+        """Drop the window, not the place; return the bytes freed."""
+        freed, self.bytes = self.bytes, 0
+        self.records.clear()
+        return freed
+
+    def after(self, seq: int) -> Sequence[Record] | None:
+        """Records with a higher seq, or None if the window does not reach back that far."""
+        if not self.records or self.records[0].seq > seq + 1:
+            return None
+        start = seq + 1 - self.records[0].seq
+        if len(self.records) - start < start:
+            tail = list(islice(reversed(self.records), len(self.records) - start))
+            return tail[::-1][:BATCH_RECORDS_MAX]
+        return list(islice(self.records, start, start + BATCH_RECORDS_MAX))
+
+    def wake(self) -> None:
+        """Let everyone who waits look again."""
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class Tails:
+    """The ends of all logs that are followed or were written lately."""
+
+    def __init__(self, read: Read, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> None:
+        self._read = read
+        self._window_bytes_max = window_bytes_max
+        self._bytes = 0
+        self._tails: WeakValueDictionary[str, Tail] = WeakValueDictionary()
+        self._recent: OrderedDict[str, Tail] = OrderedDict()
+        self._closed = False
+
+    def publish(self, session_id: str, records: Sequence[Record]) -> None:
+        """Show committed records to everyone who follows the session."""
+        tail = self.of(session_id)
+        held = tail.bytes
+        tail.take(records)
+        self._bytes += tail.bytes - held
+        self._recent[session_id] = tail
+        self._recent.move_to_end(session_id)
+        while self._bytes > self._window_bytes_max:
+            _, oldest = self._recent.popitem(last=False)
+            self._bytes -= oldest.forget()
+        tail.wake()
+
+    def of(self, session_id: str) -> Tail:
+        """The session's tail; it lives as long as a follower or its window."""
+        tail = self._tails.get(session_id)
+        if tail is None:
+            tail = self._tails[session_id] = Tail()
+            tail.closed = self._closed
+        return tail
+
+    def follow(self, session_id: str, after: int) -> "Follower":
+        """A reader of the session's log that starts after the seq."""
+        return Follower(self._read, session_id, tail=self.of(session_id), after=after)
+
+    def end(self, session_id: str) -> None:
+        """The session is gone: its followers end."""
+        tail = self.of(session_id)
+        if self._recent.pop(session_id, None) is not None:
+            self._bytes -= tail.forget()
+        self._tails.pop(session_id, None)
+        tail.closed = True
+        tail.wake()
+
+    def close(self) -> None:
+        """All followers end."""
+        self._closed = True
+        for session_id in list(self._tails):
+            self.end(session_id)
+
+
+class Follower:
+    """An async iterator over batches of records; see Journal.follow."""
+
+    __slots__ = ("_caught_up", "_read", "_session_id", "_tail", "after")
+
+    def __init__(self, read: Read, session_id: str, *, tail: Tail, after: int) -> None:
+        self._read = read
+        self._session_id = session_id
+        self._tail = tail
+        self._caught_up = False
+        self.after = after
+
+    def __aiter__(self) -> "Follower":
+        return self
+
+    async def __anext__(self) -> Sequence[Record]:
+        """The next batch; waits for it if need be."""
+        while not self._tail.closed:
+            batch = self._tail.after(self.after) if self._tail.last > self.after else None
+            if batch is None and (not self._caught_up or self._tail.last > self.after):
+                batch = await self._read(self._session_id, self.after, BATCH_RECORDS_MAX)
+                # Only what is published after this point is new, and publishing wakes the tail.
+                self._caught_up = not batch
+            if batch:
+                self.after = batch[-1].seq
+                return batch
+            if self._tail.last <= self.after and not self._tail.closed:
+                await self._wait()
+        raise StopAsyncIteration
+
+    async def _wait(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._tail.waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if not waiter.done() or waiter.cancelled():
+                self._tail.waiters.remove(waiter)

@@ -1,0 +1,274 @@
+"""The store in memory: complete, for tests and for embedding; what it keeps ends with the process.
+
+`MemoryDisk` is what survives: several `MemoryStore`s on one disk behave like several processes on one file.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from holdfast import interfaces as seams
+from holdfast import rows
+from holdfast.codec import encode
+from holdfast.events import Event, Input, SessionCreated
+from holdfast.interfaces import Record
+from holdfast.journal.follow import Follower, Tails
+
+
+@dataclass(slots=True)
+class MemoryDisk:
+    """What a store keeps."""
+
+    fence: int = 0
+    logs: dict[str, list[Record]] = field(default_factory=dict[str, list[Record]])
+    sessions: dict[str, rows.SessionRow] = field(default_factory=dict[str, rows.SessionRow])
+    runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
+    asks: dict[str, rows.AskRow] = field(default_factory=dict[str, rows.AskRow])
+    texts: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
+    once: dict[str, tuple[str, seams.Once]] = field(default_factory=dict[str, tuple[str, seams.Once]])
+    notes: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    blob_refs: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+
+class MemoryStore:
+    """Journal, index, notes and blobs in memory; making one makes it the owner of its disk."""
+
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        self._disk = disk or MemoryDisk()
+        self._disk.fence += 1
+        self._fence = seams.Fence(self._disk.fence)
+        self._tails = Tails(self._read_on)
+        self._closed = False
+
+    async def close(self) -> None:
+        """See Store.close."""
+        self._closed = True
+        self._tails.close()
+
+    async def claim(self, session_id: str) -> seams.Fence:  # noqa: ARG002  # one fence covers the whole disk
+        """See Journal.claim."""
+        return self._fence
+
+    async def append(
+        self,
+        session_id: str,
+        inputs: Sequence[Input],
+        *,
+        when: Sequence[seams.Condition] = (),
+        once: seams.Once | None = None,
+    ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+        """See Journal.append."""
+        self._open()
+        if once is not None and (known := self._used(once, inputs[0].at_ms)) is not None:
+            return known
+        appended = self._append(session_id, inputs, when)
+        if once is not None and isinstance(appended, seams.Appended):
+            self._disk.once[once.key] = (session_id, once)
+        return appended
+
+    async def append_run(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        fence: seams.Fence,
+        when: Sequence[seams.Condition] = (),
+    ) -> seams.Appended | seams.Declined:
+        """See Journal.append_run."""
+        self._open()
+        if fence.number != self._disk.fence:
+            raise seams.FenceLost(f"fence {fence.number} was lost to {self._disk.fence}")
+        return self._append(session_id, events, when)
+
+    def _append(
+        self, session_id: str, events: Sequence[Event], when: Sequence[seams.Condition]
+    ) -> seams.Appended | seams.Declined:
+        for condition in when:
+            if not self._holds(condition, session_id):
+                return seams.Declined(condition)
+        disk = self._disk
+        if session_id not in disk.logs and not isinstance(events[0], SessionCreated):
+            raise seams.UnknownSession(f"there is no session {session_id!r}; it may have been purged")
+        log = disk.logs.setdefault(session_id, [])
+        disk.sessions.setdefault(session_id, rows.SessionRow(session_id=session_id))
+        records = [
+            Record(session_id, seq, body=encode(event), event=event)
+            for seq, event in enumerate(events, len(log) + 1)
+        ]
+        for record in records:
+            self._index(session_id, record.seq, record.event)
+        log.extend(records)
+        self._tails.publish(session_id, records)
+        return seams.Appended(records[0].seq, records[-1].seq)
+
+    def _index(self, session_id: str, seq: int, event: Event) -> None:
+        disk = self._disk
+        disk.sessions[session_id] = rows.apply_to_session(disk.sessions[session_id], event)
+        if run_id := rows.run_of(event):
+            run = rows.apply_to_run(disk.runs.get(run_id), seq, session_id=session_id, event=event)
+            if run is not None:
+                disk.runs[run_id] = run
+        if ask_id := rows.ask_of(event):
+            ask = rows.apply_to_ask(disk.asks.get(ask_id), seq, session_id=session_id, event=event)
+            if ask is not None:
+                disk.asks[ask_id] = ask
+        if (text := rows.search_text(seq, event)) is not None:
+            disk.texts.setdefault(session_id, {})[text.seq] = text.text
+        for name in rows.blobs_of(event):
+            disk.blob_refs.setdefault(name, set()).add(session_id)
+
+    def _used(self, once: seams.Once, now_ms: int) -> seams.Replayed | seams.KeyConflict | None:
+        _, earlier = self._disk.once.get(once.key, (None, None))
+        if earlier is None or earlier.expires_at_ms <= now_ms:
+            return None
+        return seams.Replayed(earlier.answer) if earlier.digest == once.digest else seams.KeyConflict()
+
+    def _holds(self, condition: seams.Condition, session_id: str) -> bool:
+        disk = self._disk
+        match condition:
+            case seams.IfRunOpen():
+                return condition.run_id in disk.runs and disk.runs[condition.run_id].status != "ended"
+            case seams.IfAskOpen():
+                return condition.ask_id in disk.asks and disk.asks[condition.ask_id].state == "open"
+            case seams.IfSessionNew():
+                return session_id not in disk.logs
+            case seams.IfSessionKnown():
+                return session_id in disk.sessions and not disk.sessions[session_id].purge_at_ms
+            case _:
+                assert_never(condition)
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """See Journal.read."""
+        self._open()
+        return self._disk.logs.get(session_id, [])[after : after + limit]
+
+    async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
+        return await self.read(session_id, after=after, limit=limit)
+
+    def follow(self, session_id: str, *, after: int = 0) -> Follower:
+        """See Journal.follow."""
+        return self._tails.follow(session_id, after)
+
+    async def last_seq(self, session_id: str) -> int:
+        """See Journal.last_seq."""
+        return len(self._disk.logs.get(session_id, []))
+
+    async def purge(self, session_id: str) -> None:
+        """See Journal.purge."""
+        disk = self._disk
+        disk.logs.pop(session_id, None)
+        disk.sessions.pop(session_id, None)
+        disk.texts.pop(session_id, None)
+        disk.runs = {key: run for key, run in disk.runs.items() if run.session_id != session_id}
+        disk.asks = {key: ask for key, ask in disk.asks.items() if ask.session_id != session_id}
+        disk.once = {key: used for key, used in disk.once.items() if used[0] != session_id}
+        for name, named_by in list(disk.blob_refs.items()):
+            named_by.discard(session_id)
+            if not named_by:
+                disk.blobs.pop(name, None)
+                del disk.blob_refs[name]
+        self._tails.end(session_id)
+
+    async def session(self, session_id: str) -> rows.SessionRow | None:
+        """See Index.session."""
+        return self._disk.sessions.get(session_id)
+
+    async def sessions(self, query: seams.SessionQuery) -> Sequence[seams.ListedSession]:
+        """See Index.sessions."""
+        before = query.before
+        place = (before.pinned, before.updated_ms, before.session_id) if before else None
+        listed = sorted(
+            (
+                row
+                for row in self._disk.sessions.values()
+                if not row.purge_at_ms
+                and row.archived == query.archived
+                and row.source not in query.sources_hidden
+                and (place is None or _place(row) < place)
+            ),
+            key=_place,
+            reverse=True,
+        )
+        return [self._listed(row) for row in listed[: query.limit]]
+
+    def _listed(self, row: rows.SessionRow) -> seams.ListedSession:
+        runs = [run for run in self._disk.runs.values() if run.session_id == row.session_id]
+        asks = [ask for ask in self._disk.asks.values() if ask.session_id == row.session_id]
+        open_runs = sum(run.status != "ended" for run in runs)
+        return seams.ListedSession(row, open_runs, sum(ask.state == "open" for ask in asks))
+
+    async def run(self, run_id: str) -> rows.RunRow | None:
+        """See Index.run."""
+        return self._disk.runs.get(run_id)
+
+    async def runs(self, query: seams.RunQuery) -> Sequence[rows.RunRow]:
+        """See Index.runs."""
+        found = [
+            run
+            for run in self._disk.runs.values()
+            if query.session_id in {"", run.session_id}
+            and query.status in {None, run.status}
+            and (query.before is None or (run.created_ms, run.run_id) < query.before)
+        ]
+        found.sort(key=lambda run: (run.created_ms, run.run_id), reverse=True)
+        return found[: query.limit]
+
+    async def ask(self, ask_id: str) -> rows.AskRow | None:
+        """See Index.ask."""
+        return self._disk.asks.get(ask_id)
+
+    async def open_asks(self, *, limit: int = 200) -> Sequence[rows.AskRow]:
+        """See Index.open_asks."""
+        found = [ask for ask in self._disk.asks.values() if ask.state == "open"]
+        return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
+
+    async def search(self, text: str, *, limit: int = 50) -> Sequence[seams.Hit]:
+        """See Index.search."""
+        *words, last = text.casefold().split() or [""]
+        hits: list[seams.Hit] = []
+        for session_id, texts in reversed(self._disk.texts.items()):
+            if self._disk.sessions[session_id].purge_at_ms or not last:
+                continue
+            for seq, found in sorted(texts.items(), reverse=True):
+                have = found.casefold().split()
+                if all(word in have for word in words) and any(word.startswith(last) for word in have):
+                    hits.append(seams.Hit(session_id, self._disk.sessions[session_id].title, seq, found))
+                    break
+        return hits[:limit]
+
+    async def note(self, key: str) -> bytes | None:
+        """See Notes.note."""
+        return self._disk.notes.get(key)
+
+    async def notes(self, prefix: str) -> Mapping[str, bytes]:
+        """See Notes.notes."""
+        return {key: value for key, value in sorted(self._disk.notes.items()) if key.startswith(prefix)}
+
+    async def put_note(self, key: str, value: bytes) -> None:
+        """See Notes.put_note."""
+        self._open()
+        self._disk.notes[key] = value
+
+    async def drop_note(self, key: str) -> None:
+        """See Notes.drop_note."""
+        self._disk.notes.pop(key, None)
+
+    async def put_blob(self, data: bytes) -> str:
+        """See Blobs.put_blob."""
+        name = hashlib.sha256(data).hexdigest()
+        self._disk.blobs[name] = data
+        return name
+
+    async def blob(self, name: str) -> bytes | None:
+        """See Blobs.blob."""
+        return self._disk.blobs.get(name)
+
+    def _open(self) -> None:
+        if self._closed:
+            raise seams.StoreClosed("the store is closed")
+
+
+def _place(row: rows.SessionRow) -> tuple[bool, int, str]:
+    return (row.pinned, row.updated_ms, row.session_id)

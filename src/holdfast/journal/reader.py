@@ -1,0 +1,180 @@
+"""Reading the SQLite file: a few threads with a read-only connection each, beside the one that writes."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+from zlib import crc32
+
+import apsw
+
+from holdfast import interfaces as seams
+from holdfast.interfaces import Record
+from holdfast.journal.connection import open_for_reading, sqlite_errors_named
+from holdfast.journal.queries import queries
+from holdfast.journal.transaction import SEARCH_SHIFT, row_of
+from holdfast.rows import AskRow, RunRow, SessionRow
+
+THREADS = 4
+HITS_PER_STEP = 200
+
+Answer = TypeVar("Answer")
+
+
+class SqliteReader:
+    """All that can be asked of the file without owning it."""
+
+    def __init__(self, path: Path, *, vfs: str | None = None) -> None:
+        self._path = path
+        self._vfs = vfs
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-reader")
+        self._local = threading.local()
+        self._connections: list[apsw.Connection] = []
+        self._closed = False
+
+    async def close(self) -> None:
+        """End the threads and let go of the file."""
+        self._closed = True
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        while self._connections:
+            self._connections.pop().close()
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """See Journal.read."""
+
+        def work(db: apsw.Connection, sql: Mapping[str, str]) -> Sequence[Record]:
+            bindings = {"session_id": session_id, "after": after, "limit": limit}
+            found = db.execute(sql["read_events"], bindings)
+            return [_record(session_id, *columns) for columns in found]
+
+        return await self._ask(work)
+
+    async def last_seq(self, session_id: str) -> int:
+        """See Journal.last_seq."""
+        found = await self._rows("last_seq", {"session_id": session_id})
+        return int(found[0][0])
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """See Index.session."""
+        found = await self._rows("session", {"session_id": session_id})
+        return row_of(SessionRow, found[0]) if found else None
+
+    async def sessions(self, query: seams.SessionQuery) -> Sequence[seams.ListedSession]:
+        """See Index.sessions."""
+        before = query.before
+        found = await self._rows(
+            "sessions",
+            {
+                "archived": query.archived,
+                "before_id": before and before.session_id,
+                "before_pinned": before and before.pinned,
+                "before_ms": before and before.updated_ms,
+                "sources_hidden": json.dumps(query.sources_hidden),
+                "limit": query.limit,
+            },
+        )
+        return [seams.ListedSession(row_of(SessionRow, row[:-2]), row[-2], row[-1]) for row in found]
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """See Index.run."""
+        found = await self._rows("run", {"run_id": run_id})
+        return row_of(RunRow, found[0]) if found else None
+
+    async def runs(self, query: seams.RunQuery) -> Sequence[RunRow]:
+        """See Index.runs."""
+        before_ms, before_id = query.before or (None, None)
+        bindings = {
+            "status": query.status,
+            "before_ms": before_ms,
+            "before_id": before_id,
+            "limit": query.limit,
+        }
+        if query.session_id:
+            found = await self._rows("runs_of_session", bindings | {"session_id": query.session_id})
+        else:
+            found = await self._rows("runs", bindings)
+        return [row_of(RunRow, row) for row in found]
+
+    async def ask(self, ask_id: str) -> AskRow | None:
+        """See Index.ask."""
+        found = await self._rows("ask", {"ask_id": ask_id})
+        return row_of(AskRow, found[0]) if found else None
+
+    async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
+        """See Index.open_asks."""
+        return [row_of(AskRow, row) for row in await self._rows("open_asks", {"limit": limit})]
+
+    async def search(self, text: str, *, limit: int = 50) -> Sequence[seams.Hit]:
+        """See Index.search."""
+        words = match_words(text)
+        if not words:
+            return ()
+        return await self._ask(lambda db, sql: _search(db, sql, words=words, limit=limit))
+
+    async def note(self, key: str) -> bytes | None:
+        """See Notes.note."""
+        found = await self._rows("note", {"key": key})
+        return found[0][0] if found else None
+
+    async def notes(self, prefix: str) -> Mapping[str, bytes]:
+        """See Notes.notes."""
+        return dict(await self._rows("notes", {"prefix": prefix}))
+
+    async def blob_is_named(self, name: str) -> bool:
+        """Whether some event names the blob."""
+        return bool((await self._rows("blob_is_named", {"blob": name}))[0][0])
+
+    async def _rows(self, name: str, bindings: Mapping[str, Any]) -> list[Any]:
+        return await self._ask(lambda db, sql: list(db.execute(sql[name], bindings)))
+
+    async def _ask(self, work: Callable[[apsw.Connection, Mapping[str, str]], Answer]) -> Answer:
+        if self._closed:
+            raise seams.StoreClosed(f"the store {self._path} is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, work)
+
+    def _work(self, work: Callable[[apsw.Connection, Mapping[str, str]], Answer]) -> Answer:
+        with sqlite_errors_named(self._path):
+            connection = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = self._local.connection = open_for_reading(self._path, vfs=self._vfs)
+                self._connections.append(connection)
+            return work(connection, queries())
+
+
+def _record(session_id: str, seq: int, crc: int, body: bytes) -> Record:
+    if crc32(body) != crc:
+        raise seams.StoreDamaged(
+            f"integrity check failed at session {session_id} seq {seq}: the stored event is not the one that "
+            "was written; run `holdfast doctor`"
+        )
+    return Record(session_id, seq, body=body)
+
+
+def match_words(text: str) -> str:
+    """A full-text query that finds every word of `text`, the last as a prefix; no operator gets through."""
+    words = ['"' + word.replace('"', '""') + '"' for word in text.split()]
+    return " ".join(words) + "*" if words else ""
+
+
+def _search(db: apsw.Connection, sql: Mapping[str, str], *, words: str, limit: int) -> Sequence[seams.Hit]:
+    """The newest hit of each session, newest sessions first."""
+    hits: list[seams.Hit] = []
+    below = 1 << 62
+    while len(hits) < limit:
+        bindings = {"words": words, "below": below, "limit": HITS_PER_STEP}
+        rowids = [int(row[0]) for row in db.execute(sql["search_hits"], bindings)]
+        newest: dict[int, int] = {}
+        for rowid in rowids:
+            newest.setdefault(rowid >> SEARCH_SHIFT, rowid)
+        for key, rowid in list(newest.items())[: limit - len(hits)]:
+            passage = {"key": key, "words": words, "rowid": rowid}
+            for session_id, title, text in db.execute(sql["search_passage"], passage):
+                hits.append(seams.Hit(session_id, title, rowid & 0xFFFFFFFF, text))
+        if len(rowids) < HITS_PER_STEP:
+            break
+        # The rest of the last session seen is of no interest: one hit each.
+        below = rowids[-1] >> SEARCH_SHIFT << SEARCH_SHIFT
+    return hits

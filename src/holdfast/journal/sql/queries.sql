@@ -1,0 +1,156 @@
+-- name: store
+SELECT fence, commits FROM store WHERE id = 1
+
+-- name: raise_fence
+UPDATE store SET fence = fence + 1 WHERE id = 1
+
+-- name: count_commit
+UPDATE store SET commits = commits + 1 WHERE id = 1
+
+-- name: head
+SELECT key, coalesce((SELECT max(seq) FROM events WHERE events.session = sessions.key), 0),
+       session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
+       pinned, archived, purge_at_ms, messages
+FROM sessions WHERE session_id = :session_id
+
+-- name: insert_session
+INSERT INTO sessions (session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
+                      pinned, archived, purge_at_ms, messages)
+VALUES (:session_id, :epoch, :title, :titled, :source, :workspace, :preview, :created_ms, :updated_ms,
+        :pinned, :archived, :purge_at_ms, :messages)
+RETURNING key
+
+-- name: update_session
+UPDATE sessions
+SET epoch = :epoch, title = :title, titled = :titled, source = :source, workspace = :workspace,
+    preview = :preview, created_ms = :created_ms, updated_ms = :updated_ms, pinned = :pinned,
+    archived = :archived, purge_at_ms = :purge_at_ms, messages = :messages
+WHERE session_id = :session_id
+
+-- name: insert_event
+INSERT INTO events (session, seq, crc, body) VALUES (?, ?, ?, ?)
+
+-- name: read_events
+SELECT seq, crc, body FROM events
+WHERE session = (SELECT key FROM sessions WHERE session_id = :session_id) AND seq > :after
+ORDER BY seq LIMIT :limit
+
+-- name: last_seq
+SELECT coalesce(max(seq), 0) FROM events
+WHERE session = (SELECT key FROM sessions WHERE session_id = :session_id)
+
+-- name: run
+SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms
+FROM runs JOIN sessions ON sessions.key = runs.session
+WHERE run_id = :run_id
+
+-- name: put_run
+INSERT INTO runs (run_id, session, status, outcome, model, first_seq, last_seq, created_ms, updated_ms)
+VALUES (:run_id, (SELECT key FROM sessions WHERE session_id = :session_id), :status, :outcome, :model,
+        :first_seq, :last_seq, :created_ms, :updated_ms)
+ON CONFLICT (run_id) DO UPDATE
+SET status = excluded.status, outcome = excluded.outcome, model = excluded.model,
+    last_seq = excluded.last_seq, updated_ms = excluded.updated_ms
+
+-- name: runs
+SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms
+FROM runs JOIN sessions ON sessions.key = runs.session
+WHERE (:status IS NULL OR status = :status)
+  AND (:before_ms IS NULL OR (runs.created_ms, run_id) < (:before_ms, :before_id))
+ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
+
+-- name: runs_of_session
+SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms
+FROM runs JOIN sessions ON sessions.key = runs.session
+WHERE runs.session = (SELECT key FROM sessions WHERE session_id = :session_id)
+  AND (:status IS NULL OR status = :status)
+  AND (:before_ms IS NULL OR (runs.created_ms, run_id) < (:before_ms, :before_id))
+ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
+
+-- name: ask
+SELECT ask_id, session_id, run_id, kind, state, seq, asked_ms, expires_at_ms
+FROM asks JOIN sessions ON sessions.key = asks.session
+WHERE ask_id = :ask_id
+
+-- name: put_ask
+INSERT INTO asks (ask_id, session, run_id, kind, state, seq, asked_ms, expires_at_ms)
+VALUES (:ask_id, (SELECT key FROM sessions WHERE session_id = :session_id), :run_id, :kind, :state, :seq,
+        :asked_ms, :expires_at_ms)
+ON CONFLICT (ask_id) DO UPDATE SET state = excluded.state
+
+-- name: open_asks
+SELECT ask_id, session_id, run_id, kind, state, seq, asked_ms, expires_at_ms
+FROM asks JOIN sessions ON sessions.key = asks.session
+WHERE state = 'open' ORDER BY asked_ms, ask_id LIMIT :limit
+
+-- name: session
+SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
+       pinned, archived, purge_at_ms, messages
+FROM sessions WHERE session_id = :session_id
+
+-- name: sessions
+SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
+       pinned, archived, purge_at_ms, messages,
+       (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
+       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open')
+FROM sessions
+WHERE purge_at_ms = 0 AND archived = :archived
+  AND (:before_id IS NULL OR (pinned, updated_ms, session_id) < (:before_pinned, :before_ms, :before_id))
+  AND source NOT IN (SELECT value FROM json_each(:sources_hidden))
+ORDER BY pinned DESC, updated_ms DESC, session_id DESC LIMIT :limit
+
+-- name: once
+SELECT digest, answer FROM once WHERE key = :key AND expires_at_ms > :now_ms
+
+-- name: put_once
+INSERT OR REPLACE INTO once (key, session, digest, answer, expires_at_ms)
+VALUES (:key, :session, :digest, :answer, :expires_at_ms)
+
+-- name: expire_once
+DELETE FROM once WHERE key IN (SELECT key FROM once WHERE expires_at_ms <= :now_ms LIMIT 1000)
+
+-- name: note
+SELECT value FROM notes WHERE key = :key
+
+-- name: notes
+SELECT key, value FROM notes WHERE key >= :prefix AND key < :prefix || char(0x10FFFF) ORDER BY key
+
+-- name: put_note
+INSERT INTO notes (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+
+-- name: drop_note
+DELETE FROM notes WHERE key = :key
+
+-- name: put_blob_ref
+INSERT OR IGNORE INTO blob_refs (blob, session) VALUES (?, ?)
+
+-- name: blob_is_named
+SELECT EXISTS (SELECT 1 FROM blob_refs WHERE blob = :blob)
+
+-- name: blobs_of_session_alone
+SELECT blob FROM blob_refs AS mine
+WHERE session = :session
+  AND NOT EXISTS (SELECT 1 FROM blob_refs AS other WHERE other.blob = mine.blob AND other.session <> :session)
+
+-- name: delete_search_text
+DELETE FROM search WHERE rowid = ?
+
+-- name: insert_search_text
+INSERT INTO search (rowid, text) VALUES (?, ?)
+
+-- name: search_hits
+SELECT rowid FROM search WHERE search MATCH :words AND rowid < :below ORDER BY rowid DESC LIMIT :limit
+
+-- name: search_passage
+SELECT sessions.session_id, sessions.title, snippet(search, 0, char(2), char(3), '…', 16)
+FROM search JOIN sessions ON sessions.key = :key
+WHERE search MATCH :words AND search.rowid = :rowid AND purge_at_ms = 0
+
+-- name: purge
+DELETE FROM search WHERE rowid BETWEEN :session << 32 AND (:session << 32) + 0xFFFFFFFF;
+DELETE FROM events WHERE session = :session;
+DELETE FROM runs WHERE session = :session;
+DELETE FROM asks WHERE session = :session;
+DELETE FROM once WHERE session = :session;
+DELETE FROM blob_refs WHERE session = :session;
+DELETE FROM sessions WHERE key = :session

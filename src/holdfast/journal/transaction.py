@@ -1,0 +1,241 @@
+"""What one commit writes: events, and with them the rows, search text and keys that go with them.
+
+Many appends share one transaction. An append that is declined or refused has written nothing, so it leaves
+no mark on its neighbours. Everything here runs on the writer's thread.
+"""
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, TypeVar, assert_never
+from zlib import crc32
+
+import apsw
+import msgspec
+from msgspec.structs import asdict
+
+from holdfast import interfaces as seams
+from holdfast import rows
+from holdfast.events import Event, SessionCreated
+from holdfast.interfaces import Record
+from holdfast.journal.queries import queries
+
+HEADS_MAX = 4_096
+Row = TypeVar("Row", bound=msgspec.Struct)
+SEARCH_SHIFT = 32  # rowid of a search text = session key << 32 | seq
+
+
+@dataclasses.dataclass(slots=True)
+class Head:
+    """The end of a log as the writer knows it."""
+
+    key: int
+    last_seq: int
+    row: rows.SessionRow
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Append:
+    """One append as it is handed to the writer."""
+
+    session_id: str
+    records: Sequence[Record]
+    fence: seams.Fence | None
+    when: Sequence[seams.Condition]
+    once: seams.Once | None
+
+
+class Transaction:
+    """Gathers the writes of one commit; the heads of logs are remembered from commit to commit."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._db = connection
+        self._sql = queries()
+        self._heads: OrderedDict[str, Head] = OrderedDict()
+        self._events: list[tuple[int, int, int, bytes]] = []
+        self._sessions: dict[str, Head] = {}
+        self._runs: dict[str, rows.RunRow] = {}
+        self._asks: dict[str, rows.AskRow] = {}
+        self._texts: dict[int, str] = {}
+        self._blobs: list[tuple[str, int]] = []
+        self._fence = 0
+        self.commits = 0
+        self.trusted_fence = 0
+        self.purged = False  # deleted text may still stand in the write-ahead log
+
+    def begin(self) -> None:
+        """Take the write lock and look who owns the store."""
+        self._db.execute("BEGIN IMMEDIATE")
+        self._fence, self.commits = self._one("store") or (0, 0)
+        if self._fence != self.trusted_fence:
+            # Someone else may have written since: what was remembered may be wrong.
+            self._heads.clear()
+
+    def raise_fence(self) -> int:
+        """Become the owner."""
+        self._db.execute(self._sql["raise_fence"])
+        self._fence += 1
+        return self._fence
+
+    def append(self, work: Append) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+        """Write the events, or say why not; raises JournalError before anything is written."""
+        if work.fence is not None and work.fence.number != self._fence:
+            raise seams.FenceLost(
+                f"the store was opened by another process (its fence is {self._fence}, ours was "
+                f"{work.fence.number}): this process may no longer write for its runs"
+            )
+        head = self._head(work.session_id)
+        if (known := self._used(work)) is not None:
+            return known
+        for condition in work.when:
+            if not self._holds(condition, head):
+                return seams.Declined(condition)
+        if head is None:
+            head = self._create(work)
+        first_seq = head.last_seq + 1
+        for record in work.records:
+            head.last_seq = record.seq = head.last_seq + 1
+            body = record.body
+            self._events.append((head.key, record.seq, crc32(body), body))
+            event = record.event
+            if type(event) not in rows.QUIET:
+                self._index(head, record.seq, event)
+        if work.once is not None:
+            self._db.execute(self._sql["expire_once"], {"now_ms": work.records[0].event.at_ms})
+            self._db.execute(self._sql["put_once"], dataclasses.asdict(work.once) | {"session": head.key})
+        return seams.Appended(first_seq, head.last_seq)
+
+    def flush(self) -> None:
+        """Write what was gathered; the commit itself is the caller's."""
+        self.flush_rows()
+        self._db.execute(self._sql["count_commit"])
+        self.commits += 1
+
+    def flush_rows(self) -> None:
+        """Write what was gathered so far, so that SQL sees it."""
+        self._db.executemany(self._sql["insert_event"], self._events)
+        self._db.executemany(
+            self._sql["update_session"], [asdict(head.row) for head in self._sessions.values()]
+        )
+        self._db.executemany(self._sql["put_run"], [asdict(row) for row in self._runs.values()])
+        self._db.executemany(self._sql["put_ask"], [asdict(row) for row in self._asks.values()])
+        self._db.executemany(self._sql["put_blob_ref"], self._blobs)
+        self._db.executemany(
+            self._sql["delete_search_text"], [(rowid,) for rowid in self._texts if not rowid & 0xFFFFFFFF]
+        )
+        self._db.executemany(self._sql["insert_search_text"], self._texts.items())
+        self._clear()
+
+    def _clear(self) -> None:
+        for gathered in (self._events, self._sessions, self._runs, self._asks, self._texts, self._blobs):
+            gathered.clear()
+        while len(self._heads) > HEADS_MAX:
+            self._heads.popitem(last=False)
+
+    def roll_back(self) -> None:
+        """Undo everything since `begin`, in the file and in memory."""
+        self._heads.clear()
+        self._clear()
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def purge(self, session_id: str) -> Sequence[str]:
+        """Delete the session's rows and return the blobs that no other session names."""
+        self.flush_rows()
+        head = self._head(session_id)
+        if head is None:
+            return ()
+        named = [
+            row[0] for row in self._db.execute(self._sql["blobs_of_session_alone"], {"session": head.key})
+        ]
+        for statement in self._sql["purge"].split(";"):
+            self._db.execute(statement, {"session": head.key})
+        self._heads.pop(session_id)
+        self.purged = True
+        return named
+
+    def execute(self, name: str, bindings: dict[str, Any]) -> None:
+        """Run a named query that stands by itself (notes)."""
+        self._db.execute(self._sql[name], bindings)
+
+    def _one(self, name: str, bindings: dict[str, Any] | None = None) -> tuple[Any, ...] | None:
+        return next(iter(self._db.execute(self._sql[name], bindings)), None)
+
+    def _head(self, session_id: str) -> Head | None:
+        head = self._heads.get(session_id)
+        if head is None:
+            found = self._one("head", {"session_id": session_id})
+            if found is None:
+                return None
+            key, last_seq, *row = found
+            head = self._heads[session_id] = Head(key, last_seq, row_of(rows.SessionRow, row))
+        self._heads.move_to_end(session_id)
+        return head
+
+    def _create(self, work: Append) -> Head:
+        if not isinstance(work.records[0].event, SessionCreated):
+            raise seams.UnknownSession(f"there is no session {work.session_id!r}; it may have been purged")
+        row = rows.SessionRow(session_id=work.session_id)
+        ((key,),) = self._db.execute(self._sql["insert_session"], asdict(row))
+        head = self._heads[work.session_id] = Head(key, 0, row)
+        return head
+
+    def _used(self, work: Append) -> seams.Replayed | seams.KeyConflict | None:
+        once = work.once
+        if once is None:
+            return None
+        found = self._one("once", {"key": once.key, "now_ms": work.records[0].event.at_ms})
+        if found is None:
+            return None
+        digest, answer = found
+        return seams.Replayed(answer) if digest == once.digest else seams.KeyConflict()
+
+    def _holds(self, condition: seams.Condition, head: Head | None) -> bool:
+        match condition:
+            case seams.IfRunOpen():
+                run = self._run(condition.run_id)
+                return run is not None and run.status != "ended"
+            case seams.IfAskOpen():
+                ask = self._ask(condition.ask_id)
+                return ask is not None and ask.state == "open"
+            case seams.IfSessionNew():
+                return head is None
+            case seams.IfSessionKnown():
+                return head is not None and not head.row.purge_at_ms
+            case _:
+                assert_never(condition)
+
+    def _run(self, run_id: str) -> rows.RunRow | None:
+        if run_id in self._runs:
+            return self._runs[run_id]
+        found = self._one("run", {"run_id": run_id})
+        return row_of(rows.RunRow, found) if found else None
+
+    def _ask(self, ask_id: str) -> rows.AskRow | None:
+        if ask_id in self._asks:
+            return self._asks[ask_id]
+        found = self._one("ask", {"ask_id": ask_id})
+        return row_of(rows.AskRow, found) if found else None
+
+    def _index(self, head: Head, seq: int, event: Event) -> None:
+        session_id = head.row.session_id
+        row = rows.apply_to_session(head.row, event)
+        if row is not head.row:
+            head.row = row
+            self._sessions[session_id] = head
+        if run_id := rows.run_of(event):
+            run = rows.apply_to_run(self._run(run_id), seq, session_id=session_id, event=event)
+            if run is not None:
+                self._runs[run_id] = run
+        if ask_id := rows.ask_of(event):
+            ask = rows.apply_to_ask(self._ask(ask_id), seq, session_id=session_id, event=event)
+            if ask is not None:
+                self._asks[ask_id] = ask
+        if (text := rows.search_text(seq, event)) is not None:
+            self._texts[head.key << SEARCH_SHIFT | text.seq] = text.text
+        self._blobs.extend((blob, head.key) for blob in rows.blobs_of(event))
+
+
+def row_of(kind: type[Row], values: Sequence[Any]) -> Row:
+    """The row in `values`, which stand in the order of its fields."""
+    return msgspec.convert(dict(zip(kind.__struct_fields__, values, strict=True)), kind, strict=False)

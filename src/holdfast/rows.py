@@ -1,0 +1,225 @@
+"""What a store keeps beside the log so that lists and look-ups are quick: rows, search text, blob names.
+
+Each is a pure function of the row before and one event, so a store can write them in the transaction of the
+event itself and can always make them anew from the log.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast import events as e
+from holdfast.codec import decode
+from holdfast.values import FilePart, ImagePart, OutcomeKind
+
+RunStatus: TypeAlias = Literal["queued", "running", "stopping", "ended"]
+TITLE_CHARS_MAX = 80
+PREVIEW_CHARS_MAX = 200
+
+# Events of a running answer come by the thousand and change no row.
+QUIET: frozenset[type[e.Event]] = frozenset({e.TextDelta, e.ReasoningDelta, e.ToolOutput})
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the session list."""
+
+    session_id: str
+    epoch: str = ""
+    title: str = ""
+    titled: bool = False
+    source: str = "api"
+    workspace: str = ""
+    preview: str = ""
+    created_ms: int = 0
+    updated_ms: int = 0
+    pinned: bool = False
+    archived: bool = False
+    purge_at_ms: int = 0
+    messages: int = 0
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run is and how it stands, for look-ups by its id alone."""
+
+    run_id: str
+    session_id: str
+    status: RunStatus = "queued"
+    outcome: OutcomeKind | None = None
+    model: str = ""
+    first_seq: int = 0
+    last_seq: int = 0
+    created_ms: int = 0
+    updated_ms: int = 0
+
+
+class AskRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An approval or a question, open or settled."""
+
+    ask_id: str
+    session_id: str
+    run_id: str
+    kind: Literal["approval", "question"]
+    state: Literal["open", "answered", "expired", "withdrawn"] = "open"
+    seq: int = 0
+    asked_ms: int = 0
+    expires_at_ms: int = 0
+
+
+class SearchText(msgspec.Struct, frozen=True):
+    """Text by which a session is found; `seq` 0 is its title."""
+
+    seq: int
+    text: str
+
+
+def apply_to_session(row: SessionRow, event: e.Event) -> SessionRow:
+    """The session's row after the event; the caller makes the first one with the id alone."""
+    match event:
+        case e.SessionCreated():
+            return replace(
+                row,
+                epoch=event.epoch,
+                title=event.title,
+                titled=bool(event.title),
+                source=event.source,
+                workspace=event.workspace,
+                created_ms=event.at_ms,
+                updated_ms=event.at_ms,
+            )
+        case e.MessageAccepted():
+            title = row.title if row.titled or row.title else _first_line(event.text)
+            return replace(
+                row,
+                title=title,
+                preview=event.text[:PREVIEW_CHARS_MAX],
+                messages=row.messages + 1,
+                updated_ms=event.at_ms,
+            )
+        case e.TextDone():
+            return replace(row, preview=event.text[:PREVIEW_CHARS_MAX], updated_ms=event.at_ms)
+        case e.RunEnded() | e.ApprovalAsked() | e.QuestionAsked() | e.OutputRecovered():
+            return replace(row, updated_ms=event.at_ms)
+        case _:
+            return _apply_arrangement(row, event)
+
+
+def _apply_arrangement(row: SessionRow, event: e.Event) -> SessionRow:
+    """Title, pin, archive and deletion do not move a session in the list."""
+    match event:
+        case e.SessionRenamed():
+            return replace(row, title=event.title[:TITLE_CHARS_MAX], titled=True)
+        case e.SessionPinned():
+            return replace(row, pinned=True)
+        case e.SessionUnpinned():
+            return replace(row, pinned=False)
+        case e.SessionArchived():
+            return replace(row, archived=True)
+        case e.SessionUnarchived():
+            return replace(row, archived=False)
+        case e.SessionDeleted():
+            return replace(row, purge_at_ms=event.purge_at_ms)
+        case e.SessionRestored():
+            return replace(row, purge_at_ms=0)
+        case _:
+            return row
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:TITLE_CHARS_MAX]
+
+
+def run_of(event: e.Event) -> str:
+    """The id of the run that the event is about, or nothing."""
+    return getattr(event, "run_id", "")
+
+
+def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Event) -> RunRow | None:
+    """The run's row after the event; None while the run is not known."""
+    if isinstance(event, e.RunQueued):
+        if row is not None:
+            return row
+        return RunRow(
+            run_id=event.run_id,
+            session_id=session_id,
+            model=event.settings.model,
+            first_seq=seq,
+            last_seq=seq,
+            created_ms=event.at_ms,
+            updated_ms=event.at_ms,
+        )
+    if row is None or row.session_id != session_id:
+        return row
+    row = replace(row, last_seq=seq, updated_ms=event.at_ms)
+    match event:
+        case e.RunStarted():
+            return replace(row, status="running")
+        case e.StopRequested():
+            return replace(row, status="stopping")
+        case e.RunEnded():
+            return replace(row, status="ended", outcome=event.outcome)
+        case _:
+            return row
+
+
+def ask_of(event: e.Event) -> str:
+    """The id of the approval or question that the event is about, or nothing."""
+    return getattr(event, "approval_id", "") or getattr(event, "question_id", "")
+
+
+def apply_to_ask(row: AskRow | None, seq: int, *, session_id: str, event: e.Event) -> AskRow | None:
+    """The row of an approval or question after the event."""
+    match event:
+        case e.ApprovalAsked() | e.QuestionAsked():
+            return row or AskRow(
+                ask_id=ask_of(event),
+                session_id=session_id,
+                run_id=event.run_id,
+                kind="approval" if isinstance(event, e.ApprovalAsked) else "question",
+                seq=seq,
+                asked_ms=event.at_ms,
+                expires_at_ms=event.expires_at_ms,
+            )
+        case e.ApprovalAnswered() | e.QuestionAnswered():
+            state = "answered"
+        case e.ApprovalExpired() | e.QuestionExpired():
+            state = "expired"
+        case e.ApprovalWithdrawn() | e.QuestionWithdrawn():
+            state = "withdrawn"
+        case _:
+            return row
+    return row and replace(row, state=state)
+
+
+def search_text(seq: int, event: e.Event) -> SearchText | None:
+    """What the event adds to, or replaces in, the session's searchable text."""
+    match event:
+        case e.MessageAccepted() | e.TextDone():
+            return SearchText(seq, event.text)
+        case e.SessionRenamed():
+            return SearchText(0, event.title)
+        case e.SessionCreated() if event.title:
+            return SearchText(0, event.title)
+        case e.OutputRecovered():
+            texts = [found.text for body in event.events if (found := search_text(seq, decode(bytes(body))))]
+            return SearchText(seq, "\n".join(texts)) if texts else None
+        case _:
+            return None
+
+
+def blobs_of(event: e.Event) -> tuple[str, ...]:
+    """The blobs that the event names, which live as long as it does."""
+    match event:
+        case e.MessageAccepted() | e.MessageEdited():
+            names = [part.blob for part in event.parts if isinstance(part, ImagePart | FilePart)]
+        case e.ToolEnded():
+            names = [part.blob for part in event.parts if isinstance(part, ImagePart | FilePart)]
+            names += [event.blob] if event.blob else []
+        case e.RunQueued():
+            parts = [part for message in event.history or () for part in message.parts]
+            names = [part.blob for part in parts if isinstance(part, ImagePart | FilePart)]
+        case e.OutputRecovered():
+            names = [name for body in event.events for name in blobs_of(decode(bytes(body)))]
+        case _:
+            return ()
+    return tuple(dict.fromkeys(names))
