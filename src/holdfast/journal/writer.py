@@ -202,7 +202,7 @@ class Writer:
         self._tell(self._deliver, jobs)
 
     def _wipe_log(self, connection: apsw.Connection, transaction: Transaction) -> None:
-        """Empty the log, which still holds what was purged; if a reader is in the way, after the next commit."""
+        """Empty the log, which still holds what was purged; a reader in the way puts it off by a commit."""
         try:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
