@@ -346,7 +346,7 @@ class ToolTraits:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool call brought; `text` is what the model is shown, `blob` names the whole where it was cut."""
+    """What a tool call brought; `text` is for the model, `blob` names the whole where it was cut."""
 
     text: str
     ok: bool = True
@@ -366,7 +366,7 @@ class ToolCall(Protocol):
     blobs: Blobs
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
-        """Show output while the tool runs; waits while the journal is behind; past a limit it is not shown."""
+        """Show output while the tool runs; waits while the journal is behind; past a limit, silent."""
         ...
 
 
