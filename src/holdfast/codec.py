@@ -20,6 +20,8 @@ UPCASTS: Mapping[str, Upcast] = MappingProxyType({})
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _BODY_SHOWN_CHARS_MAX = 200
+# msgspec lets bad UTF-8 and bottomless nesting through as Python's own errors
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 TYPES: Mapping[str, type[Event]] = MappingProxyType(
     {cast("str", event.__struct_config__.tag): event for event in get_args(AnyEvent)}
@@ -49,31 +51,29 @@ def decode(body: bytes, *, where: str = "record", upcasts: Mapping[str, Upcast] 
     """The event in `body`; raises UnreadableEvent, which says `where` the record stands."""
     try:
         return _decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except _UNDECODABLE as error:
         return _decode_slowly(body, where=where, upcasts=upcasts, error=error)
 
 
-def _decode_slowly(
-    body: bytes, *, where: str, upcasts: Mapping[str, Upcast], error: msgspec.DecodeError
-) -> AnyEvent:
+def _decode_slowly(body: bytes, *, where: str, upcasts: Mapping[str, Upcast], error: Exception) -> AnyEvent:
     """Only records of an older version, and broken ones, come here."""
     try:
         tag = msgspec.json.decode(body, type=_Header).type
-    except msgspec.DecodeError as unreadable:
+    except _UNDECODABLE as unreadable:
         raise UnreadableEvent(f"not an event ({unreadable})", where=where, body=body) from unreadable
     if tag not in upcasts:
         raise UnreadableEvent(_why_unknown(tag, error), where=where, body=body) from error
-    record: dict[str, Any] = msgspec.json.decode(body)
-    while (upcast := upcasts.get(record["type"])) is not None:
-        record = upcast(record)
     try:
+        record: dict[str, Any] = msgspec.json.decode(body)
+        while (upcast := upcasts.get(record["type"])) is not None:
+            record = upcast(record)
         return msgspec.convert(record, type=AnyEvent)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
-    except msgspec.ValidationError as invalid:
-        reason = f"{tag} could not be brought to {record['type']} ({invalid})"
+    except (*_UNDECODABLE, KeyError) as invalid:
+        reason = f"{tag} could not be brought to the current version ({invalid})"
         raise UnreadableEvent(reason, where=where, body=body) from invalid
 
 
-def _why_unknown(tag: str, error: msgspec.DecodeError) -> str:
+def _why_unknown(tag: str, error: Exception) -> str:
     if tag in TYPES:
         return f"{tag} has a wrong shape ({error})"
     name, _, version = tag.partition("/")

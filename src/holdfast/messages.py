@@ -29,12 +29,17 @@ class Thought(msgspec.Struct, frozen=True, omit_defaults=True, tag="reasoning", 
 
 
 class AskedTool(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool", tag_field="kind"):
-    """A tool call that the model made; `bad_args` holds arguments that are no JSON object, as they came."""
+    """A tool call that the model made; `bad_args` holds arguments that are no JSON object, as they came.
+
+    `opaque` is what its provider wants back with it (Gemini's thought signature), valid for `target` only.
+    """
 
     tool_call_id: str
     name: str
     args: dict[str, object] = {}
     bad_args: str = ""
+    opaque: dict[str, str] = {}
+    target: str = ""
 
 
 Said: TypeAlias = SaidText | Thought | AskedTool

@@ -152,7 +152,9 @@ def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Even
         return row
     row = replace(row, last_seq=seq, updated_ms=event.at_ms)
     match event:
-        case e.RunStarted():
+        case _ if row.status == "ended":  # an ending is final: whatever comes late opens no run again
+            return row
+        case e.RunStarted() if row.status == "queued":
             return replace(row, status="running")
         case e.StopRequested():
             return replace(row, status="stopping")
@@ -188,13 +190,15 @@ def apply_to_ask(row: AskRow | None, seq: int, *, session_id: str, event: e.Even
             state = "withdrawn"
         case _:
             return row
-    return row and replace(row, state=state)
+    if row is None or row.session_id != session_id or row.state != "open":
+        return row  # a copy of the event in a forked session, or a late one, settles nothing
+    return replace(row, state=state)
 
 
 def search_text(seq: int, event: e.Event) -> SearchText | None:
     """What the event adds to, or replaces in, the session's searchable text."""
     match event:
-        case e.MessageAccepted() | e.TextDone():
+        case e.MessageAccepted() | e.MessageEdited() | e.TextDone():
             return SearchText(seq, event.text)
         case e.SessionRenamed():
             return SearchText(0, event.title)

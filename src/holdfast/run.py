@@ -8,10 +8,9 @@ from typing import Any, Final, Literal, TypeAlias
 from holdfast import events as e
 from holdfast.codec import type_of
 from holdfast.phases import TRANSITIONS, IllegalEvent, Phase
-from holdfast.values import Failure, OutcomeKind, RunSettings
+from holdfast.values import AskState, Failure, OutcomeKind, RunSettings
 
 Status: TypeAlias = Literal["queued", "running", "waiting_for_approval", "stopping", "ended"]
-AskState: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 
 _DELTAS: Final = frozenset[type[e.Event]]((e.TextDelta, e.ReasoningDelta, e.ToolOutput))
 

@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+AskState: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 Choice: TypeAlias = Literal["once", "session", "always", "deny"]
 CloseReason: TypeAlias = Literal[
     "ttfb_kill", "stream_idle_kill", "upload_kill", "connect_kill", "cancel", "peer", "done"

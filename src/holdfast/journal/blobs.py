@@ -1,17 +1,25 @@
-"""Blobs as files named by the SHA-256 of their bytes, on disk before anyone learns the name."""
+"""Blobs as files named by the SHA-256 of their bytes, on disk before anyone learns the name.
 
-import asyncio
+Every method waits for the disk, so none is called on the event loop's thread.
+"""
+
 import errno
 import hashlib
 import os
 import re
 import secrets
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.interfaces import StoreDamaged, StoreFailed, StoreFull
+from holdfast.interfaces import StoreDamaged, StoreFailed, StoreFull, StoreReadOnly
 
 _NAME = re.compile(r"[0-9a-f]{64}\Z")
+_UNFINISHED = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")
 _FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 class FileBlobs:
@@ -19,66 +27,117 @@ class FileBlobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # Put more often than named by an event that is on disk: an event is to come, so no purge takes these.
+        self._to_be_named: Counter[str] = Counter()
+        self._going = threading.Lock()
 
-    async def put_blob(self, data: bytes) -> str:
+    def put(self, data: bytes) -> str:
         """See Blobs.put_blob."""
-        return await asyncio.to_thread(self._put, data)
+        name = hashlib.sha256(data).hexdigest()
+        path = self._path(name)
+        with _disk_errors_named(path):
+            with self._going:
+                self._to_be_named[name] += 1
+                is_there = path.exists()
+                if is_there:
+                    # Young again, so that a sweep does not take it before its event comes.
+                    os.utime(path)
+            if not is_there:
+                _write(path, data)
+            # Also when it was there: whoever wrote it may not have come as far as this.
+            for folder in (path.parent, self._folder, self._folder.parent):
+                _sync_folder(folder)
+        return name
 
-    async def blob(self, name: str) -> bytes | None:
+    def get(self, name: str) -> bytes | None:
         """See Blobs.blob."""
-        return await asyncio.to_thread(self._get, name) if _NAME.match(name) else None
+        if not _NAME.match(name):
+            return None
+        path = self._path(name)
+        with _disk_errors_named(path):
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                return None
+        if hashlib.sha256(data).hexdigest() != name:
+            raise StoreDamaged(
+                f"integrity check failed at blob {name}: its bytes are not the ones written; restore "
+                f"{path} from a backup"
+            )
+        return data
 
-    async def drop(self, name: str) -> None:
-        """Remove a blob that no event names."""
-        await asyncio.to_thread(self._path(name).unlink, missing_ok=True)
+    def named(self, names: Iterable[str]) -> None:
+        """Events that name these blobs are on disk."""
+        with self._going:
+            # Subtracting counters keeps only what is above zero.
+            self._to_be_named -= Counter(names)
 
-    async def untouched_since(self, unix_s: float) -> list[str]:
-        """The names of blobs that nobody put since then."""
-        return await asyncio.to_thread(self._untouched_since, unix_s)
+    def drop(self, name: str, is_named: Callable[[str], bool]) -> bool:
+        """Remove a blob, unless an event names it or someone has put it for an event to come."""
+        if not _NAME.match(name):
+            return False
+        with self._going:
+            if name in self._to_be_named or is_named(name):
+                return False
+            self._path(name).unlink(missing_ok=True)
+        return True
 
-    def _untouched_since(self, unix_s: float) -> list[str]:
-        files = self._folder.glob("??/*")
-        return [file.name for file in files if _NAME.match(file.name) and file.stat().st_mtime < unix_s]
+    def untouched_since(self, unix_s: float) -> list[str]:
+        """The names of blobs that nobody put since then; what a crash left unfinished before then goes."""
+        names: list[str] = []
+        for file in self._folder.glob("??/*"):
+            if file.stat().st_mtime >= unix_s:
+                continue
+            if _UNFINISHED.match(file.name):
+                file.unlink(missing_ok=True)
+            elif _NAME.match(file.name):
+                names.append(file.name)
+        return names
+
+    def drop_untouched(self, name: str, since_unix_s: float, *, is_named: Callable[[str], bool]) -> bool:
+        """Remove a blob that nobody put since then and no event names: none will come for it any more."""
+        path = self._path(name)
+        with self._going:
+            if path.stat().st_mtime >= since_unix_s or is_named(name):
+                return False
+            self._to_be_named.pop(name, None)
+            path.unlink()
+        return True
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name
 
-    def _put(self, data: bytes) -> str:
-        name = hashlib.sha256(data).hexdigest()
-        path = self._path(name)
-        if path.exists():
-            # Young again, so that a clean-up does not take it before its event comes.
-            os.utime(path)
-            return name
-        try:
-            self._write(path, data)
-        except OSError as error:
-            text = f"could not keep a blob in {path.parent}: {error.strerror}"
-            raise (StoreFull if error.errno in _FULL else StoreFailed)(text) from error
-        return name
 
-    def _write(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
-            with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-        for folder in (path.parent, self._folder):
-            _sync_folder(folder)
+@contextmanager
+def _disk_errors_named(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StoreFull(
+                f"no room left for a blob in {path.parent}: free some space; nothing was lost"
+            ) from error
+        if error.errno in _READ_ONLY:
+            raise StoreReadOnly(
+                f"cannot write {path.parent} ({error.strerror}): check that this user may write to it "
+                "and that the disk is not mounted read-only"
+            ) from error
+        raise StoreFailed(
+            f"the disk failed at {path} ({error.strerror}): check the disk; nothing was accepted"
+        ) from error
 
-    def _get(self, name: str) -> bytes | None:
-        try:
-            data = self._path(name).read_bytes()
-        except FileNotFoundError:
-            return None
-        if hashlib.sha256(data).hexdigest() != name:
-            raise StoreDamaged(f"integrity check failed at blob {name}: its bytes are not the ones written")
-        return data
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -18,8 +18,24 @@ Durability: TypeAlias = Literal["power", "process"]
 # A foreign lock that is held longer than this is reported; a checkpoint or a short backup step is not.
 BUSY_MS = 1_000
 CACHE_KIB = 16_384
-# Past this many pages in the write-ahead log a commit moves them into the main file.
-WAL_PAGES = 2_000
+# After a burst the write-ahead log shrinks back to this.
+WAL_BYTES_KEPT_MAX = 64 * 1024 * 1024
+
+
+# Errors that say something about the disk or the file, not about what was to be written.
+OF_THE_DISK = (
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.CorruptError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.LockedError,
+    apsw.NoMemError,
+    apsw.NotADBError,
+    apsw.PermissionsError,
+    apsw.ReadOnlyError,
+)
+_FULL = {errno.EFBIG, errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
@@ -31,13 +47,13 @@ def sqlite_errors_named(path: Path) -> Generator[None]:
         raise named(error, path) from error
 
 
-def named(error: apsw.Error, path: Path) -> seams.JournalError:
+def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> seams.JournalError:
     """The JournalError that says what `error` means for the store at `path`."""
     match error:
         case apsw.FullError():
-            return seams.StoreFull(
-                f"no room left to write {path}: free some space; nothing was lost ({error})"
-            )
+            return _full(error, path)
+        case apsw.IOError() if system_errno in _FULL:
+            return _full(error, path)
         case apsw.BusyError() | apsw.LockedError():
             return seams.StoreLocked(
                 f"another process holds the write lock of {path} (a backup, a database browser?): "
@@ -49,38 +65,38 @@ def named(error: apsw.Error, path: Path) -> seams.JournalError:
                 f"and that the disk is not mounted read-only ({error})"
             )
         case apsw.CorruptError() | apsw.NotADBError():
-            return seams.StoreDamaged(f"integrity check failed at {path}: {error}; run `holdfast doctor`")
-        case apsw.IOError() if _errno(error) in {errno.EFBIG, errno.ENOSPC, errno.EDQUOT}:
-            return seams.StoreFull(
-                f"no room left to write {path}: free some space; nothing was lost ({error})"
+            return seams.StoreDamaged(
+                f"integrity check failed at {path}: {error}; run `holdfast doctor`, or restore a backup"
             )
         case _:
             return seams.StoreFailed(f"writing {path} failed ({error}): check the disk; nothing was accepted")
 
 
-def _errno(error: apsw.Error) -> int:
-    return int(getattr(error, "os_errno", 0) or getattr(error, "errno", 0) or 0)
+def _full(error: apsw.Error, path: Path) -> seams.StoreFull:
+    return seams.StoreFull(f"no room left to write {path}: free some space; nothing was lost ({error})")
 
 
-def open_for_writing(path: Path, *, durability: Durability, vfs: str | None) -> apsw.Connection:
-    """A connection that may write, in WAL mode, with the newest schema."""
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) -> apsw.Connection:
+    """A connection that may write, in WAL mode; closing it leaves the write-ahead log as it is."""
     _make_private(path)
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(os.fspath(path), flags=flags, vfs=vfs)
     try:
+        # A log that turns out to be damaged is evidence: closing must not fold it into the file.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.set_busy_timeout(BUSY_MS)
         mode = connection.pragma("journal_mode", "wal")
         if mode != "wal":
             raise seams.StoreReadOnly(
-                f"{path} cannot be kept with a write-ahead log here (journal mode {mode})"
+                f"{path} cannot be kept with a write-ahead log here (journal mode {mode}): "
+                "move it to a local disk that this user may write to"
             )
         connection.pragma("synchronous", "FULL" if durability == "power" else "NORMAL")
         if sys.platform == "darwin":
             connection.pragma("fullfsync", True)
         connection.pragma("secure_delete", True)
         connection.pragma("cache_size", -CACHE_KIB)
-        connection.wal_autocheckpoint(WAL_PAGES)
-        _migrate(connection, path)
+        connection.pragma("journal_size_limit", WAL_BYTES_KEPT_MAX)
     except BaseException:
         connection.close()
         raise
@@ -106,16 +122,17 @@ def _make_private(path: Path) -> None:
         ) from error
 
 
-def _migrate(connection: apsw.Connection, path: Path) -> None:
-    version = int(connection.pragma("user_version"))
+def migrate(connection: apsw.Connection, path: Path) -> None:
+    """Bring the schema up to date."""
     steps = migrations()
+    connection.execute("BEGIN IMMEDIATE")
+    # Read under the lock: two processes may be at this at once.
+    version = int(connection.pragma("user_version"))
     if version > len(steps):
         raise seams.StoreReadOnly(
             f"{path} has schema {version}, this one knows {len(steps)}: a newer Holdfast wrote it; upgrade"
         )
     for step in steps[version:]:
-        connection.execute("BEGIN IMMEDIATE")
-        with connection:
-            connection.execute(step.sql)
-            connection.pragma("user_version", step.number)
-        connection.execute("COMMIT")
+        connection.execute(step.sql)
+        connection.pragma("user_version", step.number)
+    connection.execute("COMMIT")

@@ -11,14 +11,15 @@ from itertools import islice
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
-from holdfast.interfaces import Record
+from holdfast.interfaces import Record, StoreClosed
 
 Read: TypeAlias = Callable[[str, int, int], Awaitable[Sequence[Record]]]
 
 # What all windows together may hold; a reader that is further behind reads the store.
 WINDOW_BYTES_MAX = 32 * 1024 * 1024
-RECORD_BYTES = 400  # what a record weighs beside its body
-BATCH_RECORDS_MAX = 1_000
+RECORD_BYTES = 600  # what a record weighs beside its body: itself, its event, its place
+TAIL_BYTES = 1_500  # what a window weighs beside its records
+BATCH_RECORDS_MAX = 256
 
 
 class Tail:
@@ -31,17 +32,16 @@ class Tail:
         self.bytes = 0
         self.last = 0
         self.closed = False
-        self.waiters: list[asyncio.Future[None]] = []
+        self.waiters: dict[asyncio.Future[None], None] = {}
 
-    def take(self, records: Sequence[Record]) -> int:
-        """Add records that follow the last one; return the bytes added."""
-        if self.records and records[0].seq != self.last + 1:
+    def take(self, records: Sequence[Record]) -> None:
+        """Add the newest records."""
+        if not self.records or records[0].seq != self.last + 1:
             self.forget()
-        added = sum(len(record.body) for record in records) + RECORD_BYTES * len(records)
+            self.bytes = TAIL_BYTES
         self.records.extend(records)
-        self.bytes += added
+        self.bytes += sum([len(record.body) + RECORD_BYTES for record in records])
         self.last = records[-1].seq
-        return added
 
     def forget(self) -> int:
         """Drop the window, not the place; return the bytes freed."""
@@ -54,14 +54,17 @@ class Tail:
         if not self.records or self.records[0].seq > seq + 1:
             return None
         start = seq + 1 - self.records[0].seq
-        if len(self.records) - start < start:
-            tail = list(islice(reversed(self.records), len(self.records) - start))
-            return tail[::-1][:BATCH_RECORDS_MAX]
+        count = len(self.records) - start
+        if count < start:
+            # Near the end of a deque its end is the shorter way.
+            newest = list(islice(reversed(self.records), count))
+            newest.reverse()
+            return newest[:BATCH_RECORDS_MAX]
         return list(islice(self.records, start, start + BATCH_RECORDS_MAX))
 
     def wake(self) -> None:
         """Let everyone who waits look again."""
-        waiters, self.waiters = self.waiters, []
+        waiters, self.waiters = self.waiters, {}
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -80,7 +83,7 @@ class Tails:
 
     def publish(self, session_id: str, records: Sequence[Record]) -> None:
         """Show committed records to everyone who follows the session."""
-        tail = self.of(session_id)
+        tail = self._recent.get(session_id) or self.of(session_id)
         held = tail.bytes
         tail.take(records)
         self._bytes += tail.bytes - held
@@ -89,7 +92,8 @@ class Tails:
         while self._bytes > self._window_bytes_max:
             _, oldest = self._recent.popitem(last=False)
             self._bytes -= oldest.forget()
-        tail.wake()
+        if tail.waiters:
+            tail.wake()
 
     def of(self, session_id: str) -> Tail:
         """The session's tail; it lives as long as a follower or its window."""
@@ -122,13 +126,13 @@ class Tails:
 class Follower:
     """An async iterator over batches of records; see Journal.follow."""
 
-    __slots__ = ("_caught_up", "_read", "_session_id", "_tail", "after")
+    __slots__ = ("_is_caught_up", "_read", "_session_id", "_tail", "after")
 
     def __init__(self, read: Read, session_id: str, *, tail: Tail, after: int) -> None:
         self._read = read
         self._session_id = session_id
         self._tail = tail
-        self._caught_up = False
+        self._is_caught_up = False
         self.after = after
 
     def __aiter__(self) -> "Follower":
@@ -136,24 +140,33 @@ class Follower:
 
     async def __anext__(self) -> Sequence[Record]:
         """The next batch; waits for it if need be."""
-        while not self._tail.closed:
-            batch = self._tail.after(self.after) if self._tail.last > self.after else None
-            if batch is None and (not self._caught_up or self._tail.last > self.after):
-                batch = await self._read(self._session_id, self.after, BATCH_RECORDS_MAX)
-                # Only what is published after this point is new, and publishing wakes the tail.
-                self._caught_up = not batch
-            if batch:
-                self.after = batch[-1].seq
-                return batch
-            if self._tail.last <= self.after and not self._tail.closed:
+        tail = self._tail
+        while not tail.closed:
+            last = tail.last
+            if last > self.after or not self._is_caught_up:
+                batch = tail.after(self.after) if last > self.after else None
+                if batch is None:
+                    batch = await self._read_on()
+                if batch:
+                    self.after = batch[-1].seq
+                    return batch
+            # What was committed after the read is published after it, and so moves the tail.
+            if tail.last == last and not tail.closed:
                 await self._wait()
         raise StopAsyncIteration
 
+    async def _read_on(self) -> Sequence[Record]:
+        try:
+            batch = await self._read(self._session_id, self.after, BATCH_RECORDS_MAX)
+        except StoreClosed:
+            raise StopAsyncIteration from None
+        self._is_caught_up = len(batch) < BATCH_RECORDS_MAX
+        return batch
+
     async def _wait(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
-        self._tail.waiters.append(waiter)
+        self._tail.waiters[waiter] = None
         try:
             await waiter
         finally:
-            if not waiter.done() or waiter.cancelled():
-                self._tail.waiters.remove(waiter)
+            self._tail.waiters.pop(waiter, None)

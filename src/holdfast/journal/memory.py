@@ -4,6 +4,7 @@
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -13,7 +14,8 @@ from holdfast import rows
 from holdfast.codec import encode
 from holdfast.events import Event, Input, SessionCreated
 from holdfast.interfaces import Record
-from holdfast.journal.follow import Follower, Tails
+from holdfast.journal.follow import WINDOW_BYTES_MAX, Follower, Tails
+from holdfast.journal.words import passage, phrases
 
 
 @dataclass(slots=True)
@@ -30,16 +32,17 @@ class MemoryDisk:
     notes: dict[str, bytes] = field(default_factory=dict[str, bytes])
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
     blob_refs: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    blobs_to_be_named: Counter[str] = field(default_factory=Counter[str])
 
 
 class MemoryStore:
     """Journal, index, notes and blobs in memory; making one makes it the owner of its disk."""
 
-    def __init__(self, disk: MemoryDisk | None = None) -> None:
+    def __init__(self, disk: MemoryDisk | None = None, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> None:
         self._disk = disk or MemoryDisk()
         self._disk.fence += 1
         self._fence = seams.Fence(self._disk.fence)
-        self._tails = Tails(self._read_on)
+        self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
         self._closed = False
 
     async def close(self) -> None:
@@ -60,7 +63,8 @@ class MemoryStore:
         once: seams.Once | None = None,
     ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
         """See Journal.append."""
-        self._open()
+        self._check_open()
+        assert inputs, "an append holds at least one event"
         if once is not None and (known := self._used(once, inputs[0].at_ms)) is not None:
             return known
         appended = self._append(session_id, inputs, when)
@@ -77,7 +81,8 @@ class MemoryStore:
         when: Sequence[seams.Condition] = (),
     ) -> seams.Appended | seams.Declined:
         """See Journal.append_run."""
-        self._open()
+        self._check_open()
+        assert events, "an append holds at least one event"
         if fence.number != self._disk.fence:
             raise seams.FenceLost(f"fence {fence.number} was lost to {self._disk.fence}")
         return self._append(session_id, events, when)
@@ -91,15 +96,16 @@ class MemoryStore:
         disk = self._disk
         if session_id not in disk.logs and not isinstance(events[0], SessionCreated):
             raise seams.UnknownSession(f"there is no session {session_id!r}; it may have been purged")
-        log = disk.logs.setdefault(session_id, [])
-        disk.sessions.setdefault(session_id, rows.SessionRow(session_id=session_id))
+        first_seq = len(disk.logs.get(session_id, ())) + 1
         records = [
             Record(session_id, seq, body=encode(event), event=event)
-            for seq, event in enumerate(events, len(log) + 1)
+            for seq, event in enumerate(events, first_seq)
         ]
+        disk.sessions.setdefault(session_id, rows.SessionRow(session_id=session_id))
         for record in records:
-            self._index(session_id, record.seq, record.event)
-        log.extend(records)
+            if type(record.event) not in rows.QUIET:
+                self._index(session_id, record.seq, record.event)
+        disk.logs.setdefault(session_id, []).extend(records)
         self._tails.publish(session_id, records)
         return seams.Appended(records[0].seq, records[-1].seq)
 
@@ -116,7 +122,9 @@ class MemoryStore:
                 disk.asks[ask_id] = ask
         if (text := rows.search_text(seq, event)) is not None:
             disk.texts.setdefault(session_id, {})[text.seq] = text.text
-        for name in rows.blobs_of(event):
+        named = rows.blobs_of(event)
+        disk.blobs_to_be_named -= Counter(named)
+        for name in named:
             disk.blob_refs.setdefault(name, set()).add(session_id)
 
     def _used(self, once: seams.Once, now_ms: int) -> seams.Replayed | seams.KeyConflict | None:
@@ -129,9 +137,11 @@ class MemoryStore:
         disk = self._disk
         match condition:
             case seams.IfRunOpen():
-                return condition.run_id in disk.runs and disk.runs[condition.run_id].status != "ended"
+                run = disk.runs.get(condition.run_id)
+                return run is not None and run.session_id == session_id and run.status != "ended"
             case seams.IfAskOpen():
-                return condition.ask_id in disk.asks and disk.asks[condition.ask_id].state == "open"
+                ask = disk.asks.get(condition.ask_id)
+                return ask is not None and ask.session_id == session_id and ask.state == "open"
             case seams.IfSessionNew():
                 return session_id not in disk.logs
             case seams.IfSessionKnown():
@@ -141,8 +151,9 @@ class MemoryStore:
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
         """See Journal.read."""
-        self._open()
-        return self._disk.logs.get(session_id, [])[after : after + limit]
+        self._check_open()
+        first = max(after, 0)
+        return self._disk.logs.get(session_id, [])[first : first + max(limit, 0)]
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         return await self.read(session_id, after=after, limit=limit)
@@ -153,10 +164,12 @@ class MemoryStore:
 
     async def last_seq(self, session_id: str) -> int:
         """See Journal.last_seq."""
+        self._check_open()
         return len(self._disk.logs.get(session_id, []))
 
     async def purge(self, session_id: str) -> None:
         """See Journal.purge."""
+        self._check_open()
         disk = self._disk
         disk.logs.pop(session_id, None)
         disk.sessions.pop(session_id, None)
@@ -164,19 +177,24 @@ class MemoryStore:
         disk.runs = {key: run for key, run in disk.runs.items() if run.session_id != session_id}
         disk.asks = {key: ask for key, ask in disk.asks.items() if ask.session_id != session_id}
         disk.once = {key: used for key, used in disk.once.items() if used[0] != session_id}
+        for key in [key for key in disk.notes if key.startswith(f"session/{session_id}/")]:
+            del disk.notes[key]
         for name, named_by in list(disk.blob_refs.items()):
             named_by.discard(session_id)
             if not named_by:
-                disk.blobs.pop(name, None)
                 del disk.blob_refs[name]
+                if name not in disk.blobs_to_be_named:
+                    disk.blobs.pop(name, None)
         self._tails.end(session_id)
 
     async def session(self, session_id: str) -> rows.SessionRow | None:
         """See Index.session."""
+        self._check_open()
         return self._disk.sessions.get(session_id)
 
     async def sessions(self, query: seams.SessionQuery) -> Sequence[seams.ListedSession]:
         """See Index.sessions."""
+        self._check_open()
         before = query.before
         place = (before.pinned, before.updated_ms, before.session_id) if before else None
         listed = sorted(
@@ -201,10 +219,12 @@ class MemoryStore:
 
     async def run(self, run_id: str) -> rows.RunRow | None:
         """See Index.run."""
+        self._check_open()
         return self._disk.runs.get(run_id)
 
     async def runs(self, query: seams.RunQuery) -> Sequence[rows.RunRow]:
         """See Index.runs."""
+        self._check_open()
         found = [
             run
             for run in self._disk.runs.values()
@@ -217,55 +237,66 @@ class MemoryStore:
 
     async def ask(self, ask_id: str) -> rows.AskRow | None:
         """See Index.ask."""
+        self._check_open()
         return self._disk.asks.get(ask_id)
 
     async def open_asks(self, *, limit: int = 200) -> Sequence[rows.AskRow]:
         """See Index.open_asks."""
+        self._check_open()
         found = [ask for ask in self._disk.asks.values() if ask.state == "open"]
         return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
 
     async def search(self, text: str, *, limit: int = 50) -> Sequence[seams.Hit]:
         """See Index.search."""
-        *words, last = text.casefold().split() or [""]
+        self._check_open()
+        wanted = phrases(text)
+        if not wanted:
+            return ()
         hits: list[seams.Hit] = []
         for session_id, texts in reversed(self._disk.texts.items()):
-            if self._disk.sessions[session_id].purge_at_ms or not last:
+            row = self._disk.sessions[session_id]
+            if row.purge_at_ms:
                 continue
             for seq, found in sorted(texts.items(), reverse=True):
-                have = found.casefold().split()
-                if all(word in have for word in words) and any(word.startswith(last) for word in have):
-                    hits.append(seams.Hit(session_id, self._disk.sessions[session_id].title, seq, found))
+                if (marked := passage(found, wanted)) is not None:
+                    hits.append(seams.Hit(session_id, row.title, seq, marked))
                     break
         return hits[:limit]
 
     async def note(self, key: str) -> bytes | None:
         """See Notes.note."""
+        self._check_open()
         return self._disk.notes.get(key)
 
     async def notes(self, prefix: str) -> Mapping[str, bytes]:
         """See Notes.notes."""
+        self._check_open()
         return {key: value for key, value in sorted(self._disk.notes.items()) if key.startswith(prefix)}
 
     async def put_note(self, key: str, value: bytes) -> None:
         """See Notes.put_note."""
-        self._open()
+        self._check_open()
         self._disk.notes[key] = value
 
     async def drop_note(self, key: str) -> None:
         """See Notes.drop_note."""
+        self._check_open()
         self._disk.notes.pop(key, None)
 
     async def put_blob(self, data: bytes) -> str:
         """See Blobs.put_blob."""
+        self._check_open()
         name = hashlib.sha256(data).hexdigest()
         self._disk.blobs[name] = data
+        self._disk.blobs_to_be_named[name] += 1
         return name
 
     async def blob(self, name: str) -> bytes | None:
         """See Blobs.blob."""
+        self._check_open()
         return self._disk.blobs.get(name)
 
-    def _open(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise seams.StoreClosed("the store is closed")
 

@@ -25,6 +25,13 @@ def queries() -> dict[str, str]:
 
 
 @cache
+def insert_events(count: int) -> str:
+    """The query that inserts so many events at once."""
+    head, values = queries()["insert_event"].split(" VALUES ")
+    return f"{head} VALUES {', '.join([values] * count)}"
+
+
+@cache
 def migrations() -> tuple[Migration, ...]:
     """The steps of the schema, in order; their numbers have no gap."""
     folder = files("holdfast.journal") / "sql" / "migrations"

@@ -1,10 +1,8 @@
 """Reading the SQLite file: a few threads with a read-only connection each, beside the one that writes."""
 
-import asyncio
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
@@ -15,11 +13,14 @@ from holdfast import interfaces as seams
 from holdfast.interfaces import Record
 from holdfast.journal.connection import open_for_reading, sqlite_errors_named
 from holdfast.journal.queries import queries
+from holdfast.journal.threads import Threads
 from holdfast.journal.transaction import SEARCH_SHIFT, row_of
+from holdfast.journal.words import fts_query, phrases
 from holdfast.rows import AskRow, RunRow, SessionRow
 
 THREADS = 4
 HITS_PER_STEP = 200
+SEQ_MAX = (1 << 32) - 1  # a log that is longer has no place in the search index
 
 Answer = TypeVar("Answer")
 
@@ -30,15 +31,13 @@ class SqliteReader:
     def __init__(self, path: Path, *, vfs: str | None = None) -> None:
         self._path = path
         self._vfs = vfs
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-reader")
+        self._threads = Threads(THREADS, "holdfast-reader")
         self._local = threading.local()
         self._connections: list[apsw.Connection] = []
-        self._closed = False
 
     async def close(self) -> None:
         """End the threads and let go of the file."""
-        self._closed = True
-        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        await self._threads.close()
         while self._connections:
             self._connections.pop().close()
 
@@ -46,7 +45,7 @@ class SqliteReader:
         """See Journal.read."""
 
         def work(db: apsw.Connection, sql: Mapping[str, str]) -> Sequence[Record]:
-            bindings = {"session_id": session_id, "after": after, "limit": limit}
+            bindings = {"session_id": session_id, "after": min(after, SEQ_MAX), "limit": max(limit, 0)}
             found = db.execute(sql["read_events"], bindings)
             return [_record(session_id, *columns) for columns in found]
 
@@ -109,10 +108,10 @@ class SqliteReader:
 
     async def search(self, text: str, *, limit: int = 50) -> Sequence[seams.Hit]:
         """See Index.search."""
-        words = match_words(text)
-        if not words:
+        wanted = phrases(text)
+        if not wanted:
             return ()
-        return await self._ask(lambda db, sql: _search(db, sql, words=words, limit=limit))
+        return await self._ask(lambda db, sql: _search(db, sql, words=fts_query(wanted), limit=limit))
 
     async def note(self, key: str) -> bytes | None:
         """See Notes.note."""
@@ -123,17 +122,11 @@ class SqliteReader:
         """See Notes.notes."""
         return dict(await self._rows("notes", {"prefix": prefix}))
 
-    async def blob_is_named(self, name: str) -> bool:
-        """Whether some event names the blob."""
-        return bool((await self._rows("blob_is_named", {"blob": name}))[0][0])
-
     async def _rows(self, name: str, bindings: Mapping[str, Any]) -> list[Any]:
         return await self._ask(lambda db, sql: list(db.execute(sql[name], bindings)))
 
     async def _ask(self, work: Callable[[apsw.Connection, Mapping[str, str]], Answer]) -> Answer:
-        if self._closed:
-            raise seams.StoreClosed(f"the store {self._path} is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, work)
+        return await self._threads.run(self._work, work)
 
     def _work(self, work: Callable[[apsw.Connection, Mapping[str, str]], Answer]) -> Answer:
         with sqlite_errors_named(self._path):
@@ -151,12 +144,6 @@ def _record(session_id: str, seq: int, crc: int, body: bytes) -> Record:
             "was written; run `holdfast doctor`"
         )
     return Record(session_id, seq, body=body)
-
-
-def match_words(text: str) -> str:
-    """A full-text query that finds every word of `text`, the last as a prefix; no operator gets through."""
-    words = ['"' + word.replace('"', '""') + '"' for word in text.split()]
-    return " ".join(words) + "*" if words else ""
 
 
 def _search(db: apsw.Connection, sql: Mapping[str, str], *, words: str, limit: int) -> Sequence[seams.Hit]:

@@ -1,37 +1,60 @@
 """The store in one SQLite file, with blobs beside it."""
 
+import asyncio
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 from holdfast import interfaces as seams
 from holdfast.codec import encode
 from holdfast.events import Event, Input
 from holdfast.interfaces import Record
 from holdfast.journal.blobs import FileBlobs
+from holdfast.journal.commits import Commits
 from holdfast.journal.connection import Durability
-from holdfast.journal.follow import Follower, Tails
+from holdfast.journal.follow import WINDOW_BYTES_MAX, Follower, Tails
 from holdfast.journal.reader import SqliteReader
+from holdfast.journal.threads import Threads
 from holdfast.journal.transaction import Append
-from holdfast.journal.writer import Job, Writer
+from holdfast.journal.writer import Writer
+
+# Blobs have threads of their own, so that writing large ones does not keep readers of the log waiting.
+BLOB_THREADS = 2
 
 
 class SqliteStore(SqliteReader):
     """Journal, index, notes and blobs in one directory; opening it makes this process the owner."""
 
-    def __init__(self, path: Path, *, durability: Durability = "power", vfs: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        durability: Durability = "power",
+        vfs: str | None = None,
+        window_bytes_max: int = WINDOW_BYTES_MAX,
+    ) -> None:
         super().__init__(path, vfs=vfs)
-        self._writer = Writer(path, self._deliver, durability=durability, vfs=vfs)
         self._blobs = FileBlobs(path.with_name("blobs"))
-        self._tails = Tails(self._read_on)
+        self._blob_threads = Threads(BLOB_THREADS, "holdfast-blobs")
+        connect = partial(Commits, path, blobs=self._blobs, durability=durability, vfs=vfs)
+        self._writer = Writer(path, connect)
+        self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
         self._fence = seams.Fence(0)
+        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
-        cls, path: Path, *, durability: Durability = "power", vfs: str | None = None
+        cls,
+        path: Path,
+        *,
+        durability: Durability = "power",
+        vfs: str | None = None,
+        window_bytes_max: int = WINDOW_BYTES_MAX,
     ) -> "SqliteStore":
         """Open or create the store; every earlier owner loses its fence."""
-        store = cls(path, durability=durability, vfs=vfs)
+        store = cls(path, durability=durability, vfs=vfs, window_bytes_max=window_bytes_max)
         try:
             store._fence = seams.Fence(await store._writer.open())
         except BaseException:
@@ -40,10 +63,18 @@ class SqliteStore(SqliteReader):
         return store
 
     async def close(self) -> None:
-        """See Store.close."""
+        """See Store.close; a caller that is cancelled does not stop it."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._writer.refuse()
+        # Readers first: the last to let go of the file moves the write-ahead log into it.
+        await super().close()
         await self._writer.close()
         self._tails.close()
-        await super().close()
+        await self._blob_threads.close()
 
     async def claim(self, session_id: str) -> seams.Fence:  # noqa: ARG002  # one fence covers the whole file
         """See Journal.claim."""
@@ -69,9 +100,10 @@ class SqliteStore(SqliteReader):
         when: Sequence[seams.Condition] = (),
     ) -> seams.Appended | seams.Declined:
         """See Journal.append_run."""
-        return await self._append(session_id, events, fence=fence, when=when, once=None)  # pyright: ignore[reportReturnType]
+        appended = await self._append(session_id, events, fence=fence, when=when, once=None)
+        return cast("seams.Appended | seams.Declined", appended)
 
-    async def _append(
+    def _append(
         self,
         session_id: str,
         events: Sequence[Event],
@@ -79,23 +111,19 @@ class SqliteStore(SqliteReader):
         fence: seams.Fence | None,
         when: Sequence[seams.Condition],
         once: seams.Once | None,
-    ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+    ) -> "asyncio.Future[seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict]":
+        assert events, "an append holds at least one event"
         records = [Record(session_id, 0, body=encode(event), event=event) for event in events]
         work = Append(session_id, records, fence, when, once)
-        return await self._writer.submit(lambda transaction: transaction.append(work), append=work)
 
-    def _deliver(self, jobs: Sequence[Job]) -> None:
-        """Publish what a commit brought, then let go those who waited for it."""
-        for job in jobs:
-            if job.append is not None and isinstance(job.result, seams.Appended) and job.error is None:
-                self._tails.publish(job.append.session_id, job.append.records)
-        for job in jobs:
-            if job.future.done():
-                continue
-            if job.error is not None:
-                job.future.set_exception(job.error)
-            else:
-                job.future.set_result(job.result)
+        def publish(result: object) -> None:
+            if isinstance(result, seams.Appended):
+                self._tails.publish(session_id, records)
+
+        body_bytes = sum([len(record.body) for record in records])
+        return self._writer.submit(
+            lambda transaction: transaction.append(work), publish=publish, body_bytes=body_bytes
+        )
 
     def follow(self, session_id: str, *, after: int = 0) -> Follower:
         """See Journal.follow."""
@@ -106,10 +134,9 @@ class SqliteStore(SqliteReader):
 
     async def purge(self, session_id: str) -> None:
         """See Journal.purge."""
-        blobs: Sequence[str] = await self._writer.submit(lambda transaction: transaction.purge(session_id))
-        self._tails.end(session_id)
-        for name in blobs:
-            await self._blobs.drop(name)
+        await self._writer.submit(
+            lambda transaction: transaction.purge(session_id), publish=lambda _: self._tails.end(session_id)
+        )
 
     async def put_note(self, key: str, value: bytes) -> None:
         """See Notes.put_note."""
@@ -122,17 +149,20 @@ class SqliteStore(SqliteReader):
 
     async def put_blob(self, data: bytes) -> str:
         """See Blobs.put_blob."""
-        return await self._blobs.put_blob(data)
+        return await self._blob_threads.run(self._blobs.put, data)
 
     async def blob(self, name: str) -> bytes | None:
         """See Blobs.blob."""
-        return await self._blobs.blob(name)
+        return await self._blob_threads.run(self._blobs.get, name)
 
     async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
         """Remove blobs that no event has named for so long; how many went."""
+        since_unix_s = time.time() - unnamed_for_s
         swept = 0
-        for name in await self._blobs.untouched_since(time.time() - unnamed_for_s):
-            if not await self.blob_is_named(name):
-                await self._blobs.drop(name)
-                swept += 1
+        for name in await self._blob_threads.run(self._blobs.untouched_since, since_unix_s):
+            drop = partial(self._blobs.drop_untouched, name, since_unix_s)
+            # On the writer's thread, so that no event can come to name it meanwhile.
+            swept += await self._writer.submit(
+                lambda transaction, drop=drop: drop(is_named=transaction.is_blob_named)
+            )
         return swept

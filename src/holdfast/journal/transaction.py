@@ -7,7 +7,7 @@ no mark on its neighbours. Everything here runs on the writer's thread.
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar, assert_never, cast
 from zlib import crc32
 
 import apsw
@@ -18,10 +18,12 @@ from holdfast import interfaces as seams
 from holdfast import rows
 from holdfast.events import Event, SessionCreated
 from holdfast.interfaces import Record
-from holdfast.journal.queries import queries
+from holdfast.journal.queries import insert_events, queries
 
 HEADS_MAX = 4_096
 Row = TypeVar("Row", bound=msgspec.Struct)
+EVENT_COLUMNS = 4
+EVENT_ROWS_MAX = 32
 SEARCH_SHIFT = 32  # rowid of a search text = session key << 32 | seq
 
 
@@ -52,7 +54,7 @@ class Transaction:
         self._db = connection
         self._sql = queries()
         self._heads: OrderedDict[str, Head] = OrderedDict()
-        self._events: list[tuple[int, int, int, bytes]] = []
+        self._events: list[int | bytes] = []  # the columns of all rows, one after the other
         self._sessions: dict[str, Head] = {}
         self._runs: dict[str, rows.RunRow] = {}
         self._asks: dict[str, rows.AskRow] = {}
@@ -60,21 +62,39 @@ class Transaction:
         self._blobs: list[tuple[str, int]] = []
         self._fence = 0
         self.commits = 0
-        self.trusted_fence = 0
-        self.purged = False  # deleted text may still stand in the write-ahead log
+        self.is_dirty = False
+        self.has_purged = False
+        self.blobs_named: list[str] = []
+        self.blobs_purged: list[str] = []
 
     def begin(self) -> None:
-        """Take the write lock and look who owns the store."""
+        """Take the write lock, count the commit, and see who owns the store."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
         self._db.execute("BEGIN IMMEDIATE")
-        self._fence, self.commits = self._one("store") or (0, 0)
-        if self._fence != self.trusted_fence:
-            # Someone else may have written since: what was remembered may be wrong.
+        self._fence, commits = self._the_one("count_commit")
+        if commits != self.commits + 1:
+            # Someone else has written since: what was remembered may be wrong.
             self._heads.clear()
+        self.commits = commits
+        self.is_dirty = self.has_purged = False
+        self.blobs_named, self.blobs_purged = [], []
+
+    def forgo(self) -> None:
+        """End a transaction in which nothing was written."""
+        self._db.execute("ROLLBACK")
+        self.commits -= 1
+
+    def roll_back(self) -> None:
+        """Undo everything since `begin`, in the file and in memory."""
+        self._heads.clear()
+        self._clear()
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
 
     def raise_fence(self) -> int:
         """Become the owner."""
-        self._db.execute(self._sql["raise_fence"])
-        self._fence += 1
+        (self._fence,) = self._the_one("raise_fence")
         return self._fence
 
     def append(self, work: Append) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
@@ -88,7 +108,7 @@ class Transaction:
         if (known := self._used(work)) is not None:
             return known
         for condition in work.when:
-            if not self._holds(condition, head):
+            if not self._holds(condition, work.session_id, head=head):
                 return seams.Declined(condition)
         if head is None:
             head = self._create(work)
@@ -96,35 +116,39 @@ class Transaction:
         for record in work.records:
             head.last_seq = record.seq = head.last_seq + 1
             body = record.body
-            self._events.append((head.key, record.seq, crc32(body), body))
+            self._events += (head.key, record.seq, crc32(body), body)
             event = record.event
             if type(event) not in rows.QUIET:
                 self._index(head, record.seq, event)
         if work.once is not None:
             self._db.execute(self._sql["expire_once"], {"now_ms": work.records[0].event.at_ms})
             self._db.execute(self._sql["put_once"], dataclasses.asdict(work.once) | {"session": head.key})
+        self.is_dirty = True
         return seams.Appended(first_seq, head.last_seq)
 
     def flush(self) -> None:
-        """Write what was gathered; the commit itself is the caller's."""
-        self.flush_rows()
-        self._db.execute(self._sql["count_commit"])
-        self.commits += 1
-
-    def flush_rows(self) -> None:
-        """Write what was gathered so far, so that SQL sees it."""
-        self._db.executemany(self._sql["insert_event"], self._events)
-        self._db.executemany(
-            self._sql["update_session"], [asdict(head.row) for head in self._sessions.values()]
-        )
-        self._db.executemany(self._sql["put_run"], [asdict(row) for row in self._runs.values()])
-        self._db.executemany(self._sql["put_ask"], [asdict(row) for row in self._asks.values()])
-        self._db.executemany(self._sql["put_blob_ref"], self._blobs)
-        self._db.executemany(
-            self._sql["delete_search_text"], [(rowid,) for rowid in self._texts if not rowid & 0xFFFFFFFF]
-        )
-        self._db.executemany(self._sql["insert_search_text"], self._texts.items())
+        """Write what was gathered so far; the commit itself is the caller's."""
+        self._flush_events()
+        self._many("update_session", [asdict(head.row) for head in self._sessions.values()])
+        self._many("put_run", [asdict(row) for row in self._runs.values()])
+        self._many("put_ask", [asdict(row) for row in self._asks.values()])
+        self._many("put_blob_ref", self._blobs)
+        self._many("delete_search_text", [(rowid,) for rowid in self._texts if not rowid & 0xFFFFFFFF])
+        self._many("insert_search_text", list(self._texts.items()))
         self._clear()
+
+    def _flush_events(self) -> None:
+        """Many rows a statement: each statement may have to wait for Python's lock if the loop is busy."""
+        start, rows_left = 0, len(self._events) // EVENT_COLUMNS
+        while rows_left:
+            count = min(EVENT_ROWS_MAX, 1 << rows_left.bit_length() - 1)
+            end = start + count * EVENT_COLUMNS
+            self._db.execute(insert_events(count), self._events[start:end])
+            start, rows_left = end, rows_left - count
+
+    def _many(self, name: str, bindings: Sequence[Any]) -> None:
+        if bindings:
+            self._db.executemany(self._sql[name], bindings)
 
     def _clear(self) -> None:
         for gathered in (self._events, self._sessions, self._runs, self._asks, self._texts, self._blobs):
@@ -132,34 +156,42 @@ class Transaction:
         while len(self._heads) > HEADS_MAX:
             self._heads.popitem(last=False)
 
-    def roll_back(self) -> None:
-        """Undo everything since `begin`, in the file and in memory."""
-        self._heads.clear()
-        self._clear()
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
-
-    def purge(self, session_id: str) -> Sequence[str]:
-        """Delete the session's rows and return the blobs that no other session names."""
-        self.flush_rows()
+    def purge(self, session_id: str) -> None:
+        """Delete the session's rows and note which blobs no other session names."""
+        self.flush()
         head = self._head(session_id)
         if head is None:
-            return ()
-        named = [
-            row[0] for row in self._db.execute(self._sql["blobs_of_session_alone"], {"session": head.key})
+            return
+        bindings = {
+            "session": head.key,
+            "notes_from": f"session/{session_id}/",
+            "notes_to": f"session/{session_id}0",
+        }
+        self.blobs_purged += [
+            row[0] for row in self._db.execute(self._sql["blobs_of_session_alone"], bindings)
         ]
         for statement in self._sql["purge"].split(";"):
-            self._db.execute(statement, {"session": head.key})
+            self._db.execute(statement, bindings)
         self._heads.pop(session_id)
-        self.purged = True
-        return named
+        self.is_dirty = self.has_purged = True
+
+    def is_blob_named(self, name: str) -> bool:
+        """Whether some event names the blob."""
+        found = self._one("blob_is_named", {"blob": name})
+        return found is not None and bool(found[0])
 
     def execute(self, name: str, bindings: dict[str, Any]) -> None:
         """Run a named query that stands by itself (notes)."""
         self._db.execute(self._sql[name], bindings)
+        self.is_dirty = True
 
     def _one(self, name: str, bindings: dict[str, Any] | None = None) -> tuple[Any, ...] | None:
-        return next(iter(self._db.execute(self._sql[name], bindings)), None)
+        return self._db.execute(self._sql[name], bindings).fetchone()
+
+    def _the_one(self, name: str) -> tuple[int, ...]:
+        # Fetched to the end: a statement that is not over stands in the way of the commit.
+        (found,) = self._db.execute(self._sql[name]).fetchall()
+        return cast("tuple[int, ...]", found)
 
     def _head(self, session_id: str) -> Head | None:
         head = self._heads.get(session_id)
@@ -190,14 +222,14 @@ class Transaction:
         digest, answer = found
         return seams.Replayed(answer) if digest == once.digest else seams.KeyConflict()
 
-    def _holds(self, condition: seams.Condition, head: Head | None) -> bool:
+    def _holds(self, condition: seams.Condition, session_id: str, *, head: Head | None) -> bool:
         match condition:
             case seams.IfRunOpen():
                 run = self._run(condition.run_id)
-                return run is not None and run.status != "ended"
+                return run is not None and run.session_id == session_id and run.status != "ended"
             case seams.IfAskOpen():
                 ask = self._ask(condition.ask_id)
-                return ask is not None and ask.state == "open"
+                return ask is not None and ask.session_id == session_id and ask.state == "open"
             case seams.IfSessionNew():
                 return head is None
             case seams.IfSessionKnown():
@@ -233,7 +265,9 @@ class Transaction:
                 self._asks[ask_id] = ask
         if (text := rows.search_text(seq, event)) is not None:
             self._texts[head.key << SEARCH_SHIFT | text.seq] = text.text
-        self._blobs.extend((blob, head.key) for blob in rows.blobs_of(event))
+        if named := rows.blobs_of(event):
+            self._blobs += [(blob, head.key) for blob in named]
+            self.blobs_named += named
 
 
 def row_of(kind: type[Row], values: Sequence[Any]) -> Row:

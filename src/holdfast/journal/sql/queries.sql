@@ -1,11 +1,11 @@
--- name: store
-SELECT fence, commits FROM store WHERE id = 1
-
--- name: raise_fence
-UPDATE store SET fence = fence + 1 WHERE id = 1
+-- name: commits
+SELECT commits FROM store WHERE id = 1
 
 -- name: count_commit
-UPDATE store SET commits = commits + 1 WHERE id = 1
+UPDATE store SET commits = commits + 1 WHERE id = 1 RETURNING fence, commits
+
+-- name: raise_fence
+UPDATE store SET fence = fence + 1 WHERE id = 1 RETURNING fence
 
 -- name: head
 SELECT key, coalesce((SELECT max(seq) FROM events WHERE events.session = sessions.key), 0),
@@ -153,4 +153,5 @@ DELETE FROM runs WHERE session = :session;
 DELETE FROM asks WHERE session = :session;
 DELETE FROM once WHERE session = :session;
 DELETE FROM blob_refs WHERE session = :session;
+DELETE FROM notes WHERE key >= :notes_from AND key < :notes_to;
 DELETE FROM sessions WHERE key = :session

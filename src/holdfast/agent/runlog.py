@@ -1,0 +1,135 @@
+"""The voice of one run: at most one append in flight, and what is said meanwhile goes into the next.
+
+Under light load every delta is on disk at once; under heavy load deltas grow by themselves. There is no
+timer and no queue that grows without end: past a limit `room` makes the speaker wait.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from holdfast.events import Event, ReasoningDelta, TextDelta
+from holdfast.interfaces import Clock, Fence, Journal, JournalError
+
+GATHERED_CHARS_MAX = 1024 * 1024
+
+
+class RunLog:
+    """Puts a run's events on its session's log; an async context manager that owns the writing task."""
+
+    def __init__(self, journal: Journal, clock: Clock, *, run: tuple[str, str], fence: Fence) -> None:
+        self.session_id, self.run_id = run
+        self.live: Callable[[], str] | None = None
+        self.last_seq = 0
+        self._journal = journal
+        self._clock = clock
+        self._fence = fence
+        self._segment = 0
+        self._events: list[Event] = []
+        self._pieces: list[str] = []
+        self._piece_of: tuple[type[TextDelta | ReasoningDelta], int] = (TextDelta, 0)
+        self._gathered_chars = 0
+        self._wanted = asyncio.Event()
+        self._written = asyncio.Event()
+        self._error: JournalError | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._write(), name=f"write {self.run_id}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def begin_segments_after(self, segment: int) -> None:
+        """Go on numbering where an earlier life of the run ended."""
+        self._segment = segment
+
+    def now_ms(self) -> int:
+        """See Voice."""
+        return self._clock.now_ms()
+
+    def next_segment(self) -> int:
+        """See Voice."""
+        self._segment += 1
+        return self._segment
+
+    def emit(self, event: Event) -> None:
+        """See Voice."""
+        self._close_delta()
+        self._events.append(event)
+        self._wanted.set()
+
+    def say(self, segment: int, text: str) -> None:
+        """See Voice."""
+        self._gather(TextDelta, segment, text)
+
+    def think(self, segment: int, text: str) -> None:
+        """See Voice."""
+        self._gather(ReasoningDelta, segment, text)
+
+    def _gather(self, kind: type[TextDelta | ReasoningDelta], segment: int, text: str) -> None:
+        if self._pieces and self._piece_of != (kind, segment):
+            self._close_delta()
+        self._piece_of = (kind, segment)
+        self._pieces.append(text)
+        self._gathered_chars += len(text)
+        self._wanted.set()
+
+    def _close_delta(self) -> None:
+        if self._pieces:
+            kind, segment = self._piece_of
+            text = "".join(self._pieces)
+            self._pieces.clear()
+            self._events.append(kind(at_ms=self.now_ms(), run_id=self.run_id, segment=segment, text=text))
+
+    @property
+    def full(self) -> bool:
+        """See Voice."""
+        return self._gathered_chars > GATHERED_CHARS_MAX or self._error is not None
+
+    async def room(self) -> None:
+        """See Voice."""
+        while self._gathered_chars > GATHERED_CHARS_MAX and self._error is None:
+            self._written.clear()
+            await self._written.wait()
+        self._raise()
+
+    async def settled(self) -> None:
+        """See Voice."""
+        while (self._wanted.is_set() or self._events or self._pieces) and self._error is None:
+            self._written.clear()
+            await self._written.wait()
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    async def _write(self) -> None:
+        while True:
+            await self._wanted.wait()
+            try:
+                await self._append(self._take())
+            except JournalError as error:
+                self._error = error
+                self._written.set()
+                return
+            if not self._events and not self._pieces:
+                self._wanted.clear()
+            self._written.set()
+
+    def _take(self) -> Sequence[Event]:
+        self._close_delta()
+        events, self._events = self._events, []
+        self._gathered_chars = 0
+        return events
+
+    async def _append(self, events: Sequence[Event]) -> None:
+        appended = await self._journal.append_run(self.session_id, events, fence=self._fence)
+        self.last_seq = getattr(appended, "last_seq", self.last_seq)

@@ -1,0 +1,85 @@
+"""What a scripted model says, before a wire gives it its shape."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+PartKind = Literal["text", "thinking", "call", "refusal"]
+Reason = Literal["stop", "tools", "length", "filtered", "refused"]
+WireName = Literal["responses", "chat_completions", "anthropic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts as the server reports them; `input_tokens` includes the cached ones."""
+
+    input_tokens: int = 11
+    output_tokens: int = 7
+    cached_tokens: int = 0
+    cache_written_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(slots=True)
+class Part:
+    """One item of an answer; its text (or its JSON arguments) grows by deltas until it is closed."""
+
+    kind: PartKind
+    text: str = ""
+    name: str = ""
+    call_id: str = ""
+    signature: str = ""
+    encrypted: str = ""
+    is_closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error as a provider words it; empty fields get what the wire uses for the status."""
+
+    message: str = ""
+    type: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an answer finishes by its protocol."""
+
+    reason: Reason
+    usage: Usage
+    usage_chunk: Literal["as asked", "always", "never"] = "as asked"
+    done: Literal["sent", "missing"] = "sent"
+
+
+@dataclass(slots=True)
+class Answer:
+    """The answer to one request, as far as its script has come."""
+
+    number: int
+    model: str
+    created_s: int
+    usage: Usage
+    include_usage: bool = False
+    parts: list[Part] = field(default_factory=list[Part])
+
+    @property
+    def open_part(self) -> Part | None:
+        """The part that still grows, if any."""
+        return self.parts[-1] if self.parts and not self.parts[-1].is_closed else None
+
+    @property
+    def natural_reason(self) -> Reason:
+        """The finish reason that fits what has been said."""
+        kinds = {part.kind for part in self.parts}
+        if "refusal" in kinds:
+            return "refused"
+        return "tools" if "call" in kinds else "stop"
+
+    def text_of(self, kind: PartKind) -> str:
+        """All text of one kind, joined."""
+        return "".join(part.text for part in self.parts if part.kind == kind)

@@ -1,0 +1,79 @@
+"""A bell that wakes whoever waits for a condition, and the gates that scripts wait at."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+_Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
+
+
+def _wake(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class Bell:
+    """Lets tasks of any thread's event loop wait until a condition holds, without polling."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[_Waiter] = []
+
+    def ring(self) -> None:
+        """Make every waiter look at its condition again."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for loop, future in waiting:
+            loop.call_soon_threadsafe(_wake, future)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition holds; whoever changes what it reads rings the bell afterwards."""
+        loop = asyncio.get_running_loop()
+        while True:
+            future: asyncio.Future[None] = loop.create_future()
+            waiter = (loop, future)
+            with self._lock:
+                self._waiting.append(waiter)
+            # Registered before the look, so that a change in another thread cannot fall between the two.
+            try:
+                if condition():
+                    return
+                await future
+            finally:
+                with self._lock:
+                    if waiter in self._waiting:
+                        self._waiting.remove(waiter)
+
+
+class Gate:
+    """A point in a script that a test opens, and that tells the test when a script has come to it."""
+
+    def __init__(self) -> None:
+        self._bell = Bell()
+        self._open = False
+        self._arrivals = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether scripts pass without waiting."""
+        return self._open
+
+    @property
+    def arrivals(self) -> int:
+        """How many scripts have come to this gate so far."""
+        return self._arrivals
+
+    def open(self) -> None:
+        """Let every script pass, those that wait and those that come later; safe from any thread."""
+        self._open = True
+        self._bell.ring()
+
+    async def reached(self, times: int = 1) -> None:
+        """Wait until scripts have come to this gate this many times."""
+        await self._bell.until(lambda: self._arrivals >= times)
+
+    async def passed(self) -> None:
+        """Come to the gate and wait until it is open."""
+        self._arrivals += 1
+        self._bell.ring()
+        await self._bell.until(lambda: self._open)

@@ -1,0 +1,108 @@
+"""What a disk still holds of one file after a power cut."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+SECTOR_BYTES = 512
+
+Loss = Literal["all", "some", "torn"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    offset: int
+    data: bytes
+
+    def apply(self, content: bytearray) -> None:
+        if len(content) < self.offset:
+            content.extend(bytes(self.offset - len(content)))
+        content[self.offset : self.offset + len(self.data)] = self.data
+
+    def sectors(self) -> "Iterator[_Write]":
+        start = 0
+        while start < len(self.data):
+            # Cut at the disk's own sector boundaries, wherever the write begins.
+            end = start + SECTOR_BYTES - (self.offset + start) % SECTOR_BYTES
+            yield _Write(self.offset + start, self.data[start:end])
+            start = end
+
+
+@dataclass(frozen=True, slots=True)
+class _Truncate:
+    size: int
+
+    def apply(self, content: bytearray) -> None:
+        del content[self.size :]
+        content.extend(bytes(self.size - len(content)))
+
+
+@dataclass(slots=True)
+class DiskImage:
+    """The durable content of a file (none: no such file), and what has been done to it since.
+
+    `ghost` is what comes back if a deletion, or a deletion and a new file of the same name, is lost.
+    """
+
+    durable: bytearray | None
+    exists: bool
+    ghost: bytes | None = None
+    pending: list[_Write | _Truncate] = field(default_factory=list[_Write | _Truncate])
+
+    def created(self) -> None:
+        """The file has been opened and was not there before."""
+        self.exists = True
+
+    def written(self, offset: int, data: bytes) -> None:
+        """Bytes were written and not synced yet."""
+        self.pending.append(_Write(offset, data))
+
+    def truncated(self, size: int) -> None:
+        """The size was changed and not synced yet."""
+        self.pending.append(_Truncate(size))
+
+    def synced(self) -> None:
+        """Everything so far is durable, the file's name included."""
+        content = self.durable if self.durable is not None else bytearray()
+        for operation in self.pending:
+            operation.apply(content)
+        self.durable, self.ghost = content, None
+        self.pending.clear()
+
+    def directory_synced(self) -> None:
+        """The file's name is durable, or its absence."""
+        self.ghost = None
+        if self.exists and self.durable is None:
+            self.durable = bytearray()
+
+    def sync_failed(self) -> None:
+        """What was pending will never be durable: the kernel has forgotten that it was to be written."""
+        self.pending.clear()
+
+    def deleted(self) -> None:
+        """The name is gone, but its directory has not been synced."""
+        if self.durable is not None:
+            self.ghost = bytes(self.durable)
+        self.durable, self.exists = None, False
+        self.pending.clear()
+
+    def survivor(self, chance: random.Random, loss: Loss) -> bytes | None:
+        """The content after a power cut, or nothing if there is no such file."""
+        kept = [] if loss == "all" else list(self._arrived(chance, loss))
+        if self.durable is None and not kept:
+            comes_back = loss == "all" or chance.random() < 1 / 2
+            return self.ghost if comes_back else None
+        content = bytearray(self.durable or b"")
+        for operation in kept:
+            operation.apply(content)
+        return bytes(content)
+
+    def _arrived(self, chance: random.Random, loss: Loss) -> Iterator[_Write | _Truncate]:
+        for operation in self.pending:
+            if chance.random() < 1 / 2:
+                continue
+            if loss == "torn" and isinstance(operation, _Write) and chance.random() < 1 / 2:
+                yield from (sector for sector in operation.sectors() if chance.random() < 1 / 2)
+            else:
+                yield operation

@@ -1,0 +1,224 @@
+"""The steps of a script that break something below the protocol: silence, cuts, bad bytes, bad reading."""
+
+import asyncio
+from dataclasses import dataclass
+
+from holdfast.chaos.answer import Part
+from holdfast.chaos.bell import Gate
+from holdfast.chaos.frames import encode_frame, http_chunk
+from holdfast.chaos.stage import Stage
+
+FLOOD_BYTES = 5_000_000
+LAST_ASCII = 0x7F
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Silence until the client goes away; as the first step, not even headers are sent."""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Wait for ever; the end of the connection ends it."""
+        del stage
+        await asyncio.get_running_loop().create_future()
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The response's headers, without a byte of its body."""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send them unless they have been sent."""
+        await stage.send_head()
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAlive:
+    """Keep-alives (comments, or `ping` events where the wire has them); for ever unless a number is given."""
+
+    times: int = 0
+    pace_s: float = 0.05
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send them; an answer in one body is kept alive by white space, as gateways do."""
+        sent = 0
+        while self.times == 0 or sent < self.times:
+            if stage.is_streaming:
+                frames = stage.wire.ping()
+                await stage.send_payload(b"".join(encode_frame(frame, stage.sse) for frame in frames))
+            else:
+                await stage.send_payload(b"\n")
+            sent += 1
+            await asyncio.sleep(self.pace_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Drip:
+    """From here on, bytes leave in pieces of this size with a pause after each; size 0 ends it."""
+
+    size: int = 1
+    pace_s: float = 0.0
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Set how bytes are sent."""
+        stage.drip_bytes, stage.drip_pace_s = self.size, self.pace_s
+
+
+@dataclass(frozen=True, slots=True)
+class SayInTwoWrites:
+    """Text whose bytes are cut inside its first character beyond ASCII; the rest waits at a gate."""
+
+    text: str = "naïve"
+    gate: Gate | None = None
+    pace_s: float = 0.02
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send the two halves of one frame as two TCP writes."""
+        assert not self.text.isascii(), "only a character beyond ASCII has an inside"
+        open_part = stage.wire.answer.open_part
+        if open_part is None or open_part.kind != "text":
+            await stage.open(Part("text"))
+        frames = stage.wire.delta(self.text)
+        if not stage.is_streaming:
+            return
+        data = b"".join(http_chunk(encode_frame(frame, stage.sse)) for frame in frames)
+        cut = next(index for index, byte in enumerate(data) if byte > LAST_ASCII) + 1
+        await stage.send_bytes(data[:cut])
+        if self.gate is not None:
+            await self.gate.passed()
+        else:
+            await asyncio.sleep(self.pace_s)
+        await stage.send_bytes(data[cut:])
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """One text delta of this many bytes in a single frame."""
+
+    size_bytes: int = FLOOD_BYTES
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send it."""
+        open_part = stage.wire.answer.open_part
+        if open_part is None or open_part.kind != "text":
+            await stage.open(Part("text"))
+        await stage.send_frames(stage.wire.delta("x" * self.size_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Any text as bytes of the response's body, as it stands."""
+
+    text: str
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send it after the headers, without opening events."""
+        await stage.send_payload(self.text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment line of the event stream."""
+
+    text: str = "chaos"
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send it."""
+        if stage.is_streaming:
+            await stage.send_payload(f": {self.text}\n\n".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A frame that is not the protocol."""
+
+    data: str = '{"this is": not JSON'
+    event: str = ""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send it as a data line; an answer in one body becomes this text."""
+        if not stage.is_streaming:
+            await stage.send_payload(self.data.encode())
+            stage.has_answered = True
+            return
+        await stage.begin()
+        names = {"anthropic": "content_block_delta", "responses": "response.output_text.delta"}
+        event = self.event or names.get(stage.request.wire or "", "")
+        line = f"event: {event}\n" if event else ""
+        await stage.send_payload(f"{line}data: {self.data}\n\n".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfBody:
+    """A clean end of the HTTP response without the protocol's terminal marker."""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """End the body; the connection stays usable."""
+        await stage.send_half()
+        await stage.send_head()
+        await stage.end_body()
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """Closes the connection in mid-body with FIN; as the first step, without a byte of an answer."""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Close."""
+        await stage.send_half()
+        stage.peer.hang_up()
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Drops the connection with RST; as the first step, without a byte of an answer."""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Reset."""
+        await stage.send_half()
+        stage.peer.reset()
+
+
+@dataclass(frozen=True, slots=True)
+class CloseOnReuse:
+    """Keeps the connection alive after this answer, and closes it when the next request arrives on it."""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Arm it; the next request consumes no script and is not recorded."""
+        stage.peer.close_on_reuse()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnly:
+    """Reads about this much of the upload and no more, then goes on; only as the first step."""
+
+    upload_bytes: int = 0
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Read that much."""
+        await stage.peer.read_upload(self.upload_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSlowly:
+    """Reads the upload at this rate; only as the first step."""
+
+    bytes_per_s: float = 10.0
+    piece_bytes: int = 1
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Read piece by piece until the whole body is there."""
+        while not stage.peer.upload_is_complete:
+            await stage.peer.read_upload(self.piece_bytes)
+            await asyncio.sleep(self.piece_bytes / self.bytes_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRest:
+    """Reads and forgets the rest of the upload, so that an early answer is not lost to a reset."""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Read to its end."""
+        await stage.peer.read_upload(None)
+
+
+UploadStep = ReadOnly | ReadSlowly | ReadRest

@@ -1,0 +1,80 @@
+"""Reads HTTP/1.1 requests off a connection, one after the other."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import httptools
+
+PARSE_ERRORS = (httptools.HttpParserError, httptools.HttpParserUpgrade)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Method, target and headers of a request."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+
+
+class RequestListener(Protocol):
+    """Whoever wants to know what has been read."""
+
+    def head_read(self, head: Head) -> None:
+        """The headers are complete."""
+        ...
+
+    def piece_read(self, piece: bytes) -> None:
+        """A piece of the body has come."""
+        ...
+
+    def request_read(self) -> None:
+        """The body is complete."""
+        ...
+
+
+@dataclass(slots=True)
+class RequestParser:
+    """Feeds bytes to httptools and passes on what it finds."""
+
+    listener: RequestListener
+    _parser: httptools.HttpRequestParser = field(init=False)
+    _target: bytes = b""
+    _headers: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether the client wants to use the connection again."""
+        return self._parser.should_keep_alive()
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes; raises one of PARSE_ERRORS if they are not HTTP/1.1."""
+        self._parser.feed_data(data)
+
+    def on_message_begin(self) -> None:
+        """A request starts."""
+        self._target, self._headers = b"", {}
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the target."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header; the last of a name counts."""
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """All headers are known."""
+        method = self._parser.get_method().decode("latin-1")
+        self.listener.head_read(Head(method, self._target.decode("latin-1"), self._headers))
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self.listener.piece_read(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self.listener.request_read()

@@ -1,0 +1,240 @@
+"""The steps of a script that say something: text, thinking, tool calls, refusals, endings."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from holdfast.chaos.answer import Ending, Fault, Part, PartKind, Reason, Usage
+from holdfast.chaos.bell import Gate
+from holdfast.chaos.stage import Stage
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    if size <= 0:
+        yield text
+        return
+    for start in range(0, len(text), size):
+        yield text[start : start + size]
+
+
+async def _grow(stage: Stage, pieces: Iterator[str], pace_s: float) -> None:
+    for index, piece in enumerate(pieces):
+        if index and pace_s:
+            await asyncio.sleep(pace_s)
+        await stage.send_frames(stage.wire.delta(piece))
+
+
+async def _continue_part(stage: Stage, kind: PartKind) -> Part:
+    part = stage.wire.answer.open_part
+    if part is None or part.kind != kind:
+        part = Part(kind)
+        await stage.open(part)
+    return part
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Visible text, in one delta or in pieces of so many characters."""
+
+    text: str
+    chunk_chars: int = 0
+    pace_s: float = 0.0
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Add to the open text item, or open one."""
+        await _continue_part(stage, "text")
+        await _grow(stage, _pieces(self.text, self.chunk_chars), self.pace_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SayWords:
+    """Visible text, word by word."""
+
+    text: str
+    pace_s: float = 0.0
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send each word with the space after it as one delta."""
+        await _continue_part(stage, "text")
+        words = self.text.split(" ")
+        spaced = [word + " " for word in words[:-1]] + words[-1:]
+        await _grow(stage, iter(spaced), self.pace_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Think:
+    """Reasoning; `signature` is Anthropic's, `encrypted` is sent where a wire has a field for it."""
+
+    text: str
+    signature: str = ""
+    encrypted: str = ""
+    chunk_chars: int = 0
+    pace_s: float = 0.0
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Open a reasoning item, fill it, and leave its closing to what follows."""
+        if stage.request.wire == "anthropic" and self.encrypted:
+            # A redacted block carries its data in its opening event and has no deltas.
+            await stage.open(Part("thinking", encrypted=self.encrypted))
+            await stage.send_frames(stage.wire.close())
+        if not self.text and stage.request.wire == "anthropic":
+            return
+        encrypted = "" if stage.request.wire == "anthropic" else self.encrypted
+        part = Part("thinking", signature=self.signature, encrypted=encrypted)
+        await stage.open(part)
+        if self.text:
+            await _grow(stage, _pieces(self.text, self.chunk_chars), self.pace_s)
+
+
+@dataclass(frozen=True, slots=True)
+class CallTool:
+    """A whole tool call, its arguments in several deltas."""
+
+    name: str
+    args: Mapping[str, object] = field(default_factory=dict[str, object])
+    id: str = ""
+    chunk_chars: int = 8
+    pace_s: float = 0.0
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Open, fill and close a tool-call item."""
+        await stage.open(Part("call", name=self.name, call_id=self.id))
+        arguments = msgspec.json.encode(self.args).decode()
+        await _grow(stage, _pieces(arguments, self.chunk_chars), self.pace_s)
+        await stage.send_frames(stage.wire.close())
+
+
+@dataclass(frozen=True, slots=True)
+class CutCall:
+    """A tool call whose arguments stop short and are not closed; follow it with a way to end."""
+
+    name: str
+    args: Mapping[str, object] = field(default_factory=dict[str, object])
+    id: str = ""
+    keep_chars: int = 5
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send the first characters of the arguments and nothing more."""
+        await stage.open(Part("call", name=self.name, call_id=self.id))
+        arguments = msgspec.json.encode(self.args).decode()
+        await stage.send_frames(stage.wire.delta(arguments[: self.keep_chars]))
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """A refusal as content: the refusal part of the OpenAI wires, stop reason `refusal` of Anthropic's."""
+
+    text: str = "I can't help with that."
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Say it in the wire's place for refusals."""
+        await _continue_part(stage, "refusal")
+        await stage.send_frames(stage.wire.delta(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenItem:
+    """Opens an item that says nothing yet, as a model does that thinks in silence."""
+
+    kind: PartKind = "thinking"
+    name: str = "tool"
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send the opening of the item."""
+        await stage.open(Part(self.kind, name=self.name if self.kind == "call" else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class CloseItem:
+    """Closes the open item."""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send the closing of the item, if one is open."""
+        await stage.send_frames(stage.wire.close())
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Headers and the wire's opening events, nothing else."""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send them unless they have been sent."""
+        await stage.begin()
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """Repeated events that say nothing but that the server is at work."""
+
+    times: int = 1
+    pace_s: float = 0.0
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send them."""
+        for _ in range(self.times):
+            await stage.send_frames(stage.wire.lifecycle())
+            await asyncio.sleep(self.pace_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The protocol's own ending; without a reason, the one that fits what was said."""
+
+    reason: Reason | None = None
+    usage: Usage | None = None
+    times: int = 1
+    usage_chunk: Literal["as asked", "always", "never"] = "as asked"
+    done: Literal["sent", "missing"] = "sent"
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send the terminal events as often as asked."""
+        answer = stage.wire.answer
+        reason = self.reason or answer.natural_reason
+        ending = Ending(reason, self.usage or answer.usage, self.usage_chunk, self.done)
+        for _ in range(self.times):
+            await stage.finish(ending)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEvent:
+    """An error in mid-stream, in the wire's own shape; without a stream it is a status 500."""
+
+    message: str = ""
+    type: str = ""
+    code: str = ""
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Send it; nothing else follows by itself."""
+        fault = Fault(self.message, self.type, self.code)
+        if stage.is_streaming:
+            await stage.send_frames(stage.wire.error(fault))
+        else:
+            await stage.send_status(500, {}, msgspec.json.encode(stage.wire.error_body(500, fault)))
+        stage.has_answered = True
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Waits at a gate that the test opens."""
+
+    gate: Gate
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Tell the gate, then wait."""
+        del stage
+        await self.gate.passed()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Waits for a time."""
+
+    pause_s: float
+
+    async def perform(self, stage: Stage, /) -> None:
+        """Sleep."""
+        del stage
+        await asyncio.sleep(self.pause_s)

@@ -1,0 +1,80 @@
+"""The three wires: which path speaks which, and what each must be able to write."""
+
+from typing import Protocol
+
+from holdfast.chaos.answer import Answer, Ending, Fault, Part, WireName
+from holdfast.chaos.anthropic import AnthropicWire
+from holdfast.chaos.chat_completions import ChatCompletionsWire
+from holdfast.chaos.frames import Frame, JsonObject
+from holdfast.chaos.responses import ResponsesWire
+
+
+class Wire(Protocol):
+    """Writes one answer in one protocol: frames while it streams, or one body at the end."""
+
+    @property
+    def answer(self) -> Answer:
+        """What has been said so far."""
+        ...
+
+    def begin(self) -> list[Frame]:
+        """The opening events; asked for once."""
+        ...
+
+    def lifecycle(self) -> list[Frame]:
+        """An event that says nothing but that the server is at work."""
+        ...
+
+    def ping(self) -> list[Frame]:
+        """A keep-alive."""
+        ...
+
+    def open(self, part: Part) -> list[Frame]:
+        """Open a part, closing the one that is open."""
+        ...
+
+    def delta(self, text: str) -> list[Frame]:
+        """Add to the open part."""
+        ...
+
+    def close(self) -> list[Frame]:
+        """Close the open part, if there is one."""
+        ...
+
+    def finish(self, ending: Ending) -> list[Frame]:
+        """The terminal events; asked for again, they repeat."""
+        ...
+
+    def error(self, fault: Fault) -> list[Frame]:
+        """An error in mid-stream."""
+        ...
+
+    def body(self, ending: Ending) -> JsonObject:
+        """The whole answer as one JSON object."""
+        ...
+
+    def error_body(self, status: int, fault: Fault) -> JsonObject:
+        """The body of an error status."""
+        ...
+
+
+def wire_of_path(path: str) -> WireName | None:
+    """The wire that a POST to this path speaks."""
+    bare = path.partition("?")[0].rstrip("/")
+    if bare.endswith("/chat/completions"):
+        return "chat_completions"
+    if bare.endswith("/responses"):
+        return "responses"
+    if bare.endswith("/messages"):
+        return "anthropic"
+    return None
+
+
+def wire_for(name: WireName, answer: Answer) -> Wire:
+    """A writer of this answer for this wire."""
+    wires: dict[WireName, type[ResponsesWire | ChatCompletionsWire | AnthropicWire]] = {
+        "responses": ResponsesWire,
+        "chat_completions": ChatCompletionsWire,
+        "anthropic": AnthropicWire,
+    }
+    return wires[name](answer)

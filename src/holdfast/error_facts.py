@@ -1,0 +1,148 @@
+"""What an error body says, whatever its shape: its codes, its times, its status and its words."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.model_events import ErrorReported
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+BODY_CHARS_MAX = 65_536
+DEPTH_MAX = 8
+MARK_CHARS_MAX = 120
+NODES_MAX = 500
+STATUS_MIN = 300  # an error behind a good status has its real one inside
+TEXT_CHARS_MAX = 2_000
+
+MARK_KEYS = frozenset(
+    {"__type", "code", "error_code", "error_type", "errortype", "limit_source", "reason", "status", "type"}
+)
+MESSAGE_KEYS = frozenset({"detail", "error", "error_message", "errormessage", "message", "msg", "raw"})
+STATUS_KEYS = frozenset({"code", "httpstatuscode", "raw_status_code", "status", "status_code"})
+TIME_KEYS = frozenset(
+    {
+        "resets_at",
+        "resets_in_seconds",
+        "retry_after",
+        "retry_after_ms",
+        "retry_after_seconds",
+        "retrydelay",
+        "x-ratelimit-reset",
+    }
+)
+# A quota that returns tomorrow is used up for every wait that we would make.
+PER_DAY = "quota_per_day"
+
+
+class ErrorFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One error: `marks` are its codes, types and reasons in lower case, `text` its words as they came."""
+
+    text: str = ""
+    marks: frozenset[str] = frozenset()
+    status: int = 0
+    times: dict[str, str | int | float] = {}
+    page: bool = False
+
+
+NO_ERROR = ErrorFacts()
+
+
+class _Found(msgspec.Struct):
+    """What a walk through a body has gathered so far."""
+
+    messages: list[str]
+    marks: set[str]
+    times: dict[str, str | int | float]
+    status: int = 0
+
+
+def error_facts(error: ErrorReported | None) -> ErrorFacts:
+    """The facts of a reported error: from its body, completed by what the wire read."""
+    if error is None:
+        return NO_ERROR
+    body = error.body[:BODY_CHARS_MAX].strip().removeprefix("data:").strip()
+    found = _Found([], set(), {})
+    decoded = _decoded(body)
+    if decoded is None:
+        found.messages.append(_title(body) if body.startswith("<") else body)
+    else:
+        _gather(decoded, found)
+    found.marks |= {mark.lower()[:MARK_CHARS_MAX] for mark in (error.code, error.kind) if mark}
+    if error.message not in found.messages:
+        found.messages.append(error.message)
+    return ErrorFacts(
+        text="; ".join(dict.fromkeys(said for said in found.messages if said))[:TEXT_CHARS_MAX],
+        marks=frozenset(found.marks),
+        status=error.status if error.status >= STATUS_MIN else found.status,
+        times=found.times,
+        page=body.startswith("<"),
+    )
+
+
+def _decoded(text: str) -> Json:
+    """The JSON value of a text that holds an object or a list, else None."""
+    if text[:1] not in {"{", "["}:
+        return None
+    try:
+        value: Json = msgspec.json.decode(text.encode(errors="replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value
+
+
+def _gather(root: Json, found: _Found) -> None:
+    """Breadth first, so that what the provider itself says comes before what it passes on."""
+    queue: deque[tuple[int, Json]] = deque([(0, root)])
+    for _ in range(NODES_MAX):
+        if not queue:
+            return
+        depth, value = queue.popleft()
+        for key, child in _children(value):
+            inner = _decoded(child.strip()) if isinstance(child, str) and key in MESSAGE_KEYS else None
+            if inner is not None:
+                child = inner  # noqa: PLW2901 - a body that travels as a string is a body
+            if isinstance(child, dict | list):
+                if depth < DEPTH_MAX:
+                    queue.append((depth + 1, child))
+            elif isinstance(child, str | int | float) and not isinstance(child, bool):
+                _note(key, child, found=found)
+
+
+def _children(value: Json) -> Iterator[tuple[str, Json]]:
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield key.lower(), child
+    elif isinstance(value, list):
+        for child in value:
+            yield "", child
+
+
+def _note(key: str, value: str | float, *, found: _Found) -> None:
+    text = str(value)
+    if key in MARK_KEYS:
+        # AWS writes the name behind a namespace and a number sign.
+        found.marks.add(text.rpartition("#")[2].lower()[:MARK_CHARS_MAX])
+    if key == "quotaid" and "perday" in text.lower():
+        found.marks.add(PER_DAY)
+    if key in STATUS_KEYS and not found.status:
+        found.status = _status(text)
+    if key in TIME_KEYS:
+        found.times.setdefault(key, value)
+    if key in MESSAGE_KEYS and isinstance(value, str):
+        found.messages.append(value.strip()[:TEXT_CHARS_MAX])
+
+
+def _status(text: str) -> int:
+    is_error = len(text) == len("400") and text.isdecimal() and text.isascii() and text[0] in "45"
+    return int(text) if is_error else 0
+
+
+def _title(page: str) -> str:
+    """The title of an HTML page; nobody wants to read the rest of it."""
+    lower = page[:BODY_CHARS_MAX].lower()
+    start = lower.find("<title>")
+    end = lower.find("</title>")
+    return " ".join(page[start + len("<title>") : end].split()) if 0 <= start < end else ""

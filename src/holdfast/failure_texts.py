@@ -1,0 +1,87 @@
+"""What a failure is called in front of people: what happened, for how long, and what they can do."""
+
+import re
+
+from holdfast.deadlines import WHY_TEXT, Deadline, DeadlineKind
+from holdfast.failure_rules import Break, Stage
+from holdfast.targets import Target
+
+PROVIDER_CHARS_MAX = 400
+LIKE_A_KEY_CHARS = 6  # as much of a key as providers leave readable around their stars
+SHORT_KEY_CHARS = 8
+SCANNED_CHARS_MAX = 2_000
+KEY_MARK = "[key]"
+
+_WORD = re.compile(r"[A-Za-z0-9_\-.*+/=]{4,}", re.ASCII)
+_SECRET_HEADERS = ("auth", "cookie", "key", "secret", "token")
+
+DEADLINE_TEXT: dict[DeadlineKind, str] = {
+    "connect": "no connection in {s} s",
+    "upload": "no byte of the request accepted for {s} s",
+    "first_event": "no first byte in {s} s (TTFB threshold: {s}s)",
+    "first_progress": "no events for {s} s after first byte",
+    "gap": "no events for {s} s after first byte",
+    "tail": "no end of the stream for {s} s after the answer",
+}
+BREAK_TEXT: dict[Break, str] = {
+    "dns": "the name of {host} was not found",
+    "refused": "{host} refused the connection",
+    "reset": "{host} broke the connection off",
+    "tls_untrusted": "the certificate of {host} is not trusted",
+    "tls_other": "no secure connection to {host}",
+    "eof": "{host} closed the connection",
+    "protocol": "{host} sent something that is not its protocol",
+}
+STAGE_TEXT: dict[Stage, str] = {
+    "connecting": "while connecting",
+    "uploading": "while the request was being sent",
+    "waiting": "before it said anything",
+    "streaming": "in the middle of the answer",
+}
+
+
+def deadline_text(deadline: Deadline, stage: Stage) -> str:
+    """The words for a deadline that passed; operators search logs for them, so they stay as they are."""
+    heard = deadline.kind != "first_progress" or stage == "streaming"
+    text = DEADLINE_TEXT[deadline.kind] if heard else "no first byte in {s} s"
+    seconds = f"{deadline.patience_s:g}"
+    why = "" if deadline.why == "configured" else WHY_TEXT[deadline.why].format(patience=seconds)
+    return text.format(s=seconds) + (f", {why}" if why else "")
+
+
+def break_text(broke: Break, stage: Stage, *, host: str) -> str:
+    """The words for a connection that ended by itself."""
+    return f"{BREAK_TEXT[broke].format(host=host)} {STAGE_TEXT[stage]}"
+
+
+def provider_text(text: str, target: Target) -> str:
+    """A provider's own words: on one line, without anything that looks like our key, and short."""
+    line = "".join(char if char.isprintable() else " " for char in text[:SCANNED_CHARS_MAX])
+    clean = _WORD.sub(lambda found: _masked(found.group(), target), " ".join(line.split()))
+    return clean if len(clean) <= PROVIDER_CHARS_MAX else clean[: PROVIDER_CHARS_MAX - 1].rstrip() + "…"
+
+
+def _masked(word: str, target: Target) -> str:
+    return KEY_MARK if any(_like(word, secret) for secret in secrets_of(target)) else word
+
+
+def secrets_of(target: Target) -> tuple[str, ...]:
+    """The key of a target, and the values of its headers that are keys by their names."""
+    named = [
+        value
+        for name, value in target.headers.items()
+        if any(part in name.lower() for part in _SECRET_HEADERS)
+    ]
+    words = (word for value in (target.api_key, *named) for word in value.split())
+    return tuple(word for word in words if word.lower() not in {"bearer", "basic", ""})
+
+
+def _like(word: str, secret: str) -> bool:
+    """Whether a word is the secret, a part of it, or begins or ends as it does; a short key is a dummy."""
+    if len(secret) < SHORT_KEY_CHARS:
+        return word == secret
+    core = word.strip(".*")
+    if len(core) < LIKE_A_KEY_CHARS:
+        return False
+    head, tail = secret[:LIKE_A_KEY_CHARS], secret[-LIKE_A_KEY_CHARS:]
+    return core in secret or core.startswith(head) or core.endswith(tail) or secret in core

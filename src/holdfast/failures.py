@@ -1,0 +1,275 @@
+"""Failures of model calls: the table of their classes, and the one function that finds the class."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.deadlines import Deadline
+from holdfast.error_facts import STATUS_MIN, ErrorFacts, error_facts
+from holdfast.failure_rules import RULES, STATUS_OF_MARK, Again, Break, Need, Rule, Stage
+from holdfast.failure_texts import break_text, deadline_text, provider_text
+from holdfast.model_events import ErrorReported, FinishReason
+from holdfast.output_room import ROOM_TOKENS_MIN, output_room
+from holdfast.server_time import server_time
+from holdfast.targets import Target
+from holdfast.values import Failure, FailureKind
+
+Fallback: TypeAlias = Literal[
+    "never", "yes", "once", "from_second", "long_wait", "larger_window", "other_host"
+]
+Silence: TypeAlias = Literal["counts", "neutral", "answers"]
+
+
+class Treatment(msgspec.Struct, frozen=True):
+    """A row of the table: what follows from a class, and the words for it.
+
+    `silence` is for the breaker: the failure counts, says nothing of it, or shows that the target speaks.
+    """
+
+    again: Again
+    fallback: Fallback
+    was: str
+    advice: str
+    silence: Silence = "answers"
+
+
+_LATER = "it is tried again by itself; if it keeps failing, add a fallback target"
+_SHORTEN = "shorten the conversation or choose a model with a larger window"
+
+TREATMENTS: dict[FailureKind, Treatment] = {
+    "cancelled": Treatment("never", "never", "was stopped", "", "neutral"),
+    "local_bug": Treatment(
+        "never", "never", "failed here", "this is a bug in Holdfast: please report it", "neutral"
+    ),
+    "bad_request": Treatment(
+        "never", "yes", "refused the request", "check base_url, model and settings of {target}"
+    ),
+    "payload_too_large": Treatment(
+        "never",
+        "yes",
+        "found the request too large",
+        "send fewer or smaller images and files, or a shorter message",
+    ),
+    "model_missing": Treatment(
+        "never", "yes", "does not serve the model", "choose another model for {target}"
+    ),
+    "content_refused": Treatment("never", "once", "refused to answer", "word the request in another way"),
+    "auth": Treatment("never", "yes", "did not accept the key", "check the API key of target {target}"),
+    "entitlement": Treatment(
+        "never",
+        "yes",
+        "does not offer this to the account",
+        "check the plan of the account behind target {target}",
+    ),
+    "quota_exhausted": Treatment(
+        "never",
+        "yes",
+        "has no quota left",
+        "add credit to the account behind target {target}, or wait for its reset",
+    ),
+    "rate_limited": Treatment(
+        "server_time", "long_wait", "was rate limited", "wait, or add a fallback target"
+    ),
+    "overloaded": Treatment("backoff", "from_second", "was overloaded", _LATER),
+    "server_error": Treatment("backoff", "from_second", "had an error of its own", _LATER),
+    "connect_failed": Treatment(
+        "at_once_first",
+        "from_second",
+        "could not be reached",
+        "check the network and the base_url of {target}",
+        "neutral",
+    ),
+    "upload_stalled": Treatment(
+        "backoff", "from_second", "did not take the request", "check the network, or send less", "counts"
+    ),
+    "no_first_event": Treatment(
+        "at_once_first",
+        "from_second",
+        "did not answer in time",
+        "if it needs longer, raise first_event_s of {target}",
+        "counts",
+    ),
+    "stalled": Treatment(
+        "backoff", "from_second", "fell silent", "if it needs longer, raise gap_s of {target}", "counts"
+    ),
+    "dropped": Treatment("backoff", "from_second", "broke off", _LATER, "neutral"),
+    "malformed": Treatment(
+        "once", "yes", "sent an unreadable answer", "check the wire and base_url of {target}"
+    ),
+    "tls_untrusted": Treatment(
+        "never",
+        "other_host",
+        "has an untrusted certificate",
+        "check the clock and the certificates of this computer",
+        "neutral",
+    ),
+    "overflow_input": Treatment("compacted", "larger_window", "cannot hold the conversation", _SHORTEN),
+    "overflow_output": Treatment("lower_cap", "never", "has no room for the answer", _SHORTEN),
+    "truncated": Treatment("new_turn", "never", "reached its length limit", "ask it to go on"),
+    "empty": Treatment("twice", "yes", "gave an empty answer", "ask again, or choose another model"),
+    "unknown": Treatment("once", "yes", "failed", _LATER, "neutral"),
+}
+
+
+FINISHED_TEXT: dict[FailureKind, str] = {
+    "content_refused": "refused to answer",
+    "truncated": "stopped at its length limit",
+    "empty": "ended its answer without saying anything",
+}
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known about an attempt that did not succeed.
+
+    `cancelled_by` comes from our own cancel scope and `bug` from our own code, never from the text of an
+    exception. `finish` is the terminal marker, `produced` whether there was content or a tool call. Header
+    names are in lower case.
+    """
+
+    stage: Stage
+    now_ms: int
+    status: int = 0
+    headers: Mapping[str, str] = {}
+    error: ErrorReported | None = None
+    broke: Break | None = None
+    deadline: Deadline | None = None
+    finish: FinishReason | None = None
+    produced: bool = False
+    cancelled_by: str = ""
+    bug: str = ""
+    over_window_tokens: int = 0
+    hint: str = ""
+
+
+class Classified(msgspec.Struct, frozen=True):
+    """A failure, and what the next attempt can use: the server's wait, the room left for an answer."""
+
+    failure: Failure
+    wait_ms: int | None = None
+    output_room_tokens: int | None = None
+
+
+class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts, digested for the rules."""
+
+    facts: Facts
+    status: int
+    marks: frozenset[str]
+    text: str
+    page: bool
+    wait_ms: int | None
+    room: int | None
+
+
+NEEDS: dict[Need, Callable[[_Seen], bool]] = {
+    "cancelled": lambda seen: bool(seen.facts.cancelled_by),
+    "bug": lambda seen: bool(seen.facts.bug),
+    "over_window": lambda seen: seen.facts.over_window_tokens > 0,
+    "error": lambda seen: seen.facts.error is not None,
+    "page": lambda seen: seen.page,
+    "wait": lambda seen: seen.wait_ms is not None,
+    "room": lambda seen: seen.room is not None and seen.room >= ROOM_TOKENS_MIN,
+    "no_room": lambda seen: seen.room is not None and seen.room < ROOM_TOKENS_MIN,
+    "no_content": lambda seen: not seen.facts.produced,
+}
+
+
+def classify(facts: Facts, target: Target) -> Classified:
+    """The class of a failed attempt, by the first rule that holds."""
+    error = error_facts(facts.error)
+    seen = _seen(facts, error)
+    rule = next(rule for rule in RULES if _holds(rule, seen))
+    treatment = TREATMENTS[rule.kind]
+    happened = _happened(rule, seen, said=provider_text(error.text, target), target=target)
+    advice = treatment.advice.format(target=target.name)
+    failure = Failure(
+        kind=rule.kind,
+        text=f"{happened}; {advice}" if advice else happened,
+        rule=rule.name,
+        status=seen.status,
+        code=provider_text(facts.error.code or facts.error.kind, target) if facts.error else "",
+        hint=facts.hint,
+    )
+    return Classified(failure, seen.wait_ms, seen.room)
+
+
+def again_of(failure: Failure) -> Again:
+    """Whether and how the same target may be asked again, by the rule if it has its own say."""
+    return AGAIN_OF_RULE.get(failure.rule) or TREATMENTS[failure.kind].again
+
+
+AGAIN_OF_RULE: dict[str, Again] = {rule.name: rule.again for rule in RULES if rule.again}
+
+
+def _seen(facts: Facts, error: ErrorFacts) -> _Seen:
+    header = facts.headers.get("x-amzn-errortype", "").partition(":")[0].strip().lower()
+    marks = error.marks | {header} if header else error.marks
+    status = _status(facts, error, marks=marks)
+    text = error.text.lower()
+    return _Seen(
+        facts=facts,
+        status=status,
+        marks=marks,
+        text=text,
+        page=error.page,
+        wait_ms=server_time(facts.headers, error, now_ms=facts.now_ms, status=status),
+        room=output_room(text),
+    )
+
+
+def _status(facts: Facts, error: ErrorFacts, *, marks: frozenset[str]) -> int:
+    """The status of the answer; of an error inside a good answer, the one that it would have had."""
+    for status in (facts.status, error.status):
+        if status >= STATUS_MIN:
+            return status
+    return next((status for mark, status in STATUS_OF_MARK.items() if mark in marks), 0)
+
+
+def _holds(rule: Rule, seen: _Seen) -> bool:
+    facts = seen.facts
+    deadline = facts.deadline.kind if facts.deadline else None
+    return (
+        (not rule.status or seen.status in rule.status)
+        and (not rule.marks or not rule.marks.isdisjoint(seen.marks))
+        and all(
+            not allowed or value in allowed
+            for allowed, value in (
+                (rule.stages, facts.stage),
+                (rule.broke, facts.broke),
+                (rule.deadlines, deadline),
+                (rule.finish, facts.finish),
+            )
+        )
+        and all(
+            not words or any(word in seen.text for word in words) for words in (rule.words, rule.and_words)
+        )
+        and all(NEEDS[need](seen) for need in rule.needs)
+    )
+
+
+def _happened(rule: Rule, seen: _Seen, *, said: str, target: Target) -> str:
+    facts = seen.facts
+    if facts.cancelled_by:
+        return f"stopped: {facts.cancelled_by}"
+    if facts.bug:
+        return f"an error in our own code: {provider_text(facts.bug, target)}"
+    if facts.over_window_tokens:
+        return f"the request is {facts.over_window_tokens} tokens over the window of {target.model}"
+    if facts.error or seen.status:
+        return f"{target.name} {_answered(seen)}: {said or 'nothing more'}"
+    if rule.finish:
+        return f"{target.name} {FINISHED_TEXT[rule.kind]}"
+    if facts.deadline:
+        return f"{target.name}: {deadline_text(facts.deadline, facts.stage)}"
+    if facts.broke:
+        host = urlsplit(target.base_url).hostname or target.name
+        return f"{target.name}: {break_text(facts.broke, facts.stage, host=host)}"
+    return f"{target.name}: the attempt failed for a reason that is not known"
+
+
+def _answered(seen: _Seen) -> str:
+    if not seen.status:
+        return "reported an error"
+    return f"answered {seen.status}" + (" with a web page instead of an API answer" if seen.page else "")

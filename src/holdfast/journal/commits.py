@@ -1,0 +1,189 @@
+"""The writing side of the file, used by one thread: opens it, commits jobs in groups, keeps its log short."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import apsw
+
+from holdfast import interfaces as seams
+from holdfast.journal.blobs import FileBlobs
+from holdfast.journal.connection import OF_THE_DISK, Durability, connect_for_writing, migrate, named
+from holdfast.journal.mark import CommitMark
+from holdfast.journal.queries import queries
+from holdfast.journal.transaction import Transaction
+
+# Past this many pages in the write-ahead log they are moved into the main file, between two commits.
+WAL_PAGES_MAX = 2_000
+
+_log = logging.getLogger(__name__)
+
+Work: TypeAlias = Callable[[Transaction], Any]
+
+
+class Job:
+    """Something to write: the work, and what came of it."""
+
+    __slots__ = ("bytes", "error", "result", "work")
+
+    def __init__(self, work: Work, *, body_bytes: int = 0) -> None:
+        self.work = work
+        self.bytes = body_bytes
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
+class Commits:
+    """The writing connection, its transaction and its mark."""
+
+    def __init__(self, path: Path, *, blobs: FileBlobs, durability: Durability, vfs: str | None) -> None:
+        self._path = path
+        self._blobs = blobs
+        self._wal_pages = 0
+        self._is_purged_text_in_log = False
+        self._mark: CommitMark | None = None
+        # With less than power durability the log may lose commits that a mark would know of.
+        self._is_marking = durability == "power"
+        try:
+            self._db = connect_for_writing(path, durability=durability, vfs=vfs)
+        except apsw.Error as error:
+            raise named(error, path) from error
+        try:
+            self._mark = self._open_mark()
+            self._mark.check(self._commits_found(), path)
+            migrate(self._db, path)
+            self._transaction = Transaction(self._db)
+            self.fence = self._become_owner()
+            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+            self._db.set_wal_hook(self._note_wal_pages)
+        except BaseException as error:
+            self.close()
+            raise (self._named(error) if isinstance(error, apsw.Error) else error) from error
+
+    def _open_mark(self) -> CommitMark:
+        path = self._path.with_name(self._path.name + "-mark")
+        try:
+            return CommitMark(path)
+        except OSError as error:
+            raise seams.StoreReadOnly(
+                f"cannot write {path} ({error.strerror}): check that this user may write to it"
+            ) from error
+
+    def _commits_found(self) -> int:
+        """How many commits are readable, before anything is written."""
+        if not self._db.pragma("user_version"):
+            return 0
+        ((commits,),) = cast("list[tuple[int]]", self._db.execute(queries()["commits"]).fetchall())
+        return commits
+
+    def _become_owner(self) -> int:
+        self._transaction.begin()
+        fence = self._transaction.raise_fence()
+        self._db.execute("COMMIT")
+        self._write_mark()
+        return fence
+
+    def write(self, jobs: Sequence[Job]) -> None:
+        """Commit all jobs together, or give each its error; none is half written."""
+        error = self._tried(jobs)
+        if error is None:
+            return
+        if len(jobs) > 1 and not isinstance(error, OF_THE_DISK):
+            # Something is wrong with one of them, and the others must not suffer for it.
+            for job in jobs:
+                self.write([job])
+            return
+        failure = self._named(error) if isinstance(error, apsw.Error) else error
+        for job in jobs:
+            job.error = failure
+
+    def _tried(self, jobs: Sequence[Job]) -> Exception | None:
+        transaction = self._transaction
+        try:
+            transaction.begin()
+            for job in jobs:
+                job.result, job.error = None, None
+                try:
+                    job.result = job.work(transaction)
+                except seams.JournalError as refused:
+                    job.error = refused
+            if not transaction.is_dirty:
+                transaction.forgo()
+                return None
+            transaction.flush()
+            self._db.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001  # it is handed to everyone whose job it took along
+            self._undo(error)
+            return error
+        self._write_mark()
+        if transaction.blobs_named:
+            self._blobs.named(transaction.blobs_named)
+        if transaction.has_purged:
+            self._drop_purged(transaction)
+        return None
+
+    def _undo(self, error: Exception) -> None:
+        try:
+            self._transaction.roll_back()
+            if isinstance(error, apsw.IOError):
+                self._overwrite_refused_commit()
+        except apsw.Error as worse:
+            error.add_note(f"undoing it failed too: {worse}")
+            _log.warning("could not undo a failed commit of %s: %s", self._path, worse)
+
+    def _overwrite_refused_commit(self) -> None:
+        """A commit whose fsync failed is whole in the log, and a restart would find it: write over it."""
+        self._transaction.begin()
+        self._db.execute("COMMIT")
+
+    def _write_mark(self) -> None:
+        if self._mark is not None and self._is_marking:
+            self._mark.write(self._transaction.commits)
+
+    def _drop_purged(self, transaction: Transaction) -> None:
+        self._is_purged_text_in_log = True
+        for name in transaction.blobs_purged:
+            try:
+                self._blobs.drop(name, transaction.is_blob_named)
+            except OSError as error:
+                _log.warning("blob %s of a purged session could not be removed: %s", name, error.strerror)
+        self._wipe_log()
+
+    def tidy(self) -> None:
+        """Move the write-ahead log into the main file if it is long; nobody waits for a commit meanwhile."""
+        if self._is_purged_text_in_log:
+            self._wipe_log()
+        elif self._wal_pages >= WAL_PAGES_MAX:
+            try:
+                self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            except apsw.Error as error:
+                _log.warning("could not shorten the write-ahead log of %s: %s", self._path, error)
+
+    def _wipe_log(self) -> None:
+        """Empty the log, which still holds what was purged; a reader in the way puts it off by a commit."""
+        try:
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error as error:
+            _log.warning("purged text is still in the write-ahead log of %s: %s", self._path, error)
+        else:
+            self._is_purged_text_in_log = False
+
+    def _note_wal_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _named(self, error: apsw.Error) -> seams.JournalError:
+        failure = named(error, self._path, system_errno=self._db.system_errno)
+        failure.__cause__ = error
+        return failure
+
+    def close(self) -> None:
+        """Let go of the file; what cannot be moved out of the log now stays in it, safely."""
+        if self._mark is not None:
+            self._mark.close()
+        try:
+            self._db.close()
+        except apsw.Error as error:
+            _log.warning("closing %s: %s", self._path, error)
+            self._db.close(True)

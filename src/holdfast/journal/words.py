@@ -1,0 +1,57 @@
+"""Words of a search and of a text: what a query means is the same in every store."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import TypeAlias
+
+QUERY_WORDS_MAX = 32
+MARK_BEGIN, MARK_END = "\x02", "\x03"
+
+Phrase: TypeAlias = tuple[str, ...]
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def phrases(query: str) -> list[Phrase]:
+    """What must be found: one phrase for each word of the query, as `read-only` is two words in a row."""
+    found = [tuple(_WORD.findall(_plain(word))) for word in query.split()]
+    return [phrase for phrase in found if phrase][:QUERY_WORDS_MAX]
+
+
+def fts_query(wanted: Sequence[Phrase]) -> str:
+    """The same for SQLite's full-text search, the last as a prefix; only letters and digits get through."""
+    return " ".join(f'"{" ".join(phrase)}"' for phrase in wanted) + "*"
+
+
+def passage(text: str, wanted: Sequence[Phrase]) -> str | None:
+    """The text with marks around what was found, or None if something is missing."""
+    words = [
+        (_plain(word.group()), word.span()) for word in _WORD.finditer(unicodedata.normalize("NFC", text))
+    ]
+    spans: set[tuple[int, int]] = set()
+    for phrase in wanted:
+        found = _places(phrase, [word for word, _ in words], is_prefix=phrase is wanted[-1])
+        if not found:
+            return None
+        spans.update((words[at][1][0], words[at + len(phrase) - 1][1][1]) for at in found)
+    marked = unicodedata.normalize("NFC", text)
+    for begin, end in sorted(spans, reverse=True):
+        marked = f"{marked[:begin]}{MARK_BEGIN}{marked[begin:end]}{MARK_END}{marked[end:]}"
+    return marked
+
+
+def _places(phrase: Phrase, words: Sequence[str], *, is_prefix: bool) -> list[int]:
+    *firsts, last = phrase
+    return [
+        at
+        for at in range(len(words) - len(firsts))
+        if list(words[at : at + len(firsts)]) == firsts
+        and (words[at + len(firsts)].startswith(last) if is_prefix else words[at + len(firsts)] == last)
+    ]
+
+
+def _plain(text: str) -> str:
+    """Lower case and no diacritics."""
+    parts = unicodedata.normalize("NFKD", text.lower())
+    return "".join(character for character in parts if not unicodedata.combining(character))

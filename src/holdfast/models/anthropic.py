@@ -1,0 +1,314 @@
+"""Anthropic Messages into model events.
+
+`content_block_stop` closes an item and `message_stop` the answer. The newest tool call is held back until
+something follows it: a call that was cut by the token limit is stopped like any other, and is not complete.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from holdfast.model_events import (
+    ArgsPiece,
+    Finished,
+    FinishReason,
+    ItemClosed,
+    ItemKind,
+    Lifecycle,
+    ModelEvent,
+    ReasoningPiece,
+    TextPiece,
+    TokensUsed,
+)
+from holdfast.models.error_bodies import find_error, read_error
+from holdfast.models.sse import Frame, MalformedFrame
+from holdfast.models.wire import NOTHING, OpenItem, decoded, raw_text
+
+STOPS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tools",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    # The provider paused its own server-side tools; what is missing comes in a further turn.
+    "pause_turn": "length",
+    "refusal": "refused",
+}
+KINDS: dict[str, ItemKind] = {
+    "text": "text",
+    "thinking": "reasoning",
+    "redacted_thinking": "reasoning",
+    "tool_use": "tool",
+}
+ITEMS_MAX = 1000
+
+_Count = int | float | None
+
+
+class _Block(msgspec.Struct):
+    type: str = ""
+    id: str | None = None
+    name: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    input: msgspec.Raw = msgspec.Raw()
+
+
+class _StopDetails(msgspec.Struct, gc=False):
+    category: str | None = None
+    explanation: str | None = None
+
+
+class _Delta(msgspec.Struct, gc=False):
+    """Of a block or, with a stop reason, of the message."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+    stop_details: _StopDetails | None = None
+
+
+class _OutputDetails(msgspec.Struct, gc=False):
+    thinking_tokens: _Count = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    input_tokens: _Count = None
+    cache_creation_input_tokens: _Count = None
+    cache_read_input_tokens: _Count = None
+    output_tokens: _Count = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class _Message(msgspec.Struct):
+    type: str = ""
+    content: list[_Block] | None = None
+    stop_reason: str | None = None
+    stop_details: _StopDetails | None = None
+    usage: _Usage | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str = ""
+    index: int = 0
+    delta: _Delta | None = None
+    content_block: _Block | None = None
+    message: _Message | None = None
+    usage: _Usage | None = None
+
+
+class _Named(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_NAMED = msgspec.json.Decoder(_Named)
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+class AnthropicParser:
+    """One Messages answer, as a stream or whole."""
+
+    def __init__(self) -> None:
+        self.finished = False
+        self._over = False
+        self._opened = 0
+        self._blocks: dict[int, OpenItem | None] = {}  # None: a block that is not for us
+        self._inputs: dict[int, str] = {}
+        self._held_call: ItemClosed | None = None
+        self._calls = 0
+        self._stop_reason = ""
+        self._stop_detail = ""
+        self._usage = _Usage()
+        self._steps: dict[str, Callable[[_Event, bytes], Sequence[ModelEvent]]] = {
+            "content_block_delta": self._block_delta,
+            "content_block_start": self._block_start,
+            "content_block_stop": self._block_stop,
+            "message_start": self._message_start,
+            "message_delta": self._message_delta,
+            "message_stop": self._message_stop,
+            "error": self._failed,
+        }
+
+    def parse(self, frame: Frame) -> Sequence[ModelEvent]:
+        """The events of one frame."""
+        data = frame.data
+        if self._over or not data or data[:6] == b"[DONE]":
+            return NOTHING
+        try:
+            event = decoded(_EVENT, data)
+        except MalformedFrame:
+            name = decoded(_NAMED, data).type
+            if not name or name in self._steps:
+                raise
+            return [Lifecycle(name)]  # a kind of event that we do not know may have fields of any kind
+        name = event.type
+        if not name:
+            # Some gateways name an event only outside its data, or send an error with no name at all.
+            name = frame.event.decode(errors="replace") or ("error" if find_error(data) else "")
+        step = self._steps.get(name)
+        return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
+
+    def end(self) -> Sequence[ModelEvent]:
+        """The end of the stream adds nothing: this wire says itself when an answer is complete."""
+        return NOTHING
+
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        """The events of a whole message document."""
+        message = decoded(_MESSAGE, body)
+        if message.type != "message" and (message.type == "error" or message.content is None):
+            self._over = True
+            return [read_error(0, body)]
+        events: list[ModelEvent] = []
+        for index, block in enumerate(message.content or ()):
+            events += self._block_start(_Event(index=index, content_block=block), b"")
+            events += self._block_stop(_Event(index=index), b"")
+        if message.stop_reason is None:
+            return events
+        delta = _Delta(stop_reason=message.stop_reason, stop_details=message.stop_details)
+        events += self._message_delta(_Event(delta=delta, usage=message.usage), b"")
+        return [*events, *self._message_stop(_Event(), b"")]
+
+    def _block_delta(self, event: _Event, _data: bytes) -> Sequence[ModelEvent]:
+        delta = event.delta or _Delta()
+        events: list[ModelEvent] = []
+        if delta.text:
+            if (item := self._going(event.index, "text", events)) is not None:
+                item.pieces.append(delta.text)
+                events.append(TextPiece(item.index, delta.text))
+        elif delta.thinking:
+            if (item := self._going(event.index, "reasoning", events)) is not None:
+                item.pieces.append(delta.thinking)
+                events.append(ReasoningPiece(item.index, delta.thinking))
+        elif delta.partial_json:
+            if (item := self._going(event.index, "tool", events)) is not None:
+                item.pieces.append(delta.partial_json)
+                events.append(ArgsPiece(item.index, delta.partial_json))
+        elif delta.signature and (item := self._going(event.index, "reasoning", events)) is not None:
+            item.opaque["signature"] = delta.signature
+        return events
+
+    def _block_start(self, event: _Event, _data: bytes) -> Sequence[ModelEvent]:
+        block = event.content_block or _Block()
+        events = self._release()
+        kind = KINDS.get(block.type)
+        if kind is None:
+            self._blocks[event.index] = None
+            return events
+        item = self._open(event.index, kind)
+        if kind == "tool":
+            item.tool_call_id = block.id or ""
+            item.name = block.name or ""
+            self._inputs[event.index] = raw_text(block.input)
+        if block.signature:
+            item.opaque["signature"] = block.signature
+        if block.data:
+            item.opaque["redacted"] = block.data
+        events.append(item.opened())
+        if text := block.text if kind == "text" else block.thinking:
+            item.pieces.append(text)
+            events.append(TextPiece(item.index, text) if kind == "text" else ReasoningPiece(item.index, text))
+        return events
+
+    def _block_stop(self, event: _Event, _data: bytes) -> Sequence[ModelEvent]:
+        item = self._blocks.pop(event.index, None)
+        if item is None:
+            return NOTHING
+        if item.kind != "tool":
+            return [item.closed()]
+        # Gateways that do not stream the input give it whole at the start of the block.
+        whole = self._inputs.pop(event.index, "")
+        events: list[ModelEvent] = []
+        if whole and not item.pieces:
+            item.pieces.append(whole)
+            events.append(ArgsPiece(item.index, whole))
+        events += self._release()
+        self._held_call = item.closed()
+        return events
+
+    def _message_start(self, event: _Event, _data: bytes) -> Sequence[ModelEvent]:
+        message = event.message or _Message()
+        alive: list[ModelEvent] = [Lifecycle("message_start")]
+        return [*alive, self._count(message.usage)] if message.usage is not None else alive
+
+    def _message_delta(self, event: _Event, _data: bytes) -> Sequence[ModelEvent]:
+        delta = event.delta or _Delta()
+        events: list[ModelEvent] = []
+        if delta.stop_reason:
+            self._stop_reason = delta.stop_reason
+            details = delta.stop_details or _StopDetails()
+            self._stop_detail = details.explanation or details.category or ""
+        if event.usage is not None:
+            events.append(self._count(event.usage))
+        return events
+
+    def _message_stop(self, _event: _Event, _data: bytes) -> Sequence[ModelEvent]:
+        word = self._stop_reason or "end_turn"
+        reason = STOPS.get(word, "stop")
+        events: list[ModelEvent] = []
+        if reason != "length":
+            events = self._release()
+            if any(item.kind == "tool" for item in self._blocks.values() if item is not None):
+                raise MalformedFrame("the message ended inside a tool call")
+        events += [
+            item.closed() for item in self._blocks.values() if item is not None and item.kind != "tool"
+        ]
+        if reason in {"stop", "tools"}:
+            reason = "tools" if self._calls else "stop"
+        self._over = self.finished = True
+        known = {"end_turn": "stop", "tool_use": "tools", "max_tokens": "length"}.get(word) == reason
+        events.append(Finished(reason, self._stop_detail or ("" if known else word)))
+        return events
+
+    def _failed(self, _event: _Event, data: bytes) -> Sequence[ModelEvent]:
+        self._over = True
+        return [read_error(0, data)]
+
+    def _release(self) -> list[ModelEvent]:
+        held = self._held_call
+        if held is None:
+            return []
+        self._held_call = None
+        self._calls += 1
+        return [held]
+
+    def _going(self, index: int, kind: ItemKind, events: list[ModelEvent]) -> OpenItem | None:
+        if index in self._blocks:
+            item = self._blocks[index]
+            if item is not None and item.kind != kind:
+                raise MalformedFrame(f"{kind} for a block of another kind")
+            return item
+        if kind == "tool":
+            raise MalformedFrame("arguments of a tool call that was not begun")
+        events += self._release()
+        item = self._open(index, kind)
+        events.append(item.opened())
+        return item
+
+    def _open(self, index: int, kind: ItemKind) -> OpenItem:
+        if self._opened >= ITEMS_MAX:
+            raise MalformedFrame(f"an answer of more than {ITEMS_MAX} items")
+        item = self._blocks[index] = OpenItem(index=self._opened, kind=kind)
+        self._opened += 1
+        return item
+
+    def _count(self, usage: _Usage) -> TokensUsed:
+        """Counts are running totals, and a count that is left out still holds."""
+        for name in usage.__struct_fields__:
+            if (value := getattr(usage, name)) is not None:
+                setattr(self._usage, name, value)
+        known = self._usage
+        cached = int(known.cache_read_input_tokens or 0)
+        written = int(known.cache_creation_input_tokens or 0)
+        return TokensUsed(
+            input_tokens=int(known.input_tokens or 0) + cached + written,
+            output_tokens=int(known.output_tokens or 0),
+            cached_tokens=cached,
+            cache_write_tokens=written,
+            reasoning_tokens=int((known.output_tokens_details or _OutputDetails()).thinking_tokens or 0),
+        )

@@ -1,0 +1,168 @@
+"""A model request as Anthropic Messages, with prompt-cache breakpoints."""
+
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from holdfast.messages import (
+    AskedTool,
+    AssistantMessage,
+    Message,
+    ModelRequest,
+    Said,
+    SaidText,
+    Thought,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from holdfast.models.parts import Shown, ShownImage, ShownText, shown
+from holdfast.models.wire import (
+    NO_TEXT,
+    Blobs,
+    Json,
+    WireRequest,
+    effort_of,
+    fitting_id,
+    is_at,
+    messages_of,
+    post,
+    sendable,
+)
+from holdfast.targets import Target
+
+API_VERSION = "2023-06-01"
+CACHED_MESSAGES = 2  # with the tools and the instructions: the four breakpoints that a request may have
+EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+MAX_TOKENS_DEFAULT = 32_000
+# Anthropic's own current models refuse a temperature, as any model does that is to think.
+UNSAMPLED_HOST = "anthropic.com"
+TOOL_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+_EPHEMERAL = {"type": "ephemeral"}
+
+
+def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest:
+    """The POST for this request."""
+    messages = _messages(request, target, blobs)
+    max_tokens = request.max_output_tokens or MAX_TOKENS_DEFAULT
+    body: Json = {"model": target.model, "stream": True, "max_tokens": max_tokens}
+    if request.instructions.strip():
+        text: Json = {"type": "text", "text": request.instructions, "cache_control": _EPHEMERAL}
+        body["system"] = [text]
+    if request.tools:
+        tools = [_tool(tool) for tool in request.tools]
+        tools[-1]["cache_control"] = _EPHEMERAL
+        body["tools"] = tools
+    body["messages"] = messages
+    thinking = _thinking(request, target, max_tokens=max_tokens)
+    if request.temperature is not None and not thinking and not is_at(target.base_url, UNSAMPLED_HOST):
+        body["temperature"] = request.temperature
+    headers = {"anthropic-version": API_VERSION}
+    if target.api_key:
+        headers["x-api-key"] = target.api_key
+    versioned = urlsplit(target.base_url).path.rstrip("/").endswith("/v1")
+    path = "/messages" if versioned else "/v1/messages"
+    return post(target, path, headers=headers, body=body | thinking)
+
+
+def _thinking(request: ModelRequest, target: Target, *, max_tokens: int) -> Json:
+    """Thinking by effort, as current models take it, or by a budget in tokens, as those before them do."""
+    effort = effort_of(request)
+    if effort in EFFORTS:
+        adaptive = {"type": "adaptive", "display": "summarized"}
+        return {"thinking": adaptive, "output_config": {"effort": EFFORTS[effort]}}
+    if not effort.isdecimal() or not _may_budget(request.messages, target):
+        return {}
+    budget = int(effort)
+    enabled = {"type": "enabled", "budget_tokens": budget}
+    return {"thinking": enabled, "max_tokens": max_tokens if budget < max_tokens else budget + max_tokens}
+
+
+def _may_budget(messages: Sequence[Message], target: Target) -> bool:
+    """A budget is refused in the middle of tool calls that another target, which sent no signature, began."""
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            return True
+        if isinstance(message, AssistantMessage):
+            items = sendable(message, target)
+            if items and not (isinstance(items[0], Thought) and _thought(items[0])):
+                return False
+    return True
+
+
+def _messages(request: ModelRequest, target: Target, blobs: Blobs) -> list[Json]:
+    turns: list[tuple[str, list[Json]]] = []
+    for message in messages_of(request):
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
+        blocks = _blocks(message, target, blobs)
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
+        elif blocks:
+            turns.append((role, blocks))
+    if turns[0][0] == "assistant":
+        turns.insert(0, ("user", [_block(ShownText(NO_TEXT))]))  # a conversation begins with the user
+    for role, blocks in turns:
+        if role == "user":
+            # Results stand before whatever else a user's turn says.
+            blocks.sort(key=lambda block: block["type"] != "tool_result")
+    for _, blocks in [turn for turn in turns if turn[0] == "user"][-CACHED_MESSAGES:]:
+        blocks[-1]["cache_control"] = _EPHEMERAL
+    return [{"role": role, "content": blocks} for role, blocks in turns]
+
+
+def _blocks(message: Message, target: Target, blobs: Blobs) -> list[Json]:
+    if isinstance(message, UserMessage):
+        content = shown(message.text, message.parts, blobs=blobs) or [ShownText(NO_TEXT)]
+        return [_block(part) for part in content]
+    if isinstance(message, ToolMessage):
+        content = shown(message.text, message.parts, blobs=blobs)
+        result: Json = {"type": "tool_result", "tool_use_id": _id(message.tool_call_id)}
+        if content:
+            result["content"] = [_block(part) for part in content]
+        if not message.ok:
+            result["is_error"] = True
+        return [result]
+    return [block for item in sendable(message, target) for block in _said(item)]
+
+
+def _said(item: Said) -> list[Json]:
+    if isinstance(item, SaidText):
+        return [{"type": "text", "text": item.text}]
+    if isinstance(item, AskedTool):
+        return _asked(item)
+    return _thought(item)
+
+
+def _asked(asked: AskedTool) -> list[Json]:
+    call: Json = {"type": "tool_use", "id": _id(asked.tool_call_id), "name": asked.name, "input": asked.args}
+    if not asked.bad_args:
+        return [call]
+    said = f"[The arguments of the following call were no JSON object: {asked.bad_args}]"
+    return [{"type": "text", "text": said}, call]
+
+
+def _thought(thought: Thought) -> list[Json]:
+    if redacted := thought.opaque.get("redacted"):
+        return [{"type": "redacted_thinking", "data": redacted}]
+    if signature := thought.opaque.get("signature"):
+        return [{"type": "thinking", "thinking": thought.text, "signature": signature}]
+    return []
+
+
+def _block(part: Shown) -> Json:
+    if isinstance(part, ShownText):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, ShownImage):
+        source = {"type": "base64", "media_type": part.media_type, "data": part.base64}
+        return {"type": "image", "source": source}
+    source = {"type": "base64", "media_type": "application/pdf", "data": part.base64}
+    return {"type": "document", "title": part.name, "source": source}
+
+
+def _tool(tool: ToolSpec) -> Json:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
+def _id(tool_call_id: str) -> str:
+    return fitting_id(tool_call_id, allowed=TOOL_CALL_IDS)

@@ -1,0 +1,184 @@
+"""One attempt of a call: an exchange with one target, told on the log, with its end judged."""
+
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from holdfast import events as e
+from holdfast.capabilities import Answer, Voice
+from holdfast.deadlines import Asked, Deadlines, effective, is_local
+from holdfast.failures import Classified, Facts, classify
+from holdfast.interfaces import Blobs, Clock, JournalError
+from holdfast.messages import AssistantMessage, ModelRequest
+from holdfast.model_events import TokensUsed
+from holdfast.models.adapters import ADAPTERS
+from holdfast.models.exchange import Ended, Exchange
+from holdfast.models.http import ModelHttp
+from holdfast.models.live import live_line
+from holdfast.models.shared import Shared
+from holdfast.models.size import estimated_tokens
+from holdfast.models.speaker import Speaker
+from holdfast.models.watchdog import Watchdog
+from holdfast.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
+from holdfast.targets import Target
+from holdfast.values import CloseReason, FilePart, ImagePart
+
+_log = logging.getLogger(__name__)
+
+SURELY_OVER = 0.7  # our count may be a third too high; only what is over the window even so is not sent
+
+
+@dataclass(frozen=True, slots=True)
+class CallMeans:
+    """What every call works with."""
+
+    http: ModelHttp
+    shared: Shared
+    blobs: Blobs
+    clock: Clock
+    random: Callable[[], float]
+    unattended: bool = False
+
+
+@cache
+def shipped_silent_rejects() -> tuple[SilentReject, ...]:
+    """The entries of the data file that comes with the program."""
+    return load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
+
+
+class Attempt:
+    """One try at a call; `run` may be awaited once."""
+
+    def __init__(self, means: CallMeans, target: Target, *, voice: Voice, call_id: str, nth: int) -> None:
+        self.attempt_id = f"att_{secrets.token_hex(12)}"
+        self.silent_s: float | None = (
+            None  # how long the model was silent at the end; None if it said nothing
+        )
+        self._means = means
+        self._target = target
+        self._voice = voice
+        self._call_id = call_id
+        self._nth = nth
+        self._began_s = means.clock.monotonic_s()
+
+    async def run(
+        self, request: ModelRequest, *, tool_ids: set[str], before_first: Callable[[], None]
+    ) -> Answer | Classified:
+        """The answer, or what went wrong; raises CancelledError and what the voice raises."""
+        tokens = estimated_tokens(request)
+        over = int(tokens * SURELY_OVER) - self._target.context_window
+        if over > 0:
+            return classify(self._facts(over_window_tokens=over), self._target)
+        deadlines = self._deadlines(request, tokens)
+        self._emit_started(deadlines)
+        speaker = Speaker(self._voice, tool_ids=tool_ids, before_first=before_first)
+        try:
+            exchange, ended = await self._exchange(request, deadlines, speaker=speaker)
+        except JournalError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a bug of ours must end the call truthfully
+            _log.exception("a model call met a bug of ours")
+            return self._failed(self._facts(bug=repr(error)), "cancel")
+        except BaseException:
+            self._failed(self._facts(cancelled_by="stop"), "cancel")
+            raise
+        if speaker.said:
+            self.silent_s = exchange.watchdog.silent_s
+        if exchange.used is not None:
+            self._emit_usage(exchange.used)
+        if exchange.first_event_s is not None:
+            await self._means.shared.began(self._target, tokens, first_event_s=exchange.first_event_s)
+        return self._judged(ended, speaker)
+
+    async def _exchange(
+        self, request: ModelRequest, deadlines: Deadlines, *, speaker: Speaker
+    ) -> tuple[Exchange, Ended]:
+        adapter = ADAPTERS[self._target.wire]
+        built = adapter.build(request, self._target, blobs=await self._blobs(request))
+        watchdog = Watchdog(deadlines)
+        self._voice.live = lambda: live_line(self._target.name, watchdog, hint=self._hint())
+        exchange = Exchange(built, adapter.parser(), watchdog=watchdog, hear=speaker.hear, voice=self._voice)
+        return exchange, await exchange.run(self._means.http, now_ms=self._means.clock.now_ms)
+
+    def _judged(self, ended: Ended, speaker: Speaker) -> Answer | Classified:
+        if ended.facts is not None:
+            return self._failed(replace(ended.facts, hint=self._hint()), ended.close_reason)
+        assert ended.finish is not None
+        reason = ended.finish.reason
+        if reason == "length" or (speaker.produced and reason != "refused"):
+            tools = speaker.tools() if reason != "length" else ()
+            return Answer(self._call_id, "tools" if tools else reason, tools)
+        return self._failed(self._facts(finish=reason, produced=speaker.produced), "done")
+
+    def _failed(self, facts: Facts, close_reason: CloseReason) -> Classified:
+        classified = classify(facts, self._target)
+        self._emit(
+            e.AttemptFailed,
+            attempt_id=self.attempt_id,
+            failure=classified.failure,
+            close_reason=close_reason,
+            ms=int(1000 * (self._means.clock.monotonic_s() - self._began_s)),
+        )
+        return classified
+
+    def _facts(self, **known: Any) -> Facts:
+        return Facts(stage="streaming", now_ms=self._means.clock.now_ms(), hint=self._hint(), **known)
+
+    def _hint(self) -> str:
+        target = self._target
+        return silent_reject_hint(shipped_silent_rejects(), base_url=target.base_url, model=target.model)
+
+    def _deadlines(self, request: ModelRequest, tokens: int) -> Deadlines:
+        target = self._target
+        asked = Asked(
+            local=is_local(urlsplit(target.base_url).hostname or ""),
+            input_tokens=tokens,
+            reasoning=request.reasoning_effort not in {"", "off"},
+            learned_p95_s=self._means.shared.learned_p95_s(target, tokens),
+        )
+        return effective(target.patience, asked)
+
+    async def _blobs(self, request: ModelRequest) -> dict[str, bytes]:
+        parts = [
+            part
+            for message in request.messages
+            if not isinstance(message, AssistantMessage)
+            for part in message.parts
+        ]
+        names = {part.blob for part in parts if isinstance(part, ImagePart | FilePart)}
+        found = {name: await self._means.blobs.blob(name) for name in names}
+        return {name: data for name, data in found.items() if data is not None}
+
+    def _emit_started(self, deadlines: Deadlines) -> None:
+        self._emit(
+            e.AttemptStarted,
+            call_id=self._call_id,
+            attempt_id=self.attempt_id,
+            target=self._target.name,
+            model=self._target.model,
+            nth=self._nth,
+            first_event_s=deadlines.first_event.patience_s,
+        )
+
+    def _emit_usage(self, used: TokensUsed) -> None:
+        self._emit(
+            e.Usage,
+            call_id=self._call_id,
+            target=self._target.name,
+            model=self._target.model,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cached_tokens=used.cached_tokens,
+            cache_write_tokens=used.cache_write_tokens,
+            reasoning_tokens=used.reasoning_tokens,
+        )
+
+    def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:
+        self._voice.emit(kind(at_ms=self._voice.now_ms(), run_id=self._voice.run_id, **fields))

@@ -1,0 +1,218 @@
+"""One logical model call: the one retry loop of the program, the only place that waits between attempts."""
+
+import logging
+import secrets
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from holdfast import events as e
+from holdfast import retry
+from holdfast.capabilities import Answer, Compact, NoAnswer, Voice
+from holdfast.failures import Classified
+from holdfast.gates import gate_wait_ms
+from holdfast.messages import AskedTool, AssistantMessage, ModelRequest
+from holdfast.models.attempt import Attempt, CallMeans
+from holdfast.models.live import waiting_line
+from holdfast.targets import Target
+from holdfast.values import Failure
+
+_log = logging.getLogger(__name__)
+
+LOWER_CAP = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalls:
+    """Answers requests from an ordered list of targets; see capabilities.Model."""
+
+    means: CallMeans
+    targets: tuple[Target, ...]
+
+    async def answer(
+        self, request: ModelRequest, voice: Voice, *, turn: int, compact: Compact | None = None
+    ) -> Answer | NoAnswer:
+        """See Model.answer."""
+        call = _Call(self, voice, request=request, compact=compact)
+        try:
+            return await call.run(turn)
+        finally:
+            voice.live = None
+
+
+class _Call:
+    """The state of one call while it is made."""
+
+    def __init__(
+        self, calls: ModelCalls, voice: Voice, *, request: ModelRequest, compact: Compact | None
+    ) -> None:
+        self._means = calls.means
+        self._targets = calls.targets
+        self._voice = voice
+        self._request = request
+        self._compact = compact
+        self._call_id = f"call_{secrets.token_hex(12)}"
+        self._tool_ids = _ids_in(request)
+        self._tried: list[retry.Tried] = []
+        self._trace: list[str] = []
+        self._progress_ms = self._now_ms()
+        self._gated_ms = 0
+        self._compacted = compact is None
+        self._cap_lowered = False
+        self._spoke = ""  # the attempt that said something and failed
+        self._heard = calls.targets[0]  # whom the user believes to be answering
+        self._why_other = ""
+
+    async def run(self, turn: int) -> Answer | NoAnswer:
+        """Attempt after attempt until there is an answer or no way on."""
+        self._emit(e.CallStarted, call_id=self._call_id, turn=turn)
+        target = self._first_target()
+        while True:
+            await self._pass_gate(target)
+            ended = await self._attempt(target)
+            if isinstance(ended, Answer):
+                await self._means.shared.answered(target)
+                return ended
+            await self._learn(target, ended)
+            decision = retry.decide(ended.failure, self._history(target, ended))
+            self._tried.append(retry.Tried(target.name, ended.failure))
+            self._note(target, ended.failure, decision)
+            match decision:
+                case retry.RetryAfter():
+                    await self._pause(target, decision)
+                case retry.FallBack():
+                    target = next(other for other in self._targets if other.name == decision.to)
+                    self._why_other = decision.why
+                case retry.Gated():
+                    await self._gate(target, decision)
+                case retry.Compact():
+                    await self._shorten()
+                case retry.LowerCap():
+                    self._lower_cap(decision.output_tokens_max)
+                case retry.GiveUp():
+                    return NoAnswer(self._call_id, ended.failure, tuple(self._trace))
+                case _:
+                    assert_never(decision)
+
+    def _first_target(self) -> Target:
+        """The preferred target, or the first that is neither gated for long nor silent lately."""
+        shared, preferred = self._means.shared, self._targets[0]
+        for target in self._targets:
+            gate_ms = gate_wait_ms(shared.gate(target), self._now_ms())
+            if gate_ms <= retry.LONG_WAIT_MS and shared.may_pass(target):
+                self._why_other = f"{preferred.name} did not answer lately"
+                return target
+        shared.pass_by_hand(preferred)
+        return preferred
+
+    async def _attempt(self, target: Target) -> Answer | Classified:
+        if self._spoke:
+            self._emit(e.AttemptSuperseded, attempt_id=self._spoke)
+            self._spoke = ""
+        nth = len(self._tried) + 1
+        attempt = Attempt(self._means, target, voice=self._voice, call_id=self._call_id, nth=nth)
+        ended = await attempt.run(
+            self._request, tool_ids=self._tool_ids, before_first=lambda: self._switch(target)
+        )
+        if attempt.silent_s is not None:
+            self._progress_ms = self._now_ms() - int(1000 * attempt.silent_s)
+            self._spoke = attempt.attempt_id
+        return ended
+
+    def _switch(self, target: Target) -> None:
+        """The user is told when another target is about to be heard, not when it is merely asked."""
+        if target.name != self._heard.name:
+            self._emit(
+                e.TargetSwitched, from_target=self._heard.name, to_target=target.name, why=self._why_other
+            )
+            self._heard = target
+
+    async def _learn(self, target: Target, ended: Classified) -> None:
+        """What one call finds out, all others know."""
+        await self._means.shared.failed(target, ended.failure.kind)
+        if ended.failure.kind == "rate_limited" and ended.wait_ms is not None:
+            until_ms = self._now_ms() + ended.wait_ms
+            await self._means.shared.close_gate(target, until_ms=until_ms, why=ended.failure.text)
+
+    def _history(self, target: Target, ended: Classified) -> retry.History:
+        shared = self._means.shared
+        return retry.History(
+            targets=self._targets,
+            current=target.name,
+            tried=tuple(self._tried),
+            now_ms=self._now_ms(),
+            last_progress_ms=self._progress_ms,
+            random=self._means.random(),
+            gated_ms=self._gated_ms,
+            wait_ms=ended.wait_ms,
+            output_room_tokens=ended.output_room_tokens,
+            unattended=self._means.unattended,
+            compacted=self._compacted,
+            cap_lowered=self._cap_lowered,
+            breakers={other.name: shared.breaker(other) for other in self._targets},
+            gates={other.name: shared.gate(other) for other in self._targets},
+        )
+
+    def _note(self, target: Target, failure: Failure, decision: retry.Decision) -> None:
+        """The log file has every line; people see the trace only if the call fails for good."""
+        line = f"attempt {len(self._tried)} ({target.name}): {failure.text}"
+        self._trace.append(line)
+        _log.info("%s %s %s; %s", self._voice.run_id, self._call_id, line, decision)
+
+    async def _pass_gate(self, target: Target) -> None:
+        until_ms = self._means.shared.gate(target).until_ms
+        began_ms = self._now_ms()
+        if until_ms > began_ms:
+            self._wait_visibly(f"{target.name} asked to wait", until_ms)
+            await self._means.shared.wait_at_gate(target)
+            self._gated_ms += self._now_ms() - began_ms
+
+    async def _pause(self, target: Target, decision: retry.RetryAfter) -> None:
+        if gate_wait_ms(self._means.shared.gate(target), self._now_ms()):
+            return  # the gate makes the next attempt wait, and there a person can cut it short
+        if decision.wait_s:
+            self._wait_visibly(decision.why, self._now_ms() + int(1000 * decision.wait_s))
+            await self._means.clock.sleep_s(decision.wait_s)
+
+    async def _gate(self, target: Target, decision: retry.Gated) -> None:
+        self._emit(
+            e.CallGated,
+            call_id=self._call_id,
+            until_ms=decision.until_ms,
+            target=target.name,
+            why=decision.why,
+        )
+        await self._means.shared.close_gate(target, until_ms=decision.until_ms, why=decision.why)
+
+    async def _shorten(self) -> None:
+        self._compacted = True
+        assert self._compact is not None, "without it the history says that compaction was tried"
+        self._request = await self._compact() or self._request
+
+    def _lower_cap(self, tokens_max: int | None) -> None:
+        self._cap_lowered = True
+        asked = self._request.max_output_tokens
+        cap = tokens_max or (int(asked * LOWER_CAP) if asked else None)
+        self._request = replace(self._request, max_output_tokens=cap)
+
+    def _wait_visibly(self, why: str, until_ms: int) -> None:
+        self._voice.live = lambda: waiting_line(
+            why, left_s=(until_ms - self._now_ms()) / 1000, then="is asked again"
+        )
+
+    def _now_ms(self) -> int:
+        return self._means.clock.now_ms()
+
+    def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:
+        self._voice.emit(kind(at_ms=self._voice.now_ms(), run_id=self._voice.run_id, **fields))
+
+
+def _ids_in(request: ModelRequest) -> set[str]:
+    items = [
+        item
+        for message in request.messages
+        if isinstance(message, AssistantMessage)
+        for item in message.items
+    ]
+    return {item.tool_call_id for item in items if isinstance(item, AskedTool)}

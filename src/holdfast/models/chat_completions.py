@@ -1,0 +1,319 @@
+"""OpenAI Chat Completions, as OpenAI and the many servers that imitate it stream it, into model events.
+
+Nothing on this wire closes an item: all are closed together, when `finish_reason` was seen and the stream
+has ended (`[DONE]`, or its clean end). An answer that was cut short closes no tool call.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.model_events import (
+    ArgsPiece,
+    ErrorReported,
+    Finished,
+    FinishReason,
+    ModelEvent,
+    ReasoningPiece,
+    TextPiece,
+    TokensUsed,
+)
+from holdfast.models.chat_usage import Usage
+from holdfast.models.error_bodies import find_error
+from holdfast.models.sse import Frame, MalformedFrame
+from holdfast.models.wire import ALIVE, NOTHING, OpenItem, decoded, is_json, raw_text
+
+FINISHES: dict[str, FinishReason] = {
+    "stop": "stop",
+    "tool_calls": "tools",
+    "function_call": "tools",
+    "tool_use": "tools",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "refused",
+    "refusal": "refused",
+    "safety": "refused",
+}
+# Reasons by which a server says that it failed, though its stream ends in good order.
+FAILED_FINISHES = frozenset(
+    {"error", "abort", "insufficient_system_resource", "malformed_function_call", "function_call_filter"}
+)
+ITEMS_MAX = 1000
+
+
+class _Function(msgspec.Struct, gc=False):
+    """`arguments` is a string by the protocol, and an object from some servers."""
+
+    name: str | None = None
+    arguments: msgspec.Raw = msgspec.Raw()
+
+
+class _ToolCall(msgspec.Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+    extra_content: msgspec.Raw = msgspec.Raw()
+
+
+class _Part(msgspec.Struct, gc=False):
+    """Mistral sends content as parts, thinking among them."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: "str | list[_Part] | None" = None
+
+
+class _ReasoningDetail(msgspec.Struct, omit_defaults=True):
+    """OpenRouter's form of thinking, which some models behind it want back as it came."""
+
+    type: str = ""
+    id: str | None = None
+    format: str | None = None
+    index: int | None = None
+    text: str | None = None
+    summary: str | None = None
+    data: str | None = None
+    signature: str | None = None
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: str | list[_Part] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[_ReasoningDetail] | None = None
+    refusal: str | None = None
+    tool_calls: list[_ToolCall] | None = None
+    function_call: _Function | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    finish_reason: str | None = None
+    index: int | None = None
+    usage: Usage | None = None
+
+
+class _Groq(msgspec.Struct, gc=False):
+    usage: Usage | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    choices: list[_Choice] | None = None
+    usage: Usage | None = None
+    error: object = None
+    x_groq: _Groq | None = None
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_DONE = b"[DONE]"
+
+
+class ChatParser:
+    """One Chat Completions answer, as a stream or whole."""
+
+    def __init__(self) -> None:
+        self.finished = False
+        self._over = False
+        self._finish_reason = ""
+        self._refused = False
+        self._text: OpenItem | None = None
+        self._reasoning: OpenItem | None = None
+        self._details: list[_ReasoningDetail] = []
+        self._items: list[OpenItem] = []
+        self._tools: dict[int, OpenItem] = {}
+        self._last_tool: OpenItem | None = None
+        self._used: TokensUsed | None = None
+
+    def parse(self, frame: Frame) -> Sequence[ModelEvent]:
+        """The events of one chunk."""
+        data = frame.data
+        if self._over or not data:
+            return NOTHING
+        if data[:6] == _DONE:
+            return self.end() or ALIVE
+        chunk = decoded(_CHUNK, data)
+        choices = chunk.choices
+        if not choices or chunk.error or frame.event == b"error":
+            return self._without_choice(chunk, data)
+        choice = choices[0]
+        if choice.index:
+            return ALIVE  # a second alternative: we ask for one
+        events: list[ModelEvent] = []
+        if choice.delta is not None:
+            self._take_delta(choice.delta, events)
+        if choice.finish_reason:
+            self._finish_reason = choice.finish_reason
+        if chunk.usage is not None or choice.usage is not None or chunk.x_groq is not None:
+            self._take_usage(chunk)
+        return events or ALIVE
+
+    def end(self) -> Sequence[ModelEvent]:
+        """Closes the items and finishes, if the answer had come to its finish reason."""
+        if self._over or not self._finish_reason:
+            return NOTHING
+        self._over = True
+        word = self._finish_reason.partition(":")[0].strip().lower()
+        events: list[ModelEvent] = [] if self._used is None else [self._used]
+        if word in FAILED_FINISHES:
+            message = f"the provider ended its answer with finish_reason {self._finish_reason}"
+            return [*events, ErrorReported(message=message, code=word)]
+        reason = FINISHES.get(word, "stop")
+        whole = reason in {"stop", "tools"}
+        if self._reasoning is not None and self._details:
+            self._reasoning.opaque["reasoning_details"] = msgspec.json.encode(self._details).decode()
+        events += [item.closed() for item in self._items if whole or item.kind != "tool"]
+        if reason == "stop" and self._refused:
+            reason = "refused"
+        elif whole:
+            # Gemini, Ollama and others say "stop" after a tool call; the calls are what counts.
+            reason = "tools" if self._last_tool is not None else "stop"
+        self.finished = True
+        events.append(Finished(reason, "" if word == reason else self._finish_reason))
+        return events
+
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        """The events of a whole `chat.completion` document."""
+        chunk = decoded(_CHUNK, body)
+        if not chunk.choices or chunk.error:
+            if (error := find_error(body)) is None:
+                raise MalformedFrame("an answer without a choice")
+            self._over = True
+            return [error]
+        choice = chunk.choices[0]
+        events: list[ModelEvent] = []
+        if (message := choice.message or choice.delta) is not None:
+            self._take_delta(message, events)
+        self._finish_reason = choice.finish_reason or ""
+        self._take_usage(chunk)
+        return [*events, *self.end()]
+
+    def _without_choice(self, chunk: _Chunk, data: bytes) -> Sequence[ModelEvent]:
+        if chunk.usage is not None and not chunk.error:
+            self._used = None
+            return [chunk.usage.tokens_used()]
+        error = find_error(data)
+        if error is None:
+            return ALIVE  # Azure's first chunk, say, has filter results and no choice
+        self._over = True
+        return [error]
+
+    def _take_usage(self, chunk: _Chunk) -> None:
+        """Some servers count along in every chunk, so a count is reported once, at the end."""
+        of_choice = chunk.choices[0].usage if chunk.choices else None
+        usage = chunk.usage or of_choice or (chunk.x_groq.usage if chunk.x_groq else None)
+        if usage is not None:
+            self._used = usage.tokens_used()
+
+    def _take_delta(self, delta: _Delta, events: list[ModelEvent]) -> None:
+        content = delta.content
+        if delta.reasoning_content:
+            self._think("reasoning_content", delta.reasoning_content, events)
+        elif delta.reasoning:
+            self._think("reasoning", delta.reasoning, events)
+        if delta.reasoning_details:
+            self._take_details(delta, events)
+        if content:
+            if isinstance(content, str):
+                self._say(content, events)
+            else:
+                self._take_parts(content, events)
+        if delta.refusal:
+            self._refused = True
+            self._say(delta.refusal, events)
+        if delta.tool_calls:
+            for call in delta.tool_calls:
+                self._take_call(call, events)
+        if delta.function_call is not None:
+            self._take_call(_ToolCall(index=0, function=delta.function_call), events)
+
+    def _say(self, text: str, events: list[ModelEvent]) -> None:
+        item = self._text
+        if item is None:
+            item = self._text = self._open(OpenItem(index=len(self._items), kind="text"), events)
+        item.pieces.append(text)
+        events.append(TextPiece(item.index, text))
+
+    def _think(self, field: str, text: str, events: list[ModelEvent]) -> None:
+        item = self._reasoning
+        if item is None:
+            item = self._reasoning = self._open(OpenItem(index=len(self._items), kind="reasoning"), events)
+            if field:
+                item.opaque["field"] = field
+        item.pieces.append(text)
+        events.append(ReasoningPiece(item.index, text))
+
+    def _take_parts(self, parts: list[_Part], events: list[ModelEvent]) -> None:
+        for part in parts:
+            if part.thinking:
+                inner = part.thinking
+                text = inner if isinstance(inner, str) else "".join(piece.text or "" for piece in inner)
+                if text:
+                    self._think("", text, events)
+            elif part.text:
+                self._say(part.text, events)
+
+    def _take_details(self, delta: _Delta, events: list[ModelEvent]) -> None:
+        for detail in delta.reasoning_details or ():
+            text = detail.text or detail.summary or ""
+            if text and not (delta.reasoning or delta.reasoning_content):
+                self._think("reasoning", text, events)
+            last = self._details[-1] if self._details else None
+            if last is None or detail.data or (last.type, last.index) != (detail.type, detail.index):
+                self._details.append(detail)
+            else:
+                last.text = (last.text or "") + (detail.text or "") or None
+                last.summary = (last.summary or "") + (detail.summary or "") or None
+                last.signature = detail.signature or last.signature
+        if self._reasoning is None:
+            self._reasoning = self._open(OpenItem(index=len(self._items), kind="reasoning"), events)
+
+    def _take_call(self, call: _ToolCall, events: list[ModelEvent]) -> None:
+        function = call.function or _Function()
+        args = raw_text(function.arguments)
+        item = self._call_begun(call, name=function.name or "", args=args)
+        if item is None:
+            item = OpenItem(index=len(self._items), kind="tool", tool_call_id=call.id or "")
+            item.name = function.name or ""
+            self._last_tool = self._open(item, events)
+            if call.index is not None:
+                self._tools[call.index] = item
+        item.tool_call_id = item.tool_call_id or call.id or ""
+        item.name = item.name or function.name or ""
+        if extra := raw_text(call.extra_content):
+            item.opaque["extra_content"] = extra
+        if args:
+            item.pieces.append(args)
+            events.append(ArgsPiece(item.index, args))
+
+    def _call_begun(self, call: _ToolCall, *, name: str, args: str) -> OpenItem | None:
+        """The call that this piece goes on with, or None if it begins another.
+
+        Index and id both fail on some server: no index at all, one index for two calls, a new id with
+        every piece. A name is what only a beginning needs.
+        """
+        if call.index is None:
+            return self._call_begun_without_index(call.id or "", name)
+        item = self._tools.get(call.index)
+        if item is None or not name or not item.name:
+            return item
+        if call.id and item.tool_call_id:
+            return item if call.id == item.tool_call_id else None
+        if name != item.name or (args[:1] == "{" and is_json("".join(item.pieces))):
+            return None
+        return item
+
+    def _call_begun_without_index(self, call_id: str, name: str) -> OpenItem | None:
+        if call_id:
+            for item in self._items:
+                if item.tool_call_id == call_id:
+                    return item
+        return None if name else self._last_tool
+
+    def _open(self, item: OpenItem, events: list[ModelEvent]) -> OpenItem:
+        if len(self._items) >= ITEMS_MAX:
+            raise MalformedFrame(f"an answer of more than {ITEMS_MAX} items")
+        self._items.append(item)
+        events.append(item.opened())
+        return item

@@ -1,0 +1,194 @@
+"""A model request as OpenAI Chat Completions, in the dialect of the endpoint."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from holdfast.messages import (
+    AskedTool,
+    AssistantMessage,
+    ModelRequest,
+    Said,
+    SaidText,
+    Thought,
+    ToolSpec,
+    UserMessage,
+)
+from holdfast.models.parts import Shown, ShownImage, ShownText, data_url, shown
+from holdfast.models.wire import (
+    NO_OUTPUT,
+    NO_TEXT,
+    Blobs,
+    Json,
+    WireRequest,
+    args_text,
+    bearer,
+    effort_of,
+    fitting_id,
+    is_at,
+    messages_of,
+    post,
+    sendable,
+)
+from holdfast.targets import Target
+
+
+class ChatDialect(msgspec.Struct, frozen=True, kw_only=True):
+    """How the endpoints of one host differ from the rest."""
+
+    host: str
+    max_tokens_field: str = "max_tokens"
+    takes_cache_key: bool = False
+    takes_stream_options: bool = True
+    tool_call_ids: str = r"\S{1,200}"
+
+
+COMMON = ChatDialect(host="")
+DIALECTS = (
+    ChatDialect(
+        host="api.openai.com",
+        max_tokens_field="max_completion_tokens",
+        takes_cache_key=True,
+        tool_call_ids=r"\S{1,40}",
+    ),
+    ChatDialect(
+        host="openai.azure.com",
+        max_tokens_field="max_completion_tokens",
+        takes_cache_key=True,
+        tool_call_ids=r"\S{1,40}",
+    ),
+    ChatDialect(host="openrouter.ai", takes_cache_key=True),
+    # Mistral counts tokens unasked, and refuses both the option and ids of any other form.
+    ChatDialect(host="api.mistral.ai", takes_stream_options=False, tool_call_ids="[a-zA-Z0-9]{9}"),
+)
+
+
+def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest:
+    """The POST for this request."""
+    dialect = dialect_of(target.base_url)
+    body: Json = {"model": target.model, "stream": True}
+    if dialect.takes_stream_options:
+        body["stream_options"] = {"include_usage": True}
+    body["messages"] = _Conversation(request, target, blobs=blobs, dialect=dialect).messages()
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.max_output_tokens is not None:
+        body[dialect.max_tokens_field] = request.max_output_tokens
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if effort := effort_of(request):
+        body["reasoning_effort"] = effort
+    if request.cache_key and dialect.takes_cache_key:
+        body["prompt_cache_key"] = request.cache_key
+    return post(target, "/chat/completions", headers=bearer(target), body=body)
+
+
+def dialect_of(base_url: str) -> ChatDialect:
+    """The dialect of the host that the URL names."""
+    return next((dialect for dialect in DIALECTS if is_at(base_url, dialect.host)), COMMON)
+
+
+class _Conversation:
+    """Gathers the messages: adjacent user messages are one, what a tool shows comes as the user's."""
+
+    def __init__(self, request: ModelRequest, target: Target, *, blobs: Blobs, dialect: ChatDialect) -> None:
+        self._request = request
+        self._target = target
+        self._blobs = blobs
+        self._ids = re.compile(dialect.tool_call_ids)
+        self._messages: list[Json] = []
+        self._user: list[Shown] = []
+
+    def messages(self) -> list[Json]:
+        """All messages of the request."""
+        if self._request.instructions.strip():
+            self._messages.append({"role": "system", "content": self._request.instructions})
+        for message in messages_of(self._request):
+            if isinstance(message, UserMessage):
+                content = shown(message.text, message.parts, blobs=self._blobs)
+                self._user += content or [ShownText(NO_TEXT)]
+            elif isinstance(message, AssistantMessage):
+                self._add_answer(sendable(message, self._target))
+            else:
+                # Results follow their calls at once, and a result is text: its images wait.
+                content = shown(message.text, message.parts, blobs=self._blobs)
+                text, others = _parted(content)
+                self._messages.append(
+                    {
+                        "role": "tool",
+                        "tool_call_id": self._id(message.tool_call_id),
+                        "content": text or NO_OUTPUT,
+                    }
+                )
+                if others:
+                    self._user += [ShownText(f"Shown by the tool {message.name}:"), *others]
+        self._flush_user()
+        return self._messages
+
+    def _add_answer(self, items: Sequence[Said]) -> None:
+        if not items:
+            return
+        self._flush_user()
+        calls = [item for item in items if isinstance(item, AskedTool)]
+        text = "\n\n".join(item.text for item in items if isinstance(item, SaidText))
+        answer: Json = {"role": "assistant", "content": text or None}
+        answer |= _thinking((item for item in items if isinstance(item, Thought)), with_calls=bool(calls))
+        if calls:
+            answer["tool_calls"] = [self._call(item) for item in calls]
+        self._messages.append(answer)
+
+    def _call(self, asked: AskedTool) -> Json:
+        call: Json = {
+            "id": self._id(asked.tool_call_id),
+            "type": "function",
+            "function": {"name": asked.name, "arguments": args_text(asked)},
+        }
+        if asked.target == self._target.name and (extra := asked.opaque.get("extra_content")):
+            call["extra_content"] = msgspec.Raw(extra.encode())
+        return call
+
+    def _id(self, tool_call_id: str) -> str:
+        return fitting_id(tool_call_id, allowed=self._ids)
+
+    def _flush_user(self) -> None:
+        if not self._user:
+            return
+        text, others = _parted(self._user)
+        content = [_part(part) for part in self._user] if others else text
+        self._messages.append({"role": "user", "content": content})
+        self._user = []
+
+
+def _thinking(thoughts: Iterable[Thought], *, with_calls: bool) -> Json:
+    """Thinking goes back in the field that it came in: as OpenRouter's details, or where tools were called.
+
+    DeepSeek and Moonshot refuse a tool call that comes back without its thinking.
+    """
+    back: Json = {}
+    for thought in thoughts:
+        field = thought.opaque.get("field", "")
+        if details := thought.opaque.get("reasoning_details"):
+            back["reasoning_details"] = msgspec.Raw(details.encode())
+        elif with_calls and field in {"reasoning", "reasoning_content"} and thought.text:
+            back[field] = f"{back.get(field, '')}{thought.text}"
+    return back
+
+
+def _parted(content: Sequence[Shown]) -> tuple[str, list[Shown]]:
+    text = "\n\n".join(part.text for part in content if isinstance(part, ShownText))
+    return text, [part for part in content if not isinstance(part, ShownText)]
+
+
+def _part(part: Shown) -> Json:
+    if isinstance(part, ShownText):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, ShownImage):
+        return {"type": "image_url", "image_url": {"url": data_url(part.media_type, part.base64)}}
+    file = {"filename": part.name, "file_data": data_url("application/pdf", part.base64)}
+    return {"type": "file", "file": file}
+
+
+def _tool(tool: ToolSpec) -> Json:
+    function: Json = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    return {"type": "function", "function": function}

@@ -1,0 +1,137 @@
+"""One exchange with a model server: from the first packet to the terminal marker or a failure's facts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from holdfast.capabilities import Voice
+from holdfast.deadlines import CLOSE_REASONS, State
+from holdfast.failure_rules import Stage
+from holdfast.failures import Facts
+from holdfast.model_events import ErrorReported, Finished, ModelEvent, TokensUsed
+from holdfast.models.error_bodies import read_error
+from holdfast.models.http import Broken, ModelHttp, Reply
+from holdfast.models.sse import MalformedFrame, SseParser
+from holdfast.models.watchdog import Watchdog
+from holdfast.models.wire import StreamParser, WireRequest
+from holdfast.values import CloseReason
+
+OK = 200
+ERROR_BYTES_MAX = 64 * 1024
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+Hear: TypeAlias = Callable[[ModelEvent], None]
+
+_STAGES: dict[State, Stage] = {
+    State.CONNECTING: "connecting",
+    State.UPLOADING: "uploading",
+    State.WAITING: "waiting",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an exchange ended: with its terminal marker, or with the facts of its failure."""
+
+    close_reason: CloseReason
+    finish: Finished | None = None
+    facts: Facts | None = None
+
+
+class Exchange:
+    """One request and its answer. `run` may be awaited once; cancelling it closes the connection at once."""
+
+    def __init__(
+        self, request: WireRequest, parser: StreamParser, *, watchdog: Watchdog, hear: Hear, voice: Voice
+    ) -> None:
+        self._request = request
+        self._parser = parser
+        self._hear = hear
+        self._voice = voice
+        self.watchdog = watchdog
+        self.used: TokensUsed | None = None
+        self.first_event_s: float | None = None  # how long it took to hear anything of the model
+        self._finish: Finished | None = None
+        self._error: ErrorReported | None = None
+
+    async def run(self, http: ModelHttp, *, now_ms: Callable[[], int]) -> Ended:
+        """Send, listen, and say how it ended; raises nothing but CancelledError and what the voice raises."""
+        status, headers = 0, dict[str, str]()
+        try:
+            async with self.watchdog, http.post(self._request, self.watchdog) as reply:
+                status, headers = reply.status, dict(reply.headers)
+                await self._listen(reply)
+            broke = None
+        except TimeoutError:
+            if self.watchdog.passed is None:
+                raise
+            broke = None
+        except Broken as error:
+            broke = error.how
+        except MalformedFrame:
+            broke = "protocol"
+        if self._finish is not None:
+            return Ended("done", self._finish)
+        passed = self.watchdog.passed
+        facts = Facts(
+            stage=_STAGES.get(self.watchdog.state, "streaming"),
+            now_ms=now_ms(),
+            status=status if status != OK else 0,
+            headers=headers,
+            error=self._error,
+            broke=broke if broke or passed or self._error or status != OK else "eof",
+            deadline=passed,
+        )
+        return Ended(CLOSE_REASONS[passed.kind] if passed else "peer", facts=facts)
+
+    async def _listen(self, reply: Reply) -> None:
+        if reply.status != OK:
+            self._error = read_error(reply.status, await _whole(reply, ERROR_BYTES_MAX))
+        elif "json" in reply.headers.get("content-type", ""):
+            self._take(self._parser.answer(await _whole(reply, ANSWER_BYTES_MAX)))
+        else:
+            await self._stream(reply)
+
+    async def _stream(self, reply: Reply) -> None:
+        sse, parser = SseParser(), self._parser
+        async for piece in reply.pieces:
+            for frame in sse.feed(piece):
+                self._take(parser.parse(frame))
+            if self._voice.full:
+                await self._make_room()
+            if self._error is not None or (parser.finished and reply.drain()):
+                return
+        for frame in sse.end():
+            self._take(parser.parse(frame))
+        self._take(parser.end())
+
+    async def _make_room(self) -> None:
+        """While our own journal is behind, the peer is not late."""
+        self.watchdog.rest()
+        await self._voice.room()
+        self.watchdog.go_on()
+
+    def _take(self, events: Sequence[ModelEvent]) -> None:
+        hear, watchdog = self._hear, self.watchdog
+        if self.first_event_s is None and events:
+            self.first_event_s = watchdog.elapsed_s
+        for event in events:
+            watchdog.hear(event)
+            match event:
+                case TokensUsed():
+                    self.used = event
+                case Finished():
+                    self._finish = event
+                case ErrorReported():
+                    self._error = event
+                case _:
+                    hear(event)
+
+
+async def _whole(reply: Reply, bytes_max: int) -> bytes:
+    body = bytearray()
+    async for piece in reply.pieces:
+        body += piece
+        if len(body) > bytes_max:
+            break
+    return bytes(body[:bytes_max])

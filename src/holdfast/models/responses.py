@@ -1,0 +1,280 @@
+"""OpenAI Responses, and the dialect of the Codex backend, into model events.
+
+`response.output_item.done` closes an item and `response.completed` the answer. The Codex backend may leave
+out the opening of an item, and the `output` of the final response.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from holdfast.model_events import (
+    ArgsPiece,
+    Finished,
+    FinishReason,
+    ItemKind,
+    Lifecycle,
+    ModelEvent,
+    ReasoningPiece,
+    TextPiece,
+)
+from holdfast.models.error_bodies import find_error, read_error
+from holdfast.models.responses_events import EVENT, NAMED, RESPONSE, Event, Incomplete, Item, Response
+from holdfast.models.sse import Frame, MalformedFrame
+from holdfast.models.wire import NOTHING, OpenItem, decoded, raw_text
+
+INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "refused"}
+KINDS: dict[str, ItemKind] = {"message": "text", "reasoning": "reasoning", "function_call": "tool"}
+STATUSES = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+}
+ITEMS_MAX = 1000
+PARTS_APART = "\n\n"
+
+
+class _Live(msgspec.Struct):
+    """An item under way; `part` is the content or summary part that it is in."""
+
+    item: OpenItem
+    part: str = ""
+    arguments: str | None = None
+    over: bool = False
+
+
+class ResponsesParser:
+    """One Responses answer, as a stream or whole."""
+
+    def __init__(self) -> None:
+        self.finished = False
+        self._over = False
+        self._refused = False
+        self._opened = 0
+        self._tool_ids: set[str] = set()
+        self._live: dict[int, _Live] = {}
+        self._places: dict[str, int] = {}
+        self._steps: dict[str, Callable[[Event, bytes], list[ModelEvent]]] = {
+            "response.output_text.delta": self._text_delta,
+            "response.refusal.delta": self._refusal_delta,
+            "response.reasoning_summary_text.delta": self._summary_delta,
+            "response.reasoning_text.delta": self._thought_delta,
+            "response.function_call_arguments.delta": self._args_delta,
+            "response.function_call_arguments.done": self._args_done,
+            "response.output_item.added": self._item_added,
+            "response.output_item.done": self._item_done,
+            "response.completed": self._done,
+            "response.done": self._done,
+            "response.incomplete": self._done,
+            "response.failed": self._done,
+            "response.cancelled": self._done,
+            "error": self._failed,
+            "response.error": self._failed,
+        }
+
+    def parse(self, frame: Frame) -> Sequence[ModelEvent]:
+        """The events of one frame."""
+        data = frame.data
+        if self._over or not data or data[:6] == b"[DONE]":
+            return NOTHING
+        try:
+            event = decoded(EVENT, data)
+        except MalformedFrame:
+            name = decoded(NAMED, data).type
+            if not name or name in self._steps:
+                raise
+            return [Lifecycle(name)]  # a kind of event that we do not know may have fields of any kind
+        name = event.type
+        if not name:
+            # Some gateways name an event only outside its data, or send an error with no name at all.
+            name = event.type = frame.event.decode(errors="replace") or ("error" if find_error(data) else "")
+        step = self._steps.get(name)
+        return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
+
+    def end(self) -> Sequence[ModelEvent]:
+        """The end of the stream adds nothing: this wire says itself when an answer is complete."""
+        return NOTHING
+
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        """The events of a whole response document."""
+        response = decoded(RESPONSE, body)
+        if response.status is None:
+            self._over = True
+            return [read_error(0, body)]
+        return self._done(Event(response=response), body)
+
+    def _text_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
+        events: list[ModelEvent] = []
+        if text := event.delta:
+            live = self._going(event, "text", events)
+            live.item.pieces.append(text)
+            events.append(TextPiece(live.item.index, text))
+        return events
+
+    def _refusal_delta(self, event: Event, data: bytes) -> list[ModelEvent]:
+        self._refused = True
+        return self._text_delta(event, data)
+
+    def _summary_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
+        return self._reasoning_delta(event, f"summary {event.summary_index}")
+
+    def _thought_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
+        return self._reasoning_delta(event, f"content {event.content_index}")
+
+    def _reasoning_delta(self, event: Event, part: str) -> list[ModelEvent]:
+        events: list[ModelEvent] = []
+        if text := event.delta:
+            live = self._going(event, "reasoning", events)
+            if live.part not in {"", part}:
+                text = PARTS_APART + text
+            live.part = part
+            live.item.pieces.append(text)
+            events.append(ReasoningPiece(live.item.index, text))
+        return events
+
+    def _args_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
+        events: list[ModelEvent] = []
+        if event.delta:
+            live = self._going(event, "tool", events)
+            live.item.pieces.append(event.delta)
+            events.append(ArgsPiece(live.item.index, event.delta))
+        return events
+
+    def _args_done(self, event: Event, _data: bytes) -> list[ModelEvent]:
+        events: list[ModelEvent] = []
+        self._going(event, "tool", events).arguments = event.arguments
+        return events
+
+    def _item_added(self, event: Event, _data: bytes) -> list[ModelEvent]:
+        events: list[ModelEvent] = []
+        item = event.item or Item()
+        kind = KINDS.get(item.type)
+        if kind is not None:
+            place = self._place(event.output_index, item.id or "")
+            live = self._live.get(place)
+            if live is None or live.over or live.item.kind != kind:
+                live = self._open(place, kind, events)
+            live.item.tool_call_id = item.call_id or ""
+            live.item.name = item.name or ""
+            if events:
+                events[-1] = live.item.opened()
+        return events
+
+    def _item_done(self, event: Event, _data: bytes) -> list[ModelEvent]:
+        events: list[ModelEvent] = []
+        item = event.item or Item()
+        self._close(self._place(event.output_index, item.id or ""), item, events)
+        return events
+
+    def _done(self, event: Event, _data: bytes) -> list[ModelEvent]:
+        response = event.response or Response()
+        status = STATUSES.get(event.type) or response.status or "completed"
+        events: list[ModelEvent] = []
+        if status in {"completed", "incomplete"}:
+            self._close_rest(response, events)
+        if response.usage is not None:
+            events.append(response.usage.tokens_used())
+        self._over = True
+        if status == "completed":
+            by_tools = "tools" if self._tool_ids else "stop"
+            events.append(Finished("refused" if self._refused and not self._tool_ids else by_tools))
+        elif status == "incomplete":
+            why = (response.incomplete_details or Incomplete()).reason or ""
+            events.append(Finished(INCOMPLETE.get(why, "length"), why))
+        elif status in {"failed", "cancelled"}:
+            given = raw_text(response.error) and bytes(response.error)
+            events.append(read_error(0, b'{"error":%b}' % (given or b'"no reason given"')))
+            return events
+        else:
+            raise MalformedFrame(f"a response that is {status}")
+        self.finished = True
+        return events
+
+    def _failed(self, _event: Event, data: bytes) -> list[ModelEvent]:
+        self._over = True
+        return [read_error(0, data)]
+
+    def _place(self, output_index: int | None, item_id: str) -> int:
+        """Where an item stands in the answer: by its index, else its id, else it is the latest one."""
+        if output_index is None:
+            latest = max(self._live, default=-1)
+            beyond = latest + 1 if latest < 0 or self._live[latest].over else latest
+            output_index = self._places.get(item_id, beyond)
+        if item_id:
+            self._places[item_id] = output_index
+        return output_index
+
+    def _going(self, event: Event, kind: ItemKind, events: list[ModelEvent]) -> _Live:
+        place = self._place(event.output_index, event.item_id or "")
+        live = self._live.get(place) or self._open(place, kind, events)
+        if live.over or live.item.kind != kind:
+            raise MalformedFrame(f"{kind} for an item that is not open, or not of that kind")
+        return live
+
+    def _open(self, place: int, kind: ItemKind, events: list[ModelEvent]) -> _Live:
+        if self._opened >= ITEMS_MAX:
+            raise MalformedFrame(f"an answer of more than {ITEMS_MAX} items")
+        live = self._live[place] = _Live(OpenItem(index=self._opened, kind=kind))
+        self._opened += 1
+        events.append(live.item.opened())
+        return live
+
+    def _close(self, place: int, final: Item, events: list[ModelEvent]) -> None:
+        kind = KINDS.get(final.type)
+        live = self._live.get(place)
+        if kind is None or (live is not None and live.over and live.item.kind == kind):
+            return
+        if live is None or live.item.kind != kind:
+            live = self._open(place, kind, events)
+        item = live.item
+        item.tool_call_id = final.call_id or item.tool_call_id or (final.id or "" if kind == "tool" else "")
+        item.name = final.name or item.name
+        if kind == "reasoning" and final.encrypted_content:
+            item.opaque["encrypted_content"] = final.encrypted_content
+        self._refused = self._refused or any(part.refusal for part in final.content or ())
+        self._settle(live, _text_of(final, kind), events, cut=final.status == "incomplete")
+
+    def _settle(self, live: _Live, final: str, events: list[ModelEvent], *, cut: bool) -> None:
+        """Ends an item with its final text; a tool call that was cut short is never closed."""
+        item = live.item
+        live.over = True
+        came = "".join(item.pieces)
+        whole = final or (live.arguments or came)
+        if item.kind == "reasoning" and came:
+            whole = came  # the parts were joined as they came
+        if len(whole) > len(came) and whole.startswith(came):
+            events.append(_PIECES[item.kind](item.index, whole[len(came) :]))
+        if item.kind == "tool":
+            if cut:
+                return
+            self._tool_ids.add(item.tool_call_id)
+        events.append(item.closed(whole))
+
+    def _close_rest(self, response: Response, events: list[ModelEvent]) -> None:
+        """The final response repeats the items; what the stream did not close, it closes."""
+        for place, item in enumerate(response.output or ()):
+            live = self._live.get(place)
+            known = live.over or live.item.kind != KINDS.get(item.type) if live else False
+            if not known and not (item.call_id and item.call_id in self._tool_ids):
+                self._close(place, item, events)
+        for live in self._live.values():
+            if not live.over:
+                if live.item.kind == "tool" and live.arguments is None and response.status != "incomplete":
+                    raise MalformedFrame("the response ended inside a tool call")
+                self._settle(live, "", events, cut=live.arguments is None)
+
+
+def _text_of(item: Item, kind: ItemKind) -> str:
+    if kind == "tool":
+        return raw_text(item.arguments)
+    if kind == "reasoning":
+        return PARTS_APART.join(part.text or "" for part in item.summary or item.content or ())
+    return "".join(part.text or part.refusal or "" for part in item.content or ())
+
+
+_PIECES: dict[ItemKind, Callable[[int, str], ModelEvent]] = {
+    "text": TextPiece,
+    "reasoning": ReasoningPiece,
+    "tool": ArgsPiece,
+}

@@ -1,0 +1,98 @@
+"""The events of the Responses wire, of each only what we read."""
+
+import msgspec
+
+from holdfast.model_events import TokensUsed
+
+
+class Part(msgspec.Struct):
+    """A part of a message or of thinking."""
+
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+
+
+class Item(msgspec.Struct):
+    """An item of the answer."""
+
+    type: str = ""
+    id: str | None = None
+    status: str | None = None
+    content: list[Part] | None = None
+    summary: list[Part] | None = None
+    encrypted_content: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: msgspec.Raw = msgspec.Raw()
+
+
+class _InputDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | float | None = None
+    cache_write_tokens: int | float | None = None
+
+
+class _OutputDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | float | None = None
+
+
+class Usage(msgspec.Struct, gc=False):
+    """Token counts."""
+
+    input_tokens: int | float | None = None
+    output_tokens: int | float | None = None
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+    def tokens_used(self) -> TokensUsed:
+        """The counts in our terms."""
+        sent = self.input_tokens_details or _InputDetails()
+        made = self.output_tokens_details or _OutputDetails()
+        return TokensUsed(
+            input_tokens=int(self.input_tokens or 0),
+            output_tokens=int(self.output_tokens or 0),
+            cached_tokens=int(sent.cached_tokens or 0),
+            cache_write_tokens=int(sent.cache_write_tokens or 0),
+            reasoning_tokens=int(made.reasoning_tokens or 0),
+        )
+
+
+class Incomplete(msgspec.Struct, gc=False):
+    """Why a response stopped short."""
+
+    reason: str | None = None
+
+
+class Response(msgspec.Struct):
+    """The response object, in its last state where it matters."""
+
+    status: str | None = None
+    output: list[Item] | None = None
+    usage: Usage | None = None
+    incomplete_details: Incomplete | None = None
+    error: msgspec.Raw = msgspec.Raw()
+
+
+class Event(msgspec.Struct, gc=False):
+    """Any event of the stream."""
+
+    type: str = ""
+    delta: str | None = None
+    output_index: int | None = None
+    item_id: str | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    arguments: str | None = None
+    item: Item | None = None
+    response: Response | None = None
+
+
+class Named(msgspec.Struct, gc=False):
+    """An event of which only the name can be relied on."""
+
+    type: str = ""
+
+
+EVENT = msgspec.json.Decoder(Event)
+NAMED = msgspec.json.Decoder(Named)
+RESPONSE = msgspec.json.Decoder(Response)

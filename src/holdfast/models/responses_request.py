@@ -1,0 +1,145 @@
+"""A model request as OpenAI Responses, in the dialect of the endpoint; nothing is stored there."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from holdfast.messages import (
+    AskedTool,
+    Message,
+    ModelRequest,
+    Said,
+    SaidText,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from holdfast.models.parts import Shown, ShownImage, ShownText, data_url, shown
+from holdfast.models.wire import (
+    NO_OUTPUT,
+    NO_TEXT,
+    REASONING_OFF,
+    Blobs,
+    Json,
+    WireRequest,
+    args_text,
+    bearer,
+    effort_of,
+    fitting_id,
+    messages_of,
+    post,
+    sendable,
+)
+from holdfast.targets import Target
+
+TOOL_CALL_IDS = re.compile(r"\S{1,64}")
+
+
+class ResponsesDialect(msgspec.Struct, frozen=True, kw_only=True):
+    """How the endpoints whose URL contains `marker` differ from the rest."""
+
+    marker: str
+    default_instructions: str = ""
+    takes_limits: bool = True
+    cache_key_headers: tuple[str, ...] = ()
+    fixed: dict[str, bool | str] = {}
+
+
+COMMON = ResponsesDialect(marker="")
+DIALECTS = (
+    # The Codex backend wants instructions, refuses sampling and length settings ("Unsupported parameter"),
+    # and finds its prompt cache by the session that the headers name.
+    ResponsesDialect(
+        marker="/backend-api/codex",
+        default_instructions="You are a helpful assistant.",
+        takes_limits=False,
+        cache_key_headers=("session-id", "thread-id"),
+        fixed={"tool_choice": "auto", "parallel_tool_calls": True},
+    ),
+)
+
+
+def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest:
+    """The POST for this request."""
+    dialect = dialect_of(target.base_url)
+    items = [item for message in messages_of(request) for item in _items(message, target, blobs)]
+    body: Json = {"model": target.model, "stream": True, "store": False, **dialect.fixed}
+    if instructions := request.instructions.strip() or dialect.default_instructions:
+        body["instructions"] = instructions
+    body["input"] = items
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.reasoning_effort != REASONING_OFF:
+        body["include"] = ["reasoning.encrypted_content"]
+    if effort := effort_of(request):
+        body["reasoning"] = {"effort": effort, "summary": "auto"}
+    if dialect.takes_limits and request.max_output_tokens is not None:
+        body["max_output_tokens"] = request.max_output_tokens
+    if dialect.takes_limits and request.temperature is not None:
+        body["temperature"] = request.temperature
+    headers = bearer(target)
+    if request.cache_key:
+        body["prompt_cache_key"] = request.cache_key
+        headers |= dict.fromkeys(dialect.cache_key_headers, request.cache_key)
+    return post(target, "/responses", headers=headers, body=body)
+
+
+def dialect_of(base_url: str) -> ResponsesDialect:
+    """The dialect of the backend that the URL names."""
+    return next((dialect for dialect in DIALECTS if dialect.marker in base_url), COMMON)
+
+
+def _items(message: Message, target: Target, blobs: Blobs) -> Iterator[Json]:
+    if isinstance(message, UserMessage):
+        content = shown(message.text, message.parts, blobs=blobs)
+        yield {"role": "user", "content": _content(content) or NO_TEXT}
+    elif isinstance(message, ToolMessage):
+        content = shown(message.text, message.parts, blobs=blobs)
+        call_id = fitting_id(message.tool_call_id, allowed=TOOL_CALL_IDS)
+        yield {"type": "function_call_output", "call_id": call_id, "output": _content(content) or NO_OUTPUT}
+    else:
+        for item in sendable(message, target):
+            yield from _said(item)
+
+
+def _said(item: Said) -> Iterator[Json]:
+    if isinstance(item, SaidText):
+        yield {"role": "assistant", "content": item.text}
+    elif isinstance(item, AskedTool):
+        yield {
+            "type": "function_call",
+            "call_id": fitting_id(item.tool_call_id, allowed=TOOL_CALL_IDS),
+            "name": item.name,
+            "arguments": args_text(item),
+        }
+    elif encrypted := item.opaque.get("encrypted_content"):
+        # Without its id: the server looks an id up among what it stored, and nothing is stored.
+        summary = [{"type": "summary_text", "text": item.text}] if item.text else []
+        yield {"type": "reasoning", "summary": summary, "encrypted_content": encrypted}
+
+
+def _content(content: Sequence[Shown]) -> str | list[Json]:
+    if all(isinstance(part, ShownText) for part in content):
+        return "\n\n".join(part.text for part in content if isinstance(part, ShownText))
+    return [_part(part) for part in content]
+
+
+def _part(part: Shown) -> Json:
+    if isinstance(part, ShownText):
+        return {"type": "input_text", "text": part.text}
+    if isinstance(part, ShownImage):
+        return {"type": "input_image", "detail": "auto", "image_url": data_url(part.media_type, part.base64)}
+    file_data = data_url("application/pdf", part.base64)
+    return {"type": "input_file", "filename": part.name, "file_data": file_data}
+
+
+def _tool(tool: ToolSpec) -> Json:
+    # Without "strict": false this wire rewrites a schema to make every property required.
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.schema,
+        "strict": False,
+    }

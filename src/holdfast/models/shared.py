@@ -1,0 +1,128 @@
+"""What all runs know together about the targets: gates, breakers, learned patience; kept as notes."""
+
+import asyncio
+from collections.abc import Callable
+
+from holdfast.gates import (
+    Breaker,
+    Gate,
+    after_failure,
+    after_success,
+    breaker_note,
+    close_gate,
+    dump_breaker,
+    dump_gate,
+    gate_note,
+    gate_wait_ms,
+    load_breaker,
+    load_gate,
+    pass_breaker,
+    pass_breaker_by_hand,
+    try_gate,
+)
+from holdfast.interfaces import Notes
+from holdfast.learned import Learned, dump_learned, learn, learned_note, load_learned, p95_s
+from holdfast.targets import Target
+from holdfast.values import FailureKind
+
+NEWS = 0.1  # a p95 that moved by a tenth is worth writing down
+
+
+class Shared:
+    """The state of every target, the same for all runs; it is loaded once and written when it changes."""
+
+    def __init__(self, notes: Notes, now_ms: Callable[[], int]) -> None:
+        self._notes = notes
+        self._now_ms = now_ms
+        self._gates: dict[str, Gate] = {}
+        self._breakers: dict[str, Breaker] = {}
+        self._learned: dict[str, Learned] = {}
+        self._saved_p95_s: dict[str, float] = {}
+        self._opened: dict[str, asyncio.Event] = {}
+
+    async def load(self) -> None:
+        """Remember what an earlier process knew."""
+        self._gates = {key: load_gate(raw) for key, raw in (await self._notes.notes("gate:")).items()}
+        self._breakers = {
+            key: load_breaker(raw) for key, raw in (await self._notes.notes("breaker:")).items()
+        }
+        self._learned = {key: load_learned(raw) for key, raw in (await self._notes.notes("learned:")).items()}
+
+    def gate(self, target: Target) -> Gate:
+        """The gate of the target's endpoint and key."""
+        return self._gates.get(gate_note(target), Gate())
+
+    def breaker(self, target: Target) -> Breaker:
+        """The target's breaker."""
+        return self._breakers.get(breaker_note(target), Breaker())
+
+    async def close_gate(self, target: Target, *, until_ms: int, why: str) -> None:
+        """The provider named a time."""
+        key = gate_note(target)
+        gate = close_gate(self.gate(target), until_ms=until_ms, why=why)
+        if gate is not self._gates.get(key):
+            self._gates[key] = gate
+            await self._notes.put_note(key, dump_gate(gate))
+
+    async def wait_at_gate(self, target: Target) -> None:
+        """Wait until the gate opens by itself or is opened by hand."""
+        key = gate_note(target)
+        while wait_ms := gate_wait_ms(self.gate(target), self._now_ms()):
+            opened = self._opened.setdefault(key, asyncio.Event())
+            try:
+                async with asyncio.timeout(wait_ms / 1000):
+                    await opened.wait()
+            except TimeoutError:
+                continue
+            if try_gate(self.gate(target), self._now_ms()) is not None:
+                return
+
+    def try_now(self, target: Target) -> bool:
+        """A person does not want to wait: one attempt may pass; False if one has passed already."""
+        key, gate = gate_note(target), try_gate(self.gate(target), self._now_ms())
+        if gate is None:
+            return False
+        self._gates[key] = Gate(until_ms=0)
+        self._opened.pop(key, asyncio.Event()).set()
+        return True
+
+    def may_pass(self, target: Target) -> bool:
+        """Whether the breaker lets an attempt through now; whoever passes an open one is its probe."""
+        passed = pass_breaker(self.breaker(target), self._now_ms())
+        if passed is not None:
+            self._breakers[breaker_note(target)] = passed
+        return passed is not None
+
+    def pass_by_hand(self, target: Target) -> None:
+        """A person's message always earns one probe."""
+        key = breaker_note(target)
+        self._breakers[key] = pass_breaker_by_hand(self.breaker(target), self._now_ms())
+
+    async def failed(self, target: Target, kind: FailureKind) -> None:
+        """An attempt failed."""
+        await self._set_breaker(target, after_failure(self.breaker(target), kind, now_ms=self._now_ms()))
+
+    async def answered(self, target: Target) -> None:
+        """An attempt brought an answer."""
+        await self._set_breaker(target, after_success())
+
+    async def began(self, target: Target, input_tokens: int, *, first_event_s: float) -> None:
+        """An attempt heard something of its target, and so soon."""
+        key = learned_note(target)
+        learned = learn(self._learned.get(key, Learned()), input_tokens, first_event_s=first_event_s)
+        self._learned[key] = learned
+        now_s = p95_s(learned, input_tokens) or 0.0
+        if abs(now_s - self._saved_p95_s.get(key, 0.0)) > NEWS * now_s:
+            self._saved_p95_s[key] = now_s
+            await self._notes.put_note(key, dump_learned(learned))
+
+    def learned_p95_s(self, target: Target, input_tokens: int) -> float | None:
+        """How long the target took lately for requests of this size."""
+        learned = self._learned.get(learned_note(target))
+        return None if learned is None else p95_s(learned, input_tokens)
+
+    async def _set_breaker(self, target: Target, breaker: Breaker) -> None:
+        key = breaker_note(target)
+        if breaker != self._breakers.get(key, Breaker()):
+            self._breakers[key] = breaker
+            await self._notes.put_note(key, dump_breaker(breaker))

@@ -1,0 +1,179 @@
+"""What the three wires share: a request as bytes, items that are still open, JSON that may be wrong."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from holdfast.messages import AskedTool, AssistantMessage, Message, ModelRequest, Said, SaidText, Thought
+from holdfast.model_events import ItemClosed, ItemKind, ItemOpened, Lifecycle, ModelEvent
+from holdfast.models.sse import Frame, MalformedFrame
+from holdfast.targets import Target
+
+Blobs = Mapping[str, bytes]
+Json = dict[str, object]
+T = TypeVar("T")
+
+ALIVE: tuple[ModelEvent, ...] = (Lifecycle("chunk"),)
+NOTHING: tuple[ModelEvent, ...] = ()
+NO_OUTPUT = "(no output)"
+NO_TEXT = "(no text)"
+REASONING_OFF = "off"  # our own word: say nothing about reasoning, for models that refuse the field
+
+_ANY = msgspec.json.Decoder(msgspec.Raw)
+_EXCERPT_BYTES_MAX = 200
+_NO_JSON = (b"", b"null", b"{}", b"[]")
+_STRING = msgspec.json.Decoder(str)
+
+
+class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A POST: where to, with which headers (lower case), which body."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class StreamParser(Protocol):
+    """Turns one answer into model events; a fresh one for each attempt.
+
+    `parse` takes the frames of an event stream in order and `end` its clean end; `answer` takes a whole
+    JSON body instead. `finished` says whether `Finished` was among the events: a stream that ended
+    without it was dropped, unless an `ErrorReported` came. Nothing comes after a terminal event.
+    A `TokensUsed` replaces the one before. All three raise `MalformedFrame`, and only that.
+    """
+
+    finished: bool
+
+    def parse(self, frame: Frame) -> Sequence[ModelEvent]:
+        """The events of one frame."""
+        ...
+
+    def end(self) -> Sequence[ModelEvent]:
+        """The events that the clean end of the stream allows."""
+        ...
+
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        """The events of an answer that came as one JSON document."""
+        ...
+
+
+class OpenItem(msgspec.Struct, kw_only=True):
+    """An item of the answer that the protocol has not closed."""
+
+    index: int
+    kind: ItemKind
+    tool_call_id: str = ""
+    name: str = ""
+    pieces: list[str] = msgspec.field(default_factory=list[str])
+    opaque: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+    def opened(self) -> ItemOpened:
+        """The event of its opening."""
+        return ItemOpened(self.index, self.kind, self.tool_call_id, self.name)
+
+    def closed(self, text: str | None = None) -> ItemClosed:
+        """The event of its closing, with the text that the protocol gave in the end, or else what came."""
+        whole = "".join(self.pieces) if text is None else text
+        if self.kind == "tool" and not whole.strip():
+            whole = "{}"
+        return ItemClosed(self.index, self.kind, whole, self.tool_call_id, self.name, self.opaque)
+
+
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """The typed value in `data`."""
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        excerpt = data[:_EXCERPT_BYTES_MAX].decode(errors="replace")
+        raise MalformedFrame(f"{error}: {excerpt!r}") from error
+
+
+def raw_text(raw: msgspec.Raw) -> str:
+    """JSON that is a string as its text, other JSON as it came, null and what is empty as nothing."""
+    data = bytes(raw)
+    if data[:1] == b'"':
+        return decoded(_STRING, data)
+    try:
+        return "" if data in _NO_JSON else data.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedFrame(str(error)) from error
+
+
+def is_json(text: str) -> bool:
+    """Whether the text is one whole JSON value."""
+    try:
+        _ANY.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def post(target: Target, path: str, *, headers: Mapping[str, str], body: Json) -> WireRequest:
+    """The request; the target's own headers win."""
+    base = urlsplit(target.base_url)
+    url = urlunsplit((base.scheme, base.netloc, base.path.rstrip("/") + path, base.query, ""))
+    own = {name.lower(): value for name, value in target.headers.items()}
+    common = {"content-type": "application/json", "accept": "text/event-stream"}
+    return WireRequest(url=url, headers=common | dict(headers) | own, body=msgspec.json.encode(body))
+
+
+def is_at(base_url: str, host: str) -> bool:
+    """Whether the URL names this host, or one under it."""
+    named = urlsplit(base_url).hostname or ""
+    return named == host or named.endswith(f".{host}")
+
+
+def bearer(target: Target) -> dict[str, str]:
+    """The header of an OpenAI-like credential; a local server may want none."""
+    return {"authorization": f"Bearer {target.api_key}"} if target.api_key else {}
+
+
+def messages_of(request: ModelRequest) -> list[Message]:
+    """The messages to send, adjacent answers as one; the last is never the assistant's.
+
+    Current models answer a trailing assistant message with an error.
+    """
+    assert request.messages, "a request has a message"
+    assert not isinstance(request.messages[-1], AssistantMessage), "a request never ends with the assistant"
+    messages: list[Message] = []
+    for message in request.messages:
+        last = messages[-1] if messages else None
+        if isinstance(last, AssistantMessage) and isinstance(message, AssistantMessage):
+            messages[-1] = AssistantMessage(last.items + message.items)
+        else:
+            messages.append(message)
+    return messages
+
+
+def sendable(message: AssistantMessage, target: Target) -> list[Said]:
+    """The items that may go to this target: no foreign thought, none that leads to nothing, no blank text."""
+    items = [
+        item
+        for item in message.items
+        if (not isinstance(item, Thought) or item.target == target.name)
+        and (not isinstance(item, SaidText) or item.text.strip())
+    ]
+    while items and isinstance(items[-1], Thought):
+        items.pop()
+    return items
+
+
+def fitting_id(tool_call_id: str, *, allowed: re.Pattern[str]) -> str:
+    """The id of a tool call, or, for an endpoint that would refuse it, a short one derived from it."""
+    if allowed.fullmatch(tool_call_id):
+        return tool_call_id
+    return hashlib.sha256(tool_call_id.encode()).hexdigest()[:9]
+
+
+def args_text(asked: AskedTool) -> str:
+    """The arguments where a wire takes them as a string: as the model wrote them, if they were no object."""
+    return asked.bad_args or msgspec.json.encode(asked.args).decode()
+
+
+def effort_of(request: ModelRequest) -> str:
+    """The reasoning effort to ask for, empty for the model's own."""
+    return "" if request.reasoning_effort == REASONING_OFF else request.reasoning_effort

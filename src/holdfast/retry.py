@@ -1,0 +1,240 @@
+"""What to do after a failed attempt: decided here, done by the one loop that may wait."""
+
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.failure_rules import Again
+from holdfast.failures import TREATMENTS, Fallback, again_of
+from holdfast.gates import Breaker, Gate, breaker_wait_ms, gate_wait_ms
+from holdfast.targets import RetryLimits, Target
+from holdfast.values import Failure
+
+LONG_WAIT_MS = 60_000
+IDLE_MS_MAX = 600_000
+IDLE_UNATTENDED_MS_MAX = 1_800_000
+DOUBLINGS_MAX = 20
+
+# How often the same target is asked again after a failure of one kind; the target's own limit holds too.
+AGAIN_TIMES: dict[Again, int | None] = {
+    "never": 0,
+    "new_turn": 0,
+    "compacted": 0,
+    "lower_cap": 0,
+    "once": 1,
+    "twice": 2,
+    "backoff": None,
+    "at_once_first": None,
+    "server_time": None,
+}
+# After these a target has nothing more to say in this call.
+SPENT = frozenset[Again]({"never", "new_turn", "compacted", "lower_cap"})
+
+
+class RetryAfter(msgspec.Struct, frozen=True):
+    """Ask the same target again, after a wait."""
+
+    wait_s: float
+    why: str
+
+
+class FallBack(msgspec.Struct, frozen=True):
+    """Ask another target at once."""
+
+    to: str
+    why: str
+
+
+class Gated(msgspec.Struct, frozen=True):
+    """Wait at the gate, visibly, until a time of the wall clock; then ask the same target again."""
+
+    until_ms: int
+    why: str
+
+
+class Compact(msgspec.Struct, frozen=True):
+    """Shorten the conversation, then ask the same target again."""
+
+    why: str
+
+
+class LowerCap(msgspec.Struct, frozen=True):
+    """Ask the same target again with a lower cap on the answer; None leaves the number to the caller."""
+
+    output_tokens_max: int | None
+    why: str
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """The call has failed."""
+
+    why: str
+
+
+Decision: TypeAlias = RetryAfter | FallBack | Gated | Compact | LowerCap | GiveUp
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """An attempt of this call that failed."""
+
+    target: str
+    failure: Failure
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision depends on.
+
+    `current` is the target of the failed attempt, `tried` what failed before it in this call. `targets` are
+    in the order of preference; the first one's limits hold for the call, each one's own for itself.
+    `breakers` and `gates` are by target name and know of this failure already. `last_progress_ms` is the
+    start of the call until there was progress; what the call has spent at gates is `gated_ms` and does not
+    count as silence. `wait_ms` and `output_room_tokens` come from the failure, `random` from [0, 1).
+    """
+
+    targets: tuple[Target, ...]
+    current: str
+    tried: tuple[Tried, ...] = ()
+    now_ms: int
+    last_progress_ms: int
+    random: float
+    gated_ms: int = 0
+    wait_ms: int | None = None
+    output_room_tokens: int | None = None
+    unattended: bool = False
+    compacted: bool = False
+    cap_lowered: bool = False
+    breakers: dict[str, Breaker] = {}
+    gates: dict[str, Gate] = {}
+
+
+def decide(failure: Failure, history: History) -> Decision:
+    """What follows from a failure; in the end always GiveUp, for every other decision costs an attempt."""
+    history = msgspec.structs.replace(history, tried=(*history.tried, Tried(history.current, failure)))
+    target = _current(history)
+    again = again_of(failure)
+    fallback = TREATMENTS[failure.kind].fallback
+    why = f"{target.name} {TREATMENTS[failure.kind].was}"
+    if again == "never" and fallback == "never":
+        return GiveUp(why)
+    spent = _spent(history)
+    if spent:
+        return GiveUp(f"{why}; {spent}")
+    mended = _mended(history, again, why=why)
+    if mended:
+        return mended
+    wait_ms = _wait_ms(history, again)
+    if _moves(history, fallback, wait_ms=wait_ms):
+        other = _next_target(history, fallback)
+        if other:
+            return FallBack(other.name, why)
+    return GiveUp(why) if wait_ms is None else _wait(history, wait_ms, why=why)
+
+
+def _current(history: History) -> Target:
+    return next(target for target in history.targets if target.name == history.current)
+
+
+def _failures(history: History, name: str) -> list[Failure]:
+    return [tried.failure for tried in history.tried if tried.target == name]
+
+
+def _idle_ms(history: History) -> int:
+    return history.now_ms - history.last_progress_ms - history.gated_ms
+
+
+def _idle_ms_max(history: History) -> int:
+    return IDLE_UNATTENDED_MS_MAX if history.unattended else IDLE_MS_MAX
+
+
+def _spent(history: History) -> str:
+    """Why the call may not try again at all, empty if it may."""
+    attempts_max = history.targets[0].retry.attempts_max
+    if len(history.tried) >= attempts_max:
+        return f"all {attempts_max} attempts of the call are used up"
+    if _idle_ms(history) > _idle_ms_max(history):
+        return f"no progress for {_idle_ms_max(history) // 60_000} min"
+    return ""
+
+
+def _has_attempts(history: History, target: Target) -> bool:
+    return len(_failures(history, target.name)) < target.retry.attempts_per_target_max
+
+
+def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap | None:
+    """The same target with another request, where that can help and has not been tried."""
+    if not _has_attempts(history, _current(history)):
+        return None
+    if again == "compacted" and not history.compacted:
+        return Compact(why)
+    if again == "lower_cap" and not history.cap_lowered:
+        return LowerCap(history.output_room_tokens, why)
+    return None
+
+
+def _wait_ms(history: History, again: Again) -> int | None:
+    """The wait before the same target is asked again, None if it is not."""
+    target = _current(history)
+    failures = _failures(history, target.name)
+    same_kind = [failure for failure in failures if failure.kind == failures[-1].kind]
+    times = AGAIN_TIMES[again]
+    if not _has_attempts(history, target) or (times is not None and len(same_kind) > times):
+        return None
+    gate_ms = gate_wait_ms(history.gates.get(target.name, Gate()), history.now_ms)
+    breaker_ms = breaker_wait_ms(history.breakers.get(target.name, Breaker()), history.now_ms)
+    own_ms = history.wait_ms
+    if own_ms is None:
+        at_once = again == "at_once_first" and len(same_kind) == 1
+        own_ms = 0 if at_once else backoff_ms(len(failures), target.retry, random=history.random)
+    return max(own_ms, gate_ms, breaker_ms)
+
+
+def backoff_ms(failures: int, limits: RetryLimits, *, random: float) -> int:
+    """Full jitter: anything from nothing to a bound that doubles with every failure up to its maximum."""
+    doubled_s = limits.backoff_base_s * 2.0 ** min(failures - 1, DOUBLINGS_MAX)
+    return int(1000 * random * min(limits.backoff_max_s, doubled_s))
+
+
+def _moves(history: History, fallback: Fallback, *, wait_ms: int | None) -> bool:
+    """Whether another target is wanted now."""
+    if fallback == "never":
+        return False
+    if wait_ms is None or wait_ms > LONG_WAIT_MS:
+        return True
+    return fallback == "from_second" and len(_failures(history, history.current)) > 1
+
+
+def _next_target(history: History, fallback: Fallback) -> Target | None:
+    """The first target after the current one, and then from the top, that may be asked and can help."""
+    current = _current(history)
+    kinds = [tried.failure.kind for tried in history.tried]
+    if fallback == "once" and kinds.count(kinds[-1]) > 1:
+        return None
+    place = history.targets.index(current)
+    ordered = history.targets[place + 1 :] + history.targets[:place]
+    return next((target for target in ordered if _may_take_over(history, target, fallback=fallback)), None)
+
+
+def _may_take_over(history: History, target: Target, *, fallback: Fallback) -> bool:
+    current = _current(history)
+    failures = _failures(history, target.name)
+    return (
+        _has_attempts(history, target)
+        and not any(again_of(failure) in SPENT for failure in failures)
+        and not gate_wait_ms(history.gates.get(target.name, Gate()), history.now_ms)
+        and not breaker_wait_ms(history.breakers.get(target.name, Breaker()), history.now_ms)
+        and (fallback != "larger_window" or target.context_window > current.context_window)
+        and (fallback != "other_host" or _host(target) != _host(current))
+    )
+
+
+def _host(target: Target) -> str | None:
+    return urlsplit(target.base_url).hostname
+
+
+def _wait(history: History, wait_ms: int, *, why: str) -> RetryAfter | Gated | GiveUp:
+    if wait_ms > LONG_WAIT_MS:
+        return Gated(history.now_ms + wait_ms, why)
+    if _idle_ms(history) + wait_ms > _idle_ms_max(history):
+        return GiveUp(f"{why}; no progress for {_idle_ms_max(history) // 60_000} min")
+    return RetryAfter(wait_ms / 1000, why)

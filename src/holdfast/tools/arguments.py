@@ -1,0 +1,71 @@
+"""A tool's arguments: one msgspec Struct is its schema, its check and its type; and their canonical form."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+import msgspec
+
+from holdfast.messages import ToolSpec
+
+S = TypeVar("S", bound=msgspec.Struct)
+_EXACT_FLOAT_MAX = 2**53
+
+
+class BadArguments(Exception):
+    """The arguments do not fit; the text tells the model how to put it right."""
+
+
+def spec_of(name: str, description: str, *, args: type[msgspec.Struct]) -> ToolSpec:
+    """The tool as the model is told of it."""
+    return ToolSpec(name=name, description=description, schema=schema_of(args))
+
+
+def schema_of(args: type[msgspec.Struct]) -> dict[str, object]:
+    """JSON Schema of an object, with the Struct itself at the top and what it names under $defs."""
+    (whole,), defs = msgspec.json.schema_components([args], ref_template="#/$defs/{name}")
+    own = cast("str", whole["$ref"]).rpartition("/")[2]
+    # The Struct's name and docstring are for people who read this code.
+    schema = {key: value for key, value in defs.pop(own).items() if key not in {"title", "description"}}
+    return {**schema, "$defs": defs} if defs else schema
+
+
+def parsed(args_type: type[S], args: Mapping[str, object]) -> S:
+    """The arguments as their Struct; raises BadArguments."""
+    optional = {field.encode_name for field in msgspec.structs.fields(args_type) if not field.required}
+    # Models say null for "not given" and "5" for 5; both are clear enough.
+    given = {name: value for name, value in args.items() if value is not None or name not in optional}
+    try:
+        return msgspec.convert(given, args_type, strict=False)
+    except msgspec.ValidationError as error:
+        fields = ", ".join(_described(field) for field in msgspec.structs.fields(args_type))
+        raise BadArguments(f"The arguments do not fit: {error}. Expected: {fields}.") from error
+
+
+def canonical(value: object) -> bytes:
+    """JSON with sorted keys and one spelling of each number, so that equal arguments are equal bytes."""
+    return msgspec.json.encode(_plain(value), order="sorted")
+
+
+def arguments_hash(tool: str, args: Mapping[str, object]) -> str:
+    """What makes two calls the same action: the tool and its canonical arguments."""
+    return hashlib.sha256(canonical([tool, args])).hexdigest()
+
+
+def effect_key(run_id: str, step: int, *, ordinal: int, tool: str, args: Mapping[str, object]) -> str:
+    """The name of one effect in the ledger: the same after a crash, another for every other call."""
+    return f"{run_id}:{step}:{ordinal}:{arguments_hash(tool, args)}"
+
+
+def _described(field: msgspec.structs.FieldInfo) -> str:
+    return field.encode_name if field.required else f"{field.encode_name} (optional)"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_FLOAT_MAX:
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in cast("list[object]", value)]
+    return value

@@ -1,0 +1,27 @@
+"""The environment of a child: what a program needs to find its way, and nothing that opens a door."""
+
+from collections.abc import Iterable, Mapping
+
+# Names that are passed on. Everything else stays here: keys and tokens have too many names to list.
+PASSED_ON = frozenset(
+    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR HOSTNAME "
+    "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR XDG_STATE_HOME "
+    "VIRTUAL_ENV CONDA_PREFIX PYENV_ROOT JAVA_HOME GOPATH GOROOT GOCACHE CARGO_HOME RUSTUP_HOME NVM_DIR "
+    "SSL_CERT_FILE SSL_CERT_DIR HOLDFAST_RUN".split()
+)
+_FIXED = {
+    # Nobody sits at a terminal: no colours, no pager, no password prompt that waits for ever.
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def child_environment(source: Mapping[str, str], *, also: Iterable[str] = ()) -> dict[str, str]:
+    """What a child gets of the environment that the edge hands in; `also` names more to pass on."""
+    names = PASSED_ON | set(also)
+    passed = {name: value for name, value in source.items() if name in names or name.startswith("LC_")}
+    return {"PATH": _PATH, "LANG": "C.UTF-8", **passed, **_FIXED}
