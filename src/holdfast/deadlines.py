@@ -206,6 +206,7 @@ TRANSITIONS: dict[State, dict[Sign, State]] = {
     State.ENDING: {},
 }
 
+PIECES = (TextPiece, ReasoningPiece, ArgsPiece)
 SIGNS: dict[type[ModelEvent], Sign] = {
     Lifecycle: Sign.ALIVE,
     TokensUsed: Sign.ALIVE,
@@ -291,11 +292,11 @@ def begin(deadlines: Deadlines, now_s: float) -> Watch:
 
 def sign_of(event: ModelEvent) -> Sign:
     """What an event means for the watchdog; an empty piece and an opened text are signs of life alone."""
-    match event:
-        case TextPiece(text="") | ReasoningPiece(text="") | ArgsPiece(text="") | ItemOpened(kind="text"):
-            return Sign.ALIVE
-        case _:
-            return SIGNS[type(event)]
+    if isinstance(event, PIECES):
+        return Sign.PROGRESS if event.text else Sign.ALIVE
+    if isinstance(event, ItemOpened) and event.kind == "text":
+        return Sign.ALIVE
+    return SIGNS[type(event)]
 
 
 def step(watch: Watch, sign: Sign, *, now_s: float) -> Watch:

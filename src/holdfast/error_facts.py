@@ -8,7 +8,8 @@ import msgspec
 
 from holdfast.model_events import ErrorReported
 
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Json: TypeAlias = "Node | str | int | float | bool | None"
+Node: TypeAlias = dict[str, Json] | list[Json]
 
 BODY_CHARS_MAX = 65_536
 DEPTH_MAX = 8
@@ -82,25 +83,25 @@ def error_facts(error: ErrorReported | None) -> ErrorFacts:
     )
 
 
-def _decoded(text: str) -> Json:
+def _decoded(text: str) -> Node | None:
     """The JSON value of a text that holds an object or a list, else None."""
     if text[:1] not in {"{", "["}:
         return None
     try:
-        value: Json = msgspec.json.decode(text.encode(errors="replace"))
+        value: Node = msgspec.json.decode(text.encode(errors="replace"))
     except (msgspec.DecodeError, RecursionError):
         return None
     return value
 
 
-def _gather(root: Json, found: _Found) -> None:
+def _gather(root: Node, found: _Found) -> None:
     """Breadth first, so that what the provider itself says comes before what it passes on."""
-    queue: deque[tuple[int, Json]] = deque([(0, root)])
+    queue: deque[tuple[int, Node]] = deque([(0, root)])
     for _ in range(NODES_MAX):
         if not queue:
             return
-        depth, value = queue.popleft()
-        for key, child in _children(value):
+        depth, node = queue.popleft()
+        for key, child in _children(node):
             inner = _decoded(child.strip()) if isinstance(child, str) and key in MESSAGE_KEYS else None
             if inner is not None:
                 child = inner  # noqa: PLW2901 - a body that travels as a string is a body
@@ -111,13 +112,10 @@ def _gather(root: Json, found: _Found) -> None:
                 _note(key, child, found=found)
 
 
-def _children(value: Json) -> Iterator[tuple[str, Json]]:
-    if isinstance(value, dict):
-        for key, child in value.items():
-            yield key.lower(), child
-    elif isinstance(value, list):
-        for child in value:
-            yield "", child
+def _children(node: Node) -> Iterator[tuple[str, Json]]:
+    if isinstance(node, dict):
+        return ((key.lower(), child) for key, child in node.items())
+    return (("", child) for child in node)
 
 
 def _note(key: str, value: str | float, *, found: _Found) -> None:

@@ -96,13 +96,12 @@ def _probe(breaker: Breaker, now_ms: int) -> Breaker:
 
 def after_failure(breaker: Breaker, kind: FailureKind, *, now_ms: int) -> Breaker:
     """The breaker after an attempt failed; an answer, even a refusal, shows that the target speaks."""
-    match TREATMENTS[kind].silence:
-        case "answers":
-            return Breaker()
-        case "neutral":
-            return msgspec.structs.replace(breaker, probing=False)
-        case "counts":
-            return _silent(breaker, now_ms)
+    silence = TREATMENTS[kind].silence
+    if silence == "answers":
+        return Breaker()
+    if silence == "neutral":
+        return msgspec.structs.replace(breaker, probing=False)
+    return _silent(breaker, now_ms)
 
 
 def _silent(breaker: Breaker, now_ms: int) -> Breaker:

@@ -73,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._watch: HangupWatch | None = None
         self._can_write = True
         self._closes_on_reuse = False
+        self._may_keep_alive = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Enter the connection in the record."""
@@ -129,6 +130,7 @@ class Connection(asyncio.BufferedProtocol):
     def head_read(self, head: Head) -> None:
         """Let the server decide, and start to answer."""
         self.seen.requests += 1
+        self._may_keep_alive = head.keeps_alive
         exchange = self._server.request_arrived(self, head)
         self._exchange = exchange
         if exchange.reads_by_script:
@@ -161,6 +163,11 @@ class Connection(asyncio.BufferedProtocol):
     def upload_is_complete(self) -> bool:
         """Whether the request's body has been read whole."""
         return self._exchange is not None and self._exchange.is_complete
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether the connection can be used again after this answer, as far as is known now."""
+        return self._may_keep_alive and self.upload_is_complete
 
     @property
     def is_closed(self) -> bool:
@@ -210,6 +217,10 @@ class Connection(asyncio.BufferedProtocol):
         self._closed_by(ClosedBy.SERVER)
         self._transport.abort()
 
+    def close_after_answer(self) -> None:
+        """Do not use the connection for another request."""
+        self._may_keep_alive = False
+
     def close_on_reuse(self) -> None:
         """Close when the next request arrives, without a byte of an answer."""
         self._closes_on_reuse = True
@@ -226,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
             self._server.record.changed()
         if self.is_closed:
             return
-        if not exchange.is_complete or not self._parser.keeps_alive:
+        if not self.keeps_alive:
             self.hang_up()
             return
         self._exchange, self._task = None, None

@@ -10,11 +10,12 @@ PARSE_ERRORS = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Method, target and headers of a request."""
+    """Method, target and headers of a request, and whether the client wants to use the connection again."""
 
     method: str
     target: str
     headers: dict[str, str]
+    keeps_alive: bool = True
 
 
 class RequestListener(Protocol):
@@ -45,11 +46,6 @@ class RequestParser:
     def __post_init__(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
 
-    @property
-    def keeps_alive(self) -> bool:
-        """Whether the client wants to use the connection again."""
-        return self._parser.should_keep_alive()
-
     def feed(self, data: bytes) -> None:
         """Take bytes; raises one of PARSE_ERRORS if they are not HTTP/1.1."""
         self._parser.feed_data(data)
@@ -69,7 +65,8 @@ class RequestParser:
     def on_headers_complete(self) -> None:
         """All headers are known."""
         method = self._parser.get_method().decode("latin-1")
-        self.listener.head_read(Head(method, self._target.decode("latin-1"), self._headers))
+        target, keeps_alive = self._target.decode("latin-1"), self._parser.should_keep_alive()
+        self.listener.head_read(Head(method, target, self._headers, keeps_alive))
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""

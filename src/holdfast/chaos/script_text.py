@@ -80,14 +80,12 @@ WORDS: Mapping[str, Callable[..., Step]] = {_kebab(step.__name__): step for step
 def parse_attempts(text: str) -> list[Script]:
     """The attempts of a script text; raises BadScript, which names the bad step and the nearest right one."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    attempts: list[Script] = []
-    for line in lines:
-        attempts += [_parse_attempt(part, len(attempts) + 1) for part in _split(_words(line), "|")]
-    if not attempts:
+    parts = [part for line in lines for part in _split(_words(line), "|")]
+    if not parts:
         raise BadScript("the script has no step; try: say hello")
-    if len(attempts) > ATTEMPTS_MAX:
-        raise BadScript(f"the script has {len(attempts)} attempts; at most {ATTEMPTS_MAX} are taken")
-    return attempts
+    if len(parts) > ATTEMPTS_MAX:
+        raise BadScript(f"the script has {len(parts)} attempts; at most {ATTEMPTS_MAX} are taken")
+    return [_parse_attempt(part, number) for number, part in enumerate(parts, 1)]
 
 
 def _words(line: str) -> list[str]:

@@ -34,6 +34,11 @@ class Peer(Protocol):
         ...
 
     @property
+    def keeps_alive(self) -> bool:
+        """Whether the connection can be used again after this answer, as far as is known now."""
+        ...
+
+    @property
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more."""
         ...
@@ -52,6 +57,10 @@ class Peer(Protocol):
 
     def reset(self) -> None:
         """Close with RST."""
+        ...
+
+    def close_after_answer(self) -> None:
+        """Do not use the connection for another request."""
         ...
 
     def close_on_reuse(self) -> None:
@@ -180,8 +189,15 @@ class Stage:
     async def _send_head(self, status: int, headers: dict[str, str]) -> None:
         self.has_head = True
         name = "request-id" if self.request.wire == "anthropic" else "x-request-id"
-        keep = "keep-alive" if self.peer.upload_is_complete else "close"
-        everything = {name: f"req_chaos_{self.request.number}", "connection": keep, **headers}
+        keeps_alive = self.peer.keeps_alive
+        if not keeps_alive:
+            # What is said must be done, even if the rest of the upload is read after all.
+            self.peer.close_after_answer()
+        fixed = {
+            name: f"req_chaos_{self.request.number}",
+            "connection": "keep-alive" if keeps_alive else "close",
+        }
+        everything = {**fixed, **headers}
         lines = [f"HTTP/1.1 {status} {_phrase(status)}", *(f"{k}: {v}" for k, v in everything.items())]
         await self.send_bytes("\r\n".join([*lines, "", ""]).encode("latin-1"))
 

@@ -61,3 +61,19 @@ def inspect(
     from holdfast.cli.inspect import inspect as run
 
     raise typer.Exit(run(session, data_dir=data_dir.expanduser()))
+
+
+@chaos_app.command("serve")
+def chaos_serve(
+    host: Annotated[str, typer.Option()] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 picks a free one.")] = 8199,
+    script: Annotated[str | None, typer.Option(help="What to do with every request; see below.")] = None,
+) -> None:
+    """Serve a bad model: name a scenario as the model (chaos/stall), or give a script.
+
+    A script is steps with `;` between them and attempts with `|` between them, for example:
+    say The answer is; hang | say The answer is 42.
+    """
+    from holdfast.cli.chaos import serve_until_stopped
+
+    raise typer.Exit(serve_until_stopped(host, port, script=script))

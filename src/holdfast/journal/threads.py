@@ -29,8 +29,8 @@ class Threads:
         return await asyncio.wrap_future(running)
 
     async def close(self) -> None:
-        """Wait for what runs, then end the threads."""
+        """Wait for what runs, then let the threads end; they have nothing left to do."""
         self._closed = True
         while running := list(self._running):
             await asyncio.wait([asyncio.wrap_future(future) for future in running])
-        self._pool.shutdown()
+        self._pool.shutdown(wait=False)

@@ -77,8 +77,8 @@ class Writer:
         if self._thread.ident is None:
             return
         self._jobs.put(None)
+        # Not joined, as that would block the loop: `_ended` is the last thing that the thread does.
         await asyncio.shield(self._ended)
-        self._thread.join()
 
     def _run(self) -> None:
         assert asyncio._get_running_loop() is None, "the writer's thread must not run an event loop"  # noqa: SLF001

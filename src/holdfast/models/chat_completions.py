@@ -77,6 +77,19 @@ class _ReasoningDetail(msgspec.Struct, omit_defaults=True):
     signature: str | None = None
 
 
+class _Details(msgspec.Struct):
+    """The pieces of one reasoning detail; a stream brings thousands."""
+
+    last: _ReasoningDetail
+    texts: list[str] = msgspec.field(default_factory=list[str])
+    summaries: list[str] = msgspec.field(default_factory=list[str])
+
+    def whole(self) -> _ReasoningDetail:
+        """The detail as it goes back."""
+        text, summary = "".join(self.texts), "".join(self.summaries)
+        return msgspec.structs.replace(self.last, text=text or None, summary=summary or None)
+
+
 class _Delta(msgspec.Struct, gc=False):
     content: str | list[_Part] | None = None
     reasoning_content: str | None = None
@@ -120,7 +133,7 @@ class ChatParser:
         self._refused = False
         self._text: OpenItem | None = None
         self._reasoning: OpenItem | None = None
-        self._details: list[_ReasoningDetail] = []
+        self._details: list[_Details] = []
         self._items: list[OpenItem] = []
         self._tools: dict[int, OpenItem] = {}
         self._last_tool: OpenItem | None = None
@@ -162,7 +175,8 @@ class ChatParser:
         reason = FINISHES.get(word, "stop")
         whole = reason in {"stop", "tools"}
         if self._reasoning is not None and self._details:
-            self._reasoning.opaque["reasoning_details"] = msgspec.json.encode(self._details).decode()
+            details = msgspec.json.encode([each.whole() for each in self._details])
+            self._reasoning.opaque["reasoning_details"] = details.decode()
         events += [item.closed() for item in self._items if whole or item.kind != "tool"]
         if reason == "stop" and self._refused:
             reason = "refused"
@@ -259,13 +273,17 @@ class ChatParser:
             text = detail.text or detail.summary or ""
             if text and not (delta.reasoning or delta.reasoning_content):
                 self._think("reasoning", text, events)
-            last = self._details[-1] if self._details else None
-            if last is None or detail.data or (last.type, last.index) != (detail.type, detail.index):
-                self._details.append(detail)
-            else:
-                last.text = (last.text or "") + (detail.text or "") or None
-                last.summary = (last.summary or "") + (detail.summary or "") or None
-                last.signature = detail.signature or last.signature
+            same = self._details[-1] if self._details else None
+            if (
+                same is None
+                or detail.data
+                or (same.last.type, same.last.index) != (detail.type, detail.index)
+            ):
+                same = _Details(detail)
+                self._details.append(same)
+            same.last.signature = detail.signature or same.last.signature
+            same.texts.append(detail.text or "")
+            same.summaries.append(detail.summary or "")
         if self._reasoning is None:
             self._reasoning = self._open(OpenItem(index=len(self._items), kind="reasoning"), events)
 

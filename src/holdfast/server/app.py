@@ -11,6 +11,7 @@ from holdfast.runner.owner import Means
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server import problems
 from holdfast.server.runs import RunRoutes
+from holdfast.server.stream import Streams
 
 
 async def health(_: Request) -> Response:
@@ -18,10 +19,10 @@ async def health(_: Request) -> Response:
     return Response(f'{{"status":"ok","version":"{__version__}"}}', media_type="application/json")
 
 
-def make_app(means: Means) -> FastAPI:
+def make_app(means: Means, streams: Streams) -> FastAPI:
     """The application; its lifespan owns the supervisor, and the caller owns the store."""
     supervisor = Supervisor(means)
-    runs = RunRoutes(means.store, Inbox(means.store, supervisor, means.clock))
+    runs = RunRoutes(means.store, Inbox(means.store, supervisor, means.clock), streams)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:

@@ -12,7 +12,7 @@ from holdfast.run import Run
 from holdfast.runner.inbox import Inbox
 from holdfast.server import hermes
 from holdfast.server.problems import Problem, bad_request, run_not_found
-from holdfast.server.stream import EventStream, hermes_frames, native_frames
+from holdfast.server.stream import EventStream, Streams, hermes_frames, native_frames
 from holdfast.session import Session
 from holdfast.transcript import Transcript, output
 from holdfast.values import HistoryMessage, RunSettings
@@ -34,9 +34,10 @@ class RunRequest(msgspec.Struct):
 class RunRoutes:
     """What the routes under /v1/runs do."""
 
-    def __init__(self, store: Store, inbox: Inbox) -> None:
+    def __init__(self, store: Store, inbox: Inbox, streams: Streams) -> None:
         self._store = store
         self._inbox = inbox
+        self._streams = streams
 
     async def start(self, request: Request) -> Response:
         """POST /v1/runs."""
@@ -64,7 +65,7 @@ class RunRoutes:
         if row.status == "ended" and after >= row.last_seq:
             return Response(status_code=204)
         frames = native_frames if request.query_params.get("view") == "native" else hermes_frames
-        return EventStream(frames(self._store, row.session_id, run_id=row.run_id, after=after))
+        return EventStream(frames(self._store, row.session_id, run_id=row.run_id, after=after), self._streams)
 
     async def stop(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/stop."""

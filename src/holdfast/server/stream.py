@@ -73,11 +73,24 @@ def _sse(seq: int, run_id: str, at_ms: int, frame: dict[str, Any]) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (seq, body)
 
 
+class Streams:
+    """All open event streams, so that they can be ended together; make it where the event loop runs."""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(self) -> None:
+        """The server is going: readers come back to the next one with their cursors."""
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
 class EventStream:
     """An ASGI answer: frames as they come, a heartbeat when none do; it ends when the reader is gone."""
 
-    def __init__(self, frames: AsyncIterator[bytes]) -> None:
+    def __init__(self, frames: AsyncIterator[bytes], streams: Streams) -> None:
         self._frames = frames
+        self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  # ASGI's form
         """Send until the frames end or the reader leaves."""
@@ -85,7 +98,8 @@ class EventStream:
         sending = asyncio.ensure_future(self._send(send))
         leaving = asyncio.ensure_future(_left(receive))
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            over = {sending, leaving, self._streams.ended}
+            await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (sending, leaving):
                 task.cancel()

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Literal
 
 from holdfast.tools.cleaning import LiveText
@@ -86,7 +86,7 @@ class _Child:
     def __init__(
         self, command: Command, sink: Sink, *, marker: Marker, patience_s: float, kill_patience: KillPatience
     ) -> None:
-        self._command = command
+        self._command = replace(command, environment=marked(command.environment, marker))
         self._sink = sink
         self._marker = marker
         self._patience_s = patience_s
@@ -155,7 +155,7 @@ class _Child:
 
     def _lived(self) -> Ended:
         try:
-            process = started(self._command, self._marker, stdout=subprocess.PIPE)
+            process = started(self._command, stdout=subprocess.PIPE)
         except (OSError, ValueError) as error:
             return Ended(why="not_started", error=str(error))
         assert process.stdout is not None, "it was asked for"
@@ -202,7 +202,7 @@ class _Child:
         return Ended(why=why, code=code, leftovers=tuple(left), survivors=survivors)
 
 
-def started(command: Command, marker: Marker, *, stdout: int) -> "subprocess.Popen[bytes]":
+def started(command: Command, *, stdout: int) -> "subprocess.Popen[bytes]":
     """Start a command as the leader of its own session; blocks, so call it off the loop."""
     with ExitStack() as stack:
         stdin: int | IO[bytes] = subprocess.DEVNULL
@@ -214,7 +214,7 @@ def started(command: Command, marker: Marker, *, stdout: int) -> "subprocess.Pop
         return subprocess.Popen(
             command.argv,
             cwd=command.cwd,
-            env=marked(command.environment, marker),
+            env=command.environment,
             stdin=stdin,
             stdout=stdout,
             stderr=subprocess.STDOUT,

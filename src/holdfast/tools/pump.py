@@ -55,13 +55,14 @@ class Pump:
         self._pidfd = _pidfd(pid)
         self._poll = select.poll()
         self._poll.register(output_fd, select.POLLIN)
+        self._exited = False
         self.at_end = False  # nobody can write any more
         self.enough = False
 
     def until_exit(self, deadline_s: float | None) -> Why:
-        """Read until something of note happens."""
+        """Read until something of note happens; an exit is told once."""
         self._poll.register(self._wake_fd, select.POLLIN)
-        if self._pidfd >= 0:
+        if self._pidfd >= 0 and not self._exited:
             self._poll.register(self._pidfd, select.POLLIN)
         while True:
             left_s = None if deadline_s is None else deadline_s - time.monotonic()
@@ -70,12 +71,18 @@ class Pump:
             ready = {descriptor for descriptor, _ in self._poll.poll(self._poll_ms(left_s))}
             if self._wake_fd in ready:
                 return "woken"
-            if self._pidfd in ready or (self._pidfd < 0 and has_exited(self._pid)):
+            if self._pidfd in ready or (self._pidfd < 0 and not self._exited and has_exited(self._pid)):
+                self._note_exit()
                 return "exited"
             if self._output_fd in ready:
                 self._read_once()
             if self.enough:
                 return "enough"
+
+    def _note_exit(self) -> None:
+        self._exited = True
+        if self._pidfd >= 0:
+            self._poll.unregister(self._pidfd)
 
     def drain(self, within_s: float) -> None:
         """Read what is left, to its end or for so long: a background child may keep the output open."""

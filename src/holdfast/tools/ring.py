@@ -15,6 +15,7 @@ class Ring:
     """
 
     def __init__(self, path: Path, *, size_bytes: int = RING_BYTES) -> None:
+        self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._size = size_bytes
         header = os.pread(self._fd, _HEADER.size, 0)
@@ -38,8 +39,10 @@ class Ring:
         end = self.total_bytes
         start = min(max(since, end - self._size, 0), end)
         place = start % self._size
-        data = os.pread(self._fd, min(end - start, self._size - place), _HEADER.size + place)
-        data += os.pread(self._fd, end - start - len(data), _HEADER.size)
+        # Opened anew: the writer's descriptor may be closed, and its number used again, at any time.
+        with self._path.open("rb", buffering=0) as file:
+            data = os.pread(file.fileno(), min(end - start, self._size - place), _HEADER.size + place)
+            data += os.pread(file.fileno(), end - start - len(data), _HEADER.size)
         return data, start
 
     def close(self) -> None:

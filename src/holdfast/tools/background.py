@@ -1,0 +1,146 @@
+"""Background processes: started on purpose, they outlive their run, and are found again after a restart.
+
+Each job has three files: its state, a FIFO that it writes to, and a ring with the end of its output. The job
+holds both ends of the FIFO, so that it is not killed by SIGPIPE when the server dies: it waits in a write
+until a server reads again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from holdfast.tools.cleaning import cleaned
+from holdfast.tools.jobs import Job, JobState, forget_files, stored_states
+from holdfast.tools.marker import background, marked
+from holdfast.tools.offload import offload, settle
+from holdfast.tools.process import Command
+from holdfast.tools.scope import KillPatience, MarkedProcess, find_marked
+
+JOBS_MAX = 100
+_TITLE_CHARS_MAX = 2_000
+
+
+class TooManyJobs(Exception):
+    """No more background processes can be started; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOutput:
+    """A stretch of a job's output; `until` is where to read on."""
+
+    text: str
+    since: int
+    until: int
+
+
+class Background:
+    """All background processes of one server, by their id."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now_ms: Callable[[], int],
+        jobs_max: int = JOBS_MAX,
+        kill_patience: KillPatience | None = None,
+    ) -> None:
+        self._folder = folder
+        self._now_ms = now_ms
+        self._jobs_max = jobs_max
+        self._kill_patience = kill_patience or KillPatience()
+        self._jobs: dict[str, Job] = {}
+
+    async def start(self, command: Command, *, session_id: str, run_id: str, tool_call_id: str) -> Job:
+        """Start it and return when it runs; raises TooManyJobs, or OSError if it cannot be started.
+
+        Cancelled, it leaves nothing running: nobody would ever hear of the job.
+        """
+        await self._make_room()
+        marker = background(run_id, tool_call_id)
+        state = JobState(
+            job_id=f"job-{token_hex(4)}",
+            session_id=session_id,
+            marker=str(marker),
+            title=command.argv[-1][:_TITLE_CHARS_MAX],
+            started_at_ms=self._now_ms(),
+        )
+        job = Job(state, self._folder, kill_patience=self._kill_patience)
+        self._jobs[state.job_id] = job
+        try:
+            job.start(Command(argv=command.argv, cwd=command.cwd, environment=marked(command.environment, marker)))
+            await asyncio.wait([job.started])
+            job.started.result()
+        except BaseException:
+            job.end_it()
+            await settle(job.ended, within_s=self._linger_s)
+            await self._forget(job)
+            raise
+        return job
+
+    def jobs(self, session_id: str) -> list[Job]:
+        """The session's jobs, oldest first, those that have ended too."""
+        return [job for job in self._jobs.values() if job.state.session_id == session_id]
+
+    def job(self, job_id: str, *, session_id: str) -> Job | None:
+        """One job of the session."""
+        job = self._jobs.get(job_id)
+        return job if job and job.state.session_id == session_id else None
+
+    async def read(self, job: Job, *, since: int, wait_s: float = 0.0) -> JobOutput:
+        """Output after that many bytes; waits so long for something new if there is nothing."""
+        if wait_s > 0 and job.output_bytes <= since:
+            await job.news(within_s=wait_s)
+        data, start = await offload(lambda: job.read(since))
+        return JobOutput(text=cleaned(data.decode("utf-8", "replace")), since=start, until=start + len(data))
+
+    async def kill(self, job: Job) -> None:
+        """End the job and everything it started; it stays listed."""
+        job.end_it()
+        await settle(job.ended, within_s=self._linger_s)
+
+    async def adopt(self) -> list[Job]:
+        """Find the jobs of an earlier server in the folder again; those still alive are watched from now on."""
+        states, living = await offload(self._look_back)
+        by_marker: dict[str, list[MarkedProcess]] = {}
+        for one in living:
+            by_marker.setdefault(str(one.marker), []).append(one)
+        adopted: list[Job] = []
+        for state in states[-self._jobs_max :]:
+            if state.job_id not in self._jobs:
+                job = Job(state, self._folder, kill_patience=self._kill_patience)
+                self._jobs[state.job_id] = job
+                job.adopt([one.process for one in by_marker.get(state.marker, [])])
+                adopted.append(job)
+        for state in states[: -self._jobs_max]:
+            await offload(lambda job_id=state.job_id: forget_files(self._folder, job_id))
+        return adopted
+
+    async def close(self) -> None:
+        """Stop watching; the jobs go on, and the next server adopts them."""
+        for job in self._jobs.values():
+            job.leave()
+        for job in self._jobs.values():
+            await settle(job.ended, within_s=self._linger_s)
+        self._jobs.clear()
+
+    @property
+    def _linger_s(self) -> float:
+        return self._kill_patience.term_s + self._kill_patience.kill_s + 5.0
+
+    def _look_back(self) -> tuple[list[JobState], list[MarkedProcess]]:
+        states = sorted(stored_states(self._folder), key=lambda state: state.started_at_ms)
+        return states, find_marked(lambda marker: marker.background)
+
+    async def _make_room(self) -> None:
+        if len(self._jobs) < self._jobs_max:
+            return
+        over = next((job for job in self._jobs.values() if not job.running), None)
+        if over is None:
+            raise TooManyJobs(f"{self._jobs_max} background processes are running: end some of them first.")
+        await self._forget(over)
+
+    async def _forget(self, job: Job) -> None:
+        self._jobs.pop(job.state.job_id, None)
+        await offload(lambda: forget_files(self._folder, job.state.job_id))
