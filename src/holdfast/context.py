@@ -109,7 +109,9 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
 
 def _add(answer: _Answer, entry: Text | Thinking | ToolCard) -> None:
     if isinstance(entry, ToolCard):
-        answer.items.append(AskedTool(entry.tool_call_id, entry.name, entry.args, entry.bad_args))
+        target = entry.target if entry.opaque else ""
+        asked = AskedTool(entry.tool_call_id, entry.name, entry.args, entry.bad_args, entry.opaque, target)
+        answer.items.append(asked)
         answer.cards.append(entry)
     elif isinstance(entry, Thinking):
         if entry.text or entry.opaque:

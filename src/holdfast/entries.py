@@ -122,6 +122,8 @@ class ToolCard:
     name: str
     args: dict[str, object]
     bad_args: str
+    opaque: dict[str, str]
+    target: str
     state: Literal["asked", "started", "ended"] = "asked"
     gathered: Gathered = field(default_factory=_tail)
     ok: bool = False

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.values import (
     Action,
+    CallFinish,
     Choice,
     CloseReason,
     Failure,
@@ -165,6 +166,13 @@ class CallStarted(RunEvent, frozen=True, kw_only=True, tag="call.started"):
     purpose: Literal["answer", "compaction", "title"] = "answer"
 
 
+class CallEnded(RunEvent, frozen=True, kw_only=True, tag="call.ended"):
+    """The call is over, and how the model finished; from here on a crash need not ask again."""
+
+    call_id: str
+    finish: CallFinish
+
+
 class AttemptStarted(RunEvent, frozen=True, kw_only=True, tag="attempt.started"):
     """One connection to one target begins; text that follows is its text."""
 
@@ -221,12 +229,16 @@ class ReasoningDone(RunEvent, frozen=True, kw_only=True, tag="reasoning.done"):
 
 
 class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
-    """The model asks for a tool; `bad_args` holds arguments that are not a JSON object, as they came."""
+    """The model asks for a tool; `bad_args` holds arguments that are no JSON object, as they came.
+
+    `opaque` is what the provider wants back with the call.
+    """
 
     tool_call_id: str
     name: str
     args: dict[str, object] = {}
     bad_args: str = ""
+    opaque: dict[str, str] = {}
 
 
 class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool.started"):
@@ -411,7 +423,7 @@ AnyEvent: TypeAlias = (
     SessionCreated | SessionRenamed | SessionPinned | SessionUnpinned | SessionArchived
     | SessionUnarchived | SessionDeleted | SessionRestored | SessionForked | SessionRewound
     | MessageAccepted | MessageEdited | MessageMoved | MessageRemoved | MessageDispatched | QueuePaused
-    | QueueResumed | RunQueued | RunStarted | CallStarted | AttemptStarted | AttemptFailed
+    | QueueResumed | RunQueued | RunStarted | CallStarted | CallEnded | AttemptStarted | AttemptFailed
     | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked
     | ToolStarted | ToolOutput | ToolEnded | ApprovalAsked | ApprovalAnswered | ApprovalExpired
     | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired | QuestionWithdrawn

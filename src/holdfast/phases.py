@@ -30,6 +30,7 @@ _BEGINS_SOMETHING: tuple[type[e.Event], ...] = (
     e.QuestionAsked,
 )
 _WINDS_DOWN: tuple[type[e.Event], ...] = (
+    e.CallEnded,
     e.AttemptFailed,
     e.AttemptSuperseded,
     e.TextDelta,

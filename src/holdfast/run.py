@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from holdfast import events as e
 from holdfast.codec import type_of
 from holdfast.phases import TRANSITIONS, IllegalEvent, Phase
-from holdfast.values import AskState, Failure, OutcomeKind, RunSettings
+from holdfast.values import AskState, CallFinish, Failure, OutcomeKind, RunSettings
 
 Status: TypeAlias = Literal["queued", "running", "waiting_for_approval", "stopping", "ended"]
 
@@ -83,6 +83,7 @@ class Run:
     trace: tuple[str, ...] = ()
     stop_cause: str = ""
     call_id: str = ""
+    finish: CallFinish | None = None  # how the newest call ended; None while it is open
     turn: int = -1
     turns: int = 0
     attempt_id: str = ""
@@ -156,10 +157,17 @@ def _started(run: Run, event: e.RunStarted) -> None:
 
 def _call_started(run: Run, event: e.CallStarted) -> None:
     run.call_id = event.call_id
+    run.finish = None
     run.attempt_is_open = False
     if event.purpose == "answer" and event.turn != run.turn:
         run.turn = event.turn
         run.turns += 1
+
+
+def _call_ended(run: Run, event: e.CallEnded) -> None:
+    run.finish = event.finish
+    run.attempt_is_open = False
+    run.resumptions_without_progress = 0
 
 
 def _attempt_started(run: Run, event: e.AttemptStarted) -> None:
@@ -201,7 +209,6 @@ def _completed_something(run: Run, _: e.TextDone) -> None:
 
 def _used(run: Run, event: e.Usage) -> None:
     run.usage.add(event)
-    run.attempt_is_open = False
     run.resumptions_without_progress = 0
 
 
@@ -316,6 +323,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
     {
         e.RunStarted: _started,
         e.CallStarted: _call_started,
+        e.CallEnded: _call_ended,
         e.AttemptStarted: _attempt_started,
         e.AttemptFailed: _attempt_over,
         e.AttemptSuperseded: _superseded,

@@ -138,6 +138,8 @@ def _tool_asked(run: RunView, seq: int, event: e.ToolAsked) -> ToolCard:
         name=event.name,
         args=event.args,
         bad_args=event.bad_args,
+        opaque=event.opaque,
+        target=run.target,
     )
     return card
 

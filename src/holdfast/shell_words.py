@@ -25,6 +25,7 @@ _PLAIN_AFTER_DOLLAR = frozenset(" \t\n/|).,:;%=+\\]}^~&<>")
 _ANSI = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
 )
+_ANSI_END = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL)
 _ANSI_NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
 _CODE_POINT_MAX = 0x10FFFF
 
@@ -119,7 +120,8 @@ class _Reader:
 
     def plain(self, char: str) -> None:
         """Read a character that stands for itself, unless its place gives it a meaning."""
-        if char in "*?" or (char == "[" and "]" in self.raw[self.at + 1 :]):
+        opens_class = char == "[" and self.raw[self.at + 1 : self.at + 2] not in {"", " ", "\t", "\n"}
+        if char in "*?" or (opens_class and "]" in self.raw[self.at + 1 :]):
             self.doubt(GLOB)
         elif char == "~" and (self.at == 0 or self.raw[self.at - 1] in " \t\n=:"):
             self.doubt(TILDE)
@@ -195,7 +197,7 @@ class _Reader:
     def ansi(self) -> bool:
         """Read $'…', whose escapes can spell anything."""
         self.doubt(ESCAPED)
-        end = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(self.raw, self.at + 2)
+        end = _ANSI_END.match(self.raw, self.at + 2)
         if end is None:
             self.doubt(UNREADABLE)
             return True
@@ -205,7 +207,10 @@ class _Reader:
     def look_for_braces(self, start: int) -> None:
         """Doubt a word in which braces may stand for several words."""
         raw = self.raw[start : self.at]
-        if "{" in raw and re.search(r"\{[^\s]*(?:,|\.\.)[^\s]*\}", _without_quoted(raw)):
+        if "{" not in raw:
+            return
+        inside = _without_quoted(raw).partition("{")[2].rpartition("}")[0]
+        if "," in inside or ".." in inside:
             self.doubt(BRACES)
 
 

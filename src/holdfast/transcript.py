@@ -212,8 +212,8 @@ def _recovered(transcript: Transcript, seq: int, event: e.OutputRecovered) -> No
     below = [] if at is None else transcript.entries[at:]
     transcript.entries = transcript.entries[:at]
     for inner in events:
-        # the run has its one ending, whatever a late record says
-        if type(inner) in STEPS and type(inner) is not e.RunEnded:
+        # a late ending changes nothing: the run has its one
+        if type(inner) in STEPS:
             _STEPS.get(type(inner), _of_run)(transcript, ending.seq, inner)
     close_asks(run)
     run.entries.append(ending)

@@ -1,4 +1,19 @@
-"""The bad model server and other ways to break things on purpose."""
+"""The bad model server, and other ways to break things on purpose.
+
+`ChaosServer` speaks OpenAI Responses, OpenAI Chat Completions and Anthropic Messages on loopback, and answers
+each request by a script:
+
+    async with ChaosServer([Say("hel"), Hang()], [Say("hello")]) as chaos:
+        ...                                    # chaos.base_url for OpenAI clients, chaos.url for Anthropic's
+        await chaos.seen.until_request(2)      # what it saw, and conditions to wait for
+
+A script that ends without an ending finishes properly, with usage and the wire's terminal marker. Outside of
+Python, `serve_chaos` answers by model name (`chaos/stall`, see SCENARIOS) or by the header `x-chaos`, which
+holds a scenario's name or a script as text (`say hel; hang | say hello`). README.md here has more.
+
+`CrashPoint` dies at the nth passage of a point, `CancelAt` cancels at the nth suspension, and `LossyVFS` is a
+disk that a power cut robs of what was not synced.
+"""
 
 from holdfast.chaos.answer import Usage
 from holdfast.chaos.bell import Gate

@@ -17,7 +17,7 @@ from holdfast.chaos.record import ClosedBy, Record, SeenConnection, SeenRequest
 
 # Small while headers are read, so that hardly any of the body comes along with them.
 HEAD_READ_BYTES = 4 * 1024
-BODY_READ_BYTES = 256 * 1024
+BODY_READ_BYTES = 128 * 1024
 HELD_BYTES_MAX = 64 * 1024
 
 
@@ -63,7 +63,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._buffer = memoryview(bytearray(BODY_READ_BYTES))
+        self._buffer = memoryview(bytearray(HEAD_READ_BYTES))
         self._parser = RequestParser(self)
         self._bell = Bell()
         self._exchange: Exchange | None = None
@@ -94,13 +94,18 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Room for what may be read now, and not for a byte more."""
         del sizehint
-        size = HEAD_READ_BYTES if self._exchange is None else BODY_READ_BYTES
+        is_uploading = self._exchange is not None and not self._exchange.is_complete
+        size = BODY_READ_BYTES if is_uploading else HEAD_READ_BYTES
+        if len(self._buffer) != size:
+            # Large only during an upload, so that thousands of streams cost little.
+            self._buffer = memoryview(bytearray(size))
         return self._buffer[: size if self._allowance is None else max(1, min(size, self._allowance))]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what was read."""
         data = bytes(self._buffer[:nbytes])
         self.seen.received_bytes += nbytes
+        self._server.record.changed()
         if self._exchange is None and self._closes_on_reuse:
             self._closed_by(ClosedBy.SERVER)
             self._transport.abort()
@@ -147,7 +152,6 @@ class Connection(asyncio.BufferedProtocol):
         exchange.seen.upload_bytes += len(piece)
         if exchange.seen.upload_bytes <= self._server.record.limits.body_bytes_max:
             exchange.body += piece
-        self._server.record.changed()
 
     def request_read(self) -> None:
         """The request is whole; from here on only the end of the connection is of interest."""

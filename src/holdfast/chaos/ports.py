@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 
 HOST = "127.0.0.1"
-FILLERS_MAX = 16
+FILLERS = 4
 
 
 @contextmanager
@@ -25,11 +25,8 @@ def silent_port() -> Generator[int]:
         sock.listen(0)
         address = sock.getsockname()
         # Linux drops further connection requests once the backlog is full, as a dead network would.
-        for _ in range(FILLERS_MAX):
+        for _ in range(FILLERS):
             filler = stack.enter_context(socket.socket())
-            filler.settimeout(0.1)
-            try:
-                filler.connect(address)
-            except TimeoutError:
-                break
+            filler.setblocking(False)
+            filler.connect_ex(address)
         yield address[1]

@@ -33,7 +33,10 @@ async def serve_chaos(
 
 @contextmanager
 def chaos_in_thread(server: ChaosServer) -> Generator[ChaosServer]:
-    """Run a server in a thread with an event loop of its own; gates and its record work from any thread."""
+    """Run a server in a thread with an event loop of its own; gates and its record work from any thread.
+
+    Entering and leaving wait for that thread, so do both outside a running event loop (in a fixture).
+    """
     ready = threading.Event()
     stopping: list[Callable[[], None]] = []
     failures: list[BaseException] = []

@@ -177,7 +177,8 @@ class ChaosServer:
 
 
 def _listening_socket(options: ServerOptions) -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Named in full: asyncio switches Nagle's algorithm off only where it knows that it is TCP.
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if options.receive_buffer_bytes is not None:
         # Accepted sockets inherit it; set later, it would not shrink the window that was offered.

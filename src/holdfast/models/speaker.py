@@ -62,6 +62,7 @@ class Speaker:
                     name=asked.name,
                     args=asked.args,
                     bad_args=asked.bad_args,
+                    opaque=asked.opaque,
                 )
             )
         return tuple(self._asked)
@@ -106,8 +107,8 @@ class Speaker:
         self._tool_ids.add(tool_call_id)
         args = _object(item.text)
         if args is None:
-            return AskedTool(tool_call_id, item.name, bad_args=item.text)
-        return AskedTool(tool_call_id, item.name, args)
+            return AskedTool(tool_call_id, item.name, bad_args=item.text, opaque=item.opaque)
+        return AskedTool(tool_call_id, item.name, args, opaque=item.opaque)
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -69,7 +69,9 @@ class Background:
         job = Job(state, self._folder, kill_patience=self._kill_patience)
         self._jobs[state.job_id] = job
         try:
-            job.start(Command(argv=command.argv, cwd=command.cwd, environment=marked(command.environment, marker)))
+            job.start(
+                Command(argv=command.argv, cwd=command.cwd, environment=marked(command.environment, marker))
+            )
             await asyncio.wait([job.started])
             job.started.result()
         except BaseException:

@@ -10,8 +10,17 @@ T = TypeVar("T")
 LINGER_S = 5.0
 
 
-async def offload(work: Callable[[], T], *, linger_s: float = LINGER_S) -> T:
-    """Run it in a thread; a cancellation is passed on when the work is over, or after the lingering."""
+async def offload(
+    work: Callable[[], T],
+    *,
+    linger_s: float = LINGER_S,
+    give_up: threading.Event | None = None,
+    undo: Callable[[T], None] | None = None,
+) -> T:
+    """Run it in a thread; a cancellation is passed on when the work is over, or after the lingering.
+
+    Cancelled, it sets `give_up` for the work to see, and has what the work still brings undone.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -31,26 +40,29 @@ async def offload(work: Callable[[], T], *, linger_s: float = LINGER_S) -> T:
             settle_with(lambda: future.set_result(value))
 
     threading.Thread(target=body, name="holdfast-offload", daemon=True).start()
-    await settle(future, within_s=linger_s)
+    try:
+        await asyncio.wait([future])
+    except asyncio.CancelledError:
+        if give_up is not None:
+            give_up.set()
+        if undo is not None:
+            future.add_done_callback(lambda done: done.exception() or undo(done.result()))
+        await settle(future, within_s=linger_s)
+        raise
     return future.result()
 
 
 async def settle(future: asyncio.Future[T], *, within_s: float) -> None:
-    """Wait until the future is done; once cancelled, wait at most so long, then raise the cancellation."""
+    """Wait until the future is done, at most so long and through any cancellation, which is raised after."""
     loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + within_s
     cancelled: asyncio.CancelledError | None = None
-    deadline_s: float | None = None
-    while not future.done():
-        left_s = None if deadline_s is None else deadline_s - loop.time()
-        if left_s is not None and left_s <= 0:
-            break
+    while not future.done() and (left_s := deadline_s - loop.time()) > 0:
         try:
             await asyncio.wait([future], timeout=left_s)
         except asyncio.CancelledError as stop:
-            # Cancelled again and again, it still waits to the same deadline.
-            cancelled = cancelled or stop
-            deadline_s = deadline_s or loop.time() + within_s
+            cancelled = stop
+    if future.done() and not future.cancelled():
+        future.exception()  # looked at, so that nobody calls it forgotten
     if cancelled is not None:
-        if future.done() and not future.cancelled():
-            future.exception()  # looked at, so that nobody calls it forgotten
         raise cancelled

@@ -41,7 +41,9 @@ class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = TIME_LIMIT_S
     background: Annotated[
         bool,
-        Meta(description="Leave it running and return at once; read it with shell_jobs, end it with shell_kill."),
+        Meta(
+            description="Leave it running and return at once; read it with shell_jobs, end it with shell_kill."
+        ),
     ] = False
 
 
@@ -110,7 +112,9 @@ class Shell:
                 environment=self._world.environment,
             )
             return await (
-                self._in_background(command, call) if given.background else self._in_foreground(command, given, call)
+                self._in_background(command, call)
+                if given.background
+                else self._in_foreground(command, given, call)
             )
 
     async def _in_foreground(self, command: Command, given: ShellArgs, call: ToolCall) -> ToolResult:

@@ -1,0 +1,296 @@
+"""Commands that run other commands: how each is opened, so that what really runs can be judged.
+
+A wrapper is opened by a rule of the table, or not at all. Where a rule does not fit (an option that it does
+not name, a text that is not fixed), the step has a finding; what is inside is still followed as far as it can
+be read, so that something forbidden is found there too.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from holdfast.shell_names import known_name, likely_name
+from holdfast.shell_syntax import Command, parse
+from holdfast.shell_words import FROM_INPUT, Word
+from holdfast.verdicts import Finding
+
+NESTING_MAX = 8
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_RESERVED = frozenset(
+    "{ } ( ) (( )) [[ ]] ! if then elif else fi for while until do done case esac in select function".split()
+)
+_OTHER_USER = "it runs a program as another user"
+_STARTS = "it runs another program, and its rules are not known here"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command as it would run, and what was found on the way to it."""
+
+    command: Command
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrapper:
+    """How a wrapper's words are told from those of the command that it runs."""
+
+    flags: frozenset[str] = frozenset()
+    valued: frozenset[str] = frozenset()  # options with a value that change nothing in what runs
+    doubted: frozenset[str] = frozenset()  # options with a value that do
+    operands: int = 0
+    assigns: bool = False
+    why: str = ""  # if set, the wrapper always asks
+
+
+def _wrapper(
+    flags: str = "", valued: str = "", *, doubted: str = "", operands: int = 0, why: str = ""
+) -> _Wrapper:
+    return _Wrapper(
+        flags=frozenset(flags.split()),
+        valued=frozenset(valued.split()),
+        doubted=frozenset(doubted.split()),
+        operands=operands,
+        why=why,
+    )
+
+
+_WRAPPERS: dict[str, _Wrapper] = {
+    "time": _wrapper("-p"),
+    "command": _wrapper("-p"),
+    "builtin": _wrapper(),
+    "exec": _wrapper("-c -l", "-a"),
+    "nohup": _wrapper(),
+    "nice": _wrapper("", "-n --adjustment"),
+    "stdbuf": _wrapper("", "-i -o -e --input --output --error"),
+    "timeout": _wrapper(
+        "--foreground --preserve-status -v --verbose", "-k -s --kill-after --signal", operands=1
+    ),
+    "env": replace(_wrapper(doubted="-u --unset -C --chdir -S --split-string"), assigns=True),
+    "sudo": replace(
+        _wrapper("-n -E -H -S -k -b", doubted="-u -g -h -p -C -r -t -T -U -D -R", why=_OTHER_USER),
+        assigns=True,
+    ),
+    "doas": _wrapper("-n", doubted="-u -C -a", why=_OTHER_USER),
+    "su": _wrapper(doubted="-c -s -g", operands=1, why=_OTHER_USER),
+    "runuser": _wrapper(doubted="-u -g -c -s", why=_OTHER_USER),
+    "pkexec": _wrapper(doubted="--user", why=_OTHER_USER),
+    "coproc": _wrapper(why="it leaves a process in the background"),
+    "busybox": _wrapper(why=_STARTS),
+    "toybox": _wrapper(why=_STARTS),
+    "setsid": _wrapper("-w -f -c", why=_STARTS),
+    "ionice": _wrapper("-t", "-c -n -p", why=_STARTS),
+    "chrt": _wrapper(operands=1, why=_STARTS),
+    "taskset": _wrapper(operands=1, why=_STARTS),
+    "flock": _wrapper("-n -x -s", "-w -E", operands=1, why=_STARTS),
+    "chroot": _wrapper(operands=1, why=_STARTS),
+    "unshare": _wrapper(why=_STARTS),
+    "nsenter": _wrapper(doubted="-t", why=_STARTS),
+    "strace": _wrapper("-f", doubted="-o -e -p -s", why=_STARTS),
+    "watch": _wrapper("", "-n -d", why=_STARTS),
+    "parallel": _wrapper("", "-j -n", why=_STARTS),
+    "systemd-run": _wrapper(why=_STARTS),
+    "script": _wrapper(doubted="-c", why=_STARTS),
+    "ssh": _wrapper(doubted="-i -p -l -o -F -J", operands=1, why="it runs a program on another machine"),
+}
+_XARGS = _wrapper(
+    "-0 -r -t -x --null --no-run-if-empty --verbose",
+    "-n -P -I -L -d -s -E --max-args --max-procs --replace --max-lines --delimiter",
+    doubted="-a --arg-file",
+)
+_SHELLS = frozenset(("sh", "bash", "dash"))
+_OTHER_SHELLS = frozenset(("zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash"))
+_SHELL_FLAGS = frozenset(("--norc", "--noprofile", "--posix", "--login"))
+_SHELL_LETTERS = frozenset("ceuxlof")
+_FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+
+
+def steps(commands: tuple[Command, ...], *, nesting: int = 0) -> Iterator[Step]:
+    """Every command that these would run, wrappers opened, in the order of the text."""
+    for command in commands:
+        yield from _open(command, nesting)
+
+
+def _open(command: Command, nesting: int) -> Iterator[Step]:
+    """Open one command as far as the rules go."""
+    words = command.words
+    name = likely_name(words[0]) if words else ""
+    if nesting > NESTING_MAX:
+        yield Step(command, (Finding("wrapper", "It is wrapped too often to be judged."),))
+    elif name in _SHELLS or name in _OTHER_SHELLS:
+        yield from _open_shell(command, name, nesting=nesting)
+    elif name == "find":
+        yield from _open_find(command, nesting)
+    elif name in {"eval", "trap"}:
+        yield from _open_text(command, name, nesting=nesting)
+    elif name == "command" and len(words) > 1 and words[1].text in {"-v", "-V"}:
+        yield Step(replace(command, words=(Word("type", words[0].why), *words[2:])))
+    elif name in _WRAPPERS or name == "xargs":
+        yield from _open_wrapper(command, name, nesting=nesting)
+    elif name in _RESERVED:
+        yield Step(command, (Finding("syntax", f"`{name}` stands where a command is expected."),))
+    else:
+        yield Step(command)
+
+
+def _open_wrapper(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
+    """Open a wrapper of the table."""
+    wrapper = _XARGS if name == "xargs" else _WRAPPERS[name]
+    split = _Split(command.words, wrapper)
+    inner = command.words[split.at :]
+    findings = [*_doubts(command.words[: split.at], name), *split.findings(name)]
+    if name == "xargs":
+        inner = (*(inner or (Word("echo"),)), Word("…", FROM_INPUT))
+    if not inner:
+        yield Step(command, tuple(findings))
+        return
+    assignments = (*command.assignments, *split.assignments)
+    opened = replace(command, words=inner, assignments=assignments)
+    yield from _with(findings, _open(opened, nesting + 1))
+
+
+class _Split:
+    """Reads a wrapper's own words; `at` is where the command inside begins."""
+
+    def __init__(self, words: tuple[Word, ...], wrapper: _Wrapper) -> None:
+        self.wrapper = wrapper
+        self.unknown: list[str] = []
+        self.assignments: list[tuple[str, Word]] = []
+        self.at = 1
+        while self.at < len(words) and self._own(words[self.at].text):
+            self.at += 1
+        self.at = min(self.at + wrapper.operands, len(words))
+        while wrapper.assigns and self.at < len(words) and _ASSIGNMENT.match(words[self.at].text):
+            name, _, value = words[self.at].text.partition("=")
+            self.assignments.append((name, Word(value, words[self.at].why)))
+            self.at += 1
+
+    def _own(self, text: str) -> bool:
+        """Whether this word is an option; steps over an option's value, and over the end of options."""
+        if text == "--":
+            self.at += 1
+            return False
+        if not text.startswith("-"):
+            return False
+        option, joined, _ = text.partition("=")
+        known = self.wrapper.flags | self.wrapper.valued
+        takes = self.wrapper.valued | self.wrapper.doubted
+        short_with_value = len(text) > 2 and text[:2] in self.wrapper.valued  # noqa: PLR2004 -- dash and letter
+        if option not in known and not short_with_value and not re.fullmatch(r"-\d+", text):
+            self.unknown.append(text)
+        if option in takes and not joined:
+            self.at += 1
+        return True
+
+    def findings(self, name: str) -> Iterator[Finding]:
+        """What is not known of this use of the wrapper."""
+        if self.wrapper.why:
+            yield Finding("wrapper", f"`{name}`: {self.wrapper.why}.")
+        for option in self.unknown:
+            yield Finding("wrapper", f"What `{name} {option}` makes of the rest is not known.")
+
+
+def _open_shell(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
+    """Open sh -c TEXT; without a text, a shell runs a script or reads its input."""
+    at, odd, takes_text = _shell_options(command.words)
+    findings = [*_doubts(command.words[:at], name)]
+    findings += [Finding("wrapper", f"`{name} {option}` changes how its text is read.") for option in odd]
+    if name in _OTHER_SHELLS:
+        findings.append(Finding("wrapper", f"`{name}` reads texts in its own way, which is not judged."))
+    operand = command.words[at] if at < len(command.words) else None
+    if takes_text and operand is not None:
+        if not operand.literal:
+            findings.append(Finding("wrapper", f"The text that `{name} -c` runs is not fixed."))
+        # What stands behind the text is handed to it as parameters, and may be used there only by expansion.
+        yield Step(replace(command, words=()), tuple(findings))
+        yield from _inside(command, operand.text, nesting=nesting)
+    elif operand is not None and operand.text not in {"-", "/dev/stdin", "/dev/fd/0"} and "-s" not in odd:
+        yield Step(command, tuple(findings))
+    else:
+        findings.append(Finding("wrapper", f"`{name}` runs whatever its input says."))
+        yield Step(command, tuple(findings))
+        for redirect in command.redirects:
+            if redirect.kind == "document":
+                yield from _inside(command, redirect.target.text, nesting=nesting)
+
+
+def _shell_options(words: tuple[Word, ...]) -> tuple[int, list[str], bool]:
+    """Where a shell's operands begin, which of its options are odd, and whether one of them is -c."""
+    at, takes_text = 1, False
+    odd: list[str] = []
+    while at < len(words) and words[at].text[:1] in {"-", "+"} and words[at].text not in {"-", "--"}:
+        text = words[at].text
+        if text.startswith("--"):
+            if text not in _SHELL_FLAGS:
+                odd.append(text)
+                at += text in {"--rcfile", "--init-file"}
+        else:
+            takes_text = takes_text or "c" in text
+            odd += [f"-{letter}" for letter in text[1:] if letter not in _SHELL_LETTERS]
+            at += "o" in text or "O" in text
+        at += 1
+    if at < len(words) and words[at].text == "--":
+        at += 1
+    return min(at, len(words)), odd, takes_text
+
+
+def _open_text(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
+    """Open eval, which runs its words as one text, and trap, which keeps one for later."""
+    texts = command.words[1:] if name == "eval" else command.words[1:2]
+    findings = [*_doubts(command.words, name)]
+    if name == "trap":
+        findings.append(Finding("wrapper", "`trap` runs a text at a later time."))
+    yield Step(replace(command, words=()), tuple(findings))
+    yield from _inside(command, " ".join(word.text for word in texts), nesting=nesting)
+
+
+def _open_find(command: Command, nesting: int) -> Iterator[Step]:
+    """Show find itself, and the commands that it would run for the files it finds."""
+    words = command.words
+    runs = [at for at, word in enumerate(words) if word.text in _FIND_RUNS]
+    findings = (Finding("wrapper", "`find` runs a program for each file."),) if runs else ()
+    yield Step(command, findings)
+    for at in runs:
+        ends = (n for n in range(at + 1, len(words)) if words[n].text in {";", "+"})
+        inner = words[at + 1 : next(ends, len(words))]
+        filled = tuple(Word(word.text, FROM_INPUT) if "{}" in word.text else word for word in inner)
+        if filled:
+            yield from _open(replace(command, words=filled, redirects=(), assignments=()), nesting + 1)
+
+
+def _inside(command: Command, text: str, *, nesting: int) -> Iterator[Step]:
+    """The steps of a text that another command runs."""
+    if nesting >= NESTING_MAX:
+        yield Step(replace(command, words=()), (Finding("wrapper", "It is wrapped too often to be judged."),))
+        return
+    script = parse(text)
+    found = tuple(Finding("syntax", sentence) for sentence in script.findings)
+    if found:
+        yield Step(Command(), found)
+    inner = tuple(
+        replace(
+            each,
+            fed=each.fed or command.fed,
+            forks=each.forks or command.forks,
+            looped=each.looped or command.looped,
+            functions=each.functions | command.functions,
+        )
+        for each in script.commands
+    )
+    yield from steps(inner, nesting=nesting + 1)
+
+
+def _doubts(words: tuple[Word, ...], name: str) -> Iterator[Finding]:
+    """Findings for a wrapper's own words: they must be literal, and its name must mean the known program."""
+    for word in words:
+        if not word.literal:
+            yield Finding("word", f"`{word.text}` {word.why}.")
+    if known_name(words[0]) != name:
+        yield Finding("program", f"`{words[0].text}` need not be the program `{name}`.")
+
+
+def _with(findings: list[Finding], found: Iterator[Step]) -> Iterator[Step]:
+    """Add findings to the first of the steps."""
+    for nth, step in enumerate(found):
+        yield replace(step, findings=(*findings, *step.findings)) if nth == 0 else step

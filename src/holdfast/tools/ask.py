@@ -1,0 +1,48 @@
+"""The question to the user: described here like any tool, but asked by the agent loop, not by a tool."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.values import Action
+
+ASK_USER = "ask_user"
+
+
+class AskUserArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to ask."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=8_000, description="The question.")]
+    choices: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=500)], ...],
+        Meta(max_length=20, description="Answers to choose from; the user may still answer freely."),
+    ] = ()
+
+
+class AskUser:
+    """Tells the model of the question; the loop makes question.asked of a call by this name.
+
+    Its `run` is what happens where no loop does so: there is nobody to ask.
+    """
+
+    args_type = AskUserArgs
+    spec = spec_of(
+        ASK_USER,
+        "Ask the user a question and wait for the answer. Use it only when the work cannot go on without one.",
+        args=AskUserArgs,
+    )
+    traits = ToolTraits(read_only=True)
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - touches no path
+        """See Tool.action."""
+        given = parsed(AskUserArgs, args)
+        return Action(tool=ASK_USER, summary=given.text[:300], digest=arguments_hash(ASK_USER, args))
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:  # noqa: ARG002 - nobody is asked
+        """See Tool.run."""
+        return ToolResult("There is nobody to ask here.", ok=False, ending="no_approver")

@@ -1,0 +1,221 @@
+"""Tools from typed Python functions: asynchronous ones run on the loop, synchronous ones in a child process."""
+
+import asyncio
+import inspect
+import os
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.messages import ToolSpec
+from holdfast.tools import child
+from holdfast.tools.arguments import BadArguments, arguments_hash, canonical, parsed, schema_of
+from holdfast.tools.environment import child_environment
+from holdfast.tools.marker import Marker, foreground
+from holdfast.tools.offload import offload
+from holdfast.tools.output import Capture, Shown, shorten
+from holdfast.tools.process import Command, Ended, run_command
+from holdfast.tools.pump import Sink
+from holdfast.tools.shell import CaptureSink
+from holdfast.tools.signatures import CannotBeTool, arguments_struct, description_of
+from holdfast.values import Action
+
+ANSWER_BYTES_MAX = 32 * 1024 * 1024
+_SUMMARY_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Importable:
+    """Where a child process finds a function: in a module, or in the script that is being run."""
+
+    module: str
+    name: str
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a function in a child brought: its value, or what it raised, or neither if it did not end well."""
+
+    ended: Ended
+    value: object = None
+    error: str = ""
+
+
+def importable(function: Callable[..., object]) -> Importable:
+    """Where a child finds the function; raises CannotBeTool if it does not."""
+    name, module = function.__qualname__, function.__module__
+    if "<" in name:
+        raise CannotBeTool(
+            f"{name} is made inside a function, so a child process cannot import it. "
+            "Define it at the top level of a module, or make it `async def`."
+        )
+    if module != "__main__":
+        return Importable(module, name)
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if not file:
+        raise CannotBeTool(f"{name} was typed in, so a child process cannot import it. Put it into a file.")
+    return Importable(module, name, str(Path(file).resolve()))
+
+
+async def call_in_child(
+    where: Importable,
+    args: Mapping[str, object],
+    *,
+    cwd: str,
+    environment: Mapping[str, str],
+    sink: Sink,
+    marker: Marker,
+    patience_s: float,
+    hear: Callable[[str], Awaitable[None]] | None = None,
+) -> Answer:
+    """Call a function in a child process; what it prints goes to the sink."""
+    # An unlinked file, not a pipe: the answer of a child that is killed half-way waits for nobody.
+    with tempfile.TemporaryFile() as answer_file:
+        request = {
+            "import_path": sys.path,
+            "module": where.module,
+            "name": where.name,
+            "file": where.file,
+            "args": args,
+            "answer_fd": answer_file.fileno(),
+        }
+        command = Command(
+            argv=(sys.executable, "-I", str(child.__file__)),
+            cwd=cwd,
+            environment=environment,
+            stdin=msgspec.json.encode(request),
+            pass_fds=(answer_file.fileno(),),
+        )
+        ended = await run_command(command, sink, marker=marker, patience_s=patience_s, hear=hear)
+        if ended.why != "exited":
+            return Answer(ended=ended)
+        data = await offload(lambda: os.pread(answer_file.fileno(), ANSWER_BYTES_MAX, 0))
+    return _answer(ended, data)
+
+
+def _answer(ended: Ended, data: bytes) -> Answer:
+    try:
+        said = msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return Answer(ended=ended, error=f"it ended without an answer (code {ended.code})")
+    return Answer(ended=ended, value=said.get("value"), error=said.get("error", ""))
+
+
+class FunctionTool:
+    """A tool that is a Python function."""
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        *,
+        traits: ToolTraits,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.function = function
+        self.args_type = arguments_struct(function)
+        self.spec = ToolSpec(
+            name=function.__name__, description=description_of(function), schema=schema_of(self.args_type)
+        )
+        self.traits = traits
+        self._environment = child_environment({}) | dict(environment)
+        self._where = None if inspect.iscoroutinefunction(function) else importable(function)
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - nobody knows its paths
+        """See Tool.action."""
+        name = self.spec.name
+        summary = f"{name} {canonical(args).decode()}"[:_SUMMARY_CHARS]
+        return Action(tool=name, summary=summary, digest=arguments_hash(name, args))
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        given = parsed(self.args_type, args)
+        if self._where is None:
+            return await self._on_loop(given)
+        return await self._in_child(self._where, msgspec.to_builtins(given), call)
+
+    async def _on_loop(self, given: msgspec.Struct) -> ToolResult:
+        names = [field.name for field in msgspec.structs.fields(given)]
+        function = cast("Callable[..., Awaitable[object]]", self.function)
+        deadline = asyncio.timeout(self.traits.patience_s)
+        try:
+            async with deadline:
+                value = await function(**{name: getattr(given, name) for name in names})
+        except TimeoutError as error:
+            if not deadline.expired():
+                return _raised(error)
+            return _late(self.traits.patience_s)
+        except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to act on
+            return _raised(error)
+        return _result(value)
+
+    async def _in_child(self, where: Importable, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        capture = Capture()
+        try:
+            answer = await call_in_child(
+                where,
+                args,
+                cwd=str(call.workspace),
+                environment=self._environment,
+                sink=CaptureSink(capture),
+                marker=foreground(call.run_id, call.tool_call_id),
+                patience_s=self.traits.patience_s,
+                hear=call.say,
+            )
+            printed = (await asyncio.to_thread(capture.text))[0].strip()
+        finally:
+            capture.close()
+        if answer.ended.why == "not_started":
+            return ToolResult(f"Not started: {answer.ended.error}", ok=False, ending="not_started")
+        if answer.ended.why != "exited":
+            return _late(self.traits.patience_s)
+        if answer.error:
+            return ToolResult("\n".join(filter(None, [f"It failed: {answer.error}", printed])), ok=False)
+        return _result(answer.value)
+
+
+def tool(
+    function: Callable[..., object],
+    *,
+    traits: ToolTraits | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> FunctionTool:
+    """A tool from a typed function with a docstring; raises CannotBeTool.
+
+    A synchronous function runs in a child process, so it can be killed; the child gets `environment` and the
+    workspace as its directory. It may also be used as a decorator.
+    """
+    return FunctionTool(function, traits=traits or ToolTraits(), environment=environment or {})
+
+
+def _result(value: object) -> ToolResult:
+    if isinstance(value, ToolResult):
+        return value
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return ToolResult(shorten(text, Shown())[0])
+
+
+def _late(patience_s: float) -> ToolResult:
+    text = f"Killed: it took longer than {patience_s:g} s. What it had done by then is not undone."
+    return ToolResult(text, ok=False, ending="killed")
+
+
+def _raised(error: Exception) -> ToolResult:
+    return ToolResult(f"It failed: {type(error).__name__}: {error}", ok=False)
+
+
+__all__ = [
+    "BadArguments",
+    "CannotBeTool",
+    "FunctionTool",
+    "Importable",
+    "call_in_child",
+    "importable",
+    "tool",
+]

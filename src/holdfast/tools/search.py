@@ -1,0 +1,166 @@
+"""Searching in files: ripgrep if there is one, Python in a child process otherwise; bounded and killable."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.tools.functions import call_in_child, importable
+from holdfast.tools.grep import MATCHES_IN_FILE_MAX, search
+from holdfast.tools.marker import Marker, foreground
+from holdfast.tools.process import Command, Ended, run_command
+from holdfast.tools.workspace import Folder, Refused, Workspace
+from holdfast.values import Action
+
+SEARCH_S = 30.0
+MATCHES_MAX = 200
+_BYTES_ENOUGH = 128 * 1024
+
+
+class SearchFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to search for."""
+
+    pattern: Annotated[str, Meta(min_length=1, max_length=2_000, description="A regular expression.")]
+    path: Annotated[str, Meta(description="The folder to search, relative to the workspace.")] = ""
+    glob: Annotated[str, Meta(max_length=500, description="Only files that fit, such as *.py or src/**.")] = (
+        ""
+    )
+    literal: Annotated[bool, Meta(description="The pattern is plain text.")] = False
+    ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
+
+
+class Enough:
+    """Keeps the first output and says when it is enough."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def take(self, data: bytes) -> bool:
+        """See Sink.take."""
+        self._data += data[: _BYTES_ENOUGH - len(self._data)]
+        return len(self._data) >= _BYTES_ENOUGH or self._data.count(b"\n") > MATCHES_MAX
+
+    def lines(self) -> list[str]:
+        """What came, by line."""
+        return self._data.decode("utf-8", "replace").splitlines()
+
+
+class SearchFiles:
+    """Searches the files of the workspace."""
+
+    args_type = SearchFilesArgs
+    spec = spec_of(
+        "search_files",
+        "Search the text of files in the workspace with a regular expression; shows path:line:text. "
+        f"At most {MATCHES_MAX} matches, {MATCHES_IN_FILE_MAX} of one file.",
+        args=SearchFilesArgs,
+    )
+    traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=SEARCH_S + 30.0)
+
+    def __init__(self, environment: Mapping[str, str], *, ripgrep: str | None) -> None:
+        self._environment = environment
+        self._ripgrep = ripgrep
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        """See Tool.action; it resolves links, so it blocks."""
+        given = parsed(SearchFilesArgs, args)
+        return Action(
+            tool="search_files",
+            summary=f"search {given.path or 'the workspace'} for {given.pattern!r}",
+            paths=(Workspace(workspace).resolved(given.path),),
+            digest=arguments_hash("search_files", args),
+        )
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        given = parsed(SearchFilesArgs, args)
+        if "\0" in given.pattern or "\0" in given.glob:
+            return ToolResult("A pattern cannot hold a NUL character.", ok=False)
+        try:
+            folder = await Workspace(call.workspace).open_folder(given.path)
+        except Refused as refused:
+            return ToolResult(str(refused), ok=False)
+        marker = foreground(call.run_id, call.tool_call_id)
+        sink = Enough()
+        with folder:
+            if self._ripgrep:
+                ended, problem = await self._with_ripgrep(self._ripgrep, given, folder, sink, marker)
+            else:
+                ended, problem = await self._with_python(given, folder, sink, marker)
+        if problem:
+            return ToolResult(problem, ok=False)
+        return ToolResult(_text(sink.lines(), ended, folder))
+
+    async def _with_ripgrep(
+        self, ripgrep: str, given: SearchFilesArgs, folder: Folder, sink: Enough, marker: Marker
+    ) -> tuple[Ended, str]:
+        command = Command(
+            argv=_ripgrep_argv(ripgrep, given), cwd=folder.path_for_children, environment=self._environment
+        )
+        ended = await run_command(command, sink, marker=marker, patience_s=SEARCH_S)
+        if ended.why == "not_started":
+            return ended, f"The search could not be started: {ended.error}"
+        # 2 is an error, also one that some file could not be read; then there may be matches all the same.
+        failed = ended.why == "exited" and ended.code == 2 and not _is_match(sink.lines())  # noqa: PLR2004
+        return ended, "\n".join(sink.lines()) or "The search failed." if failed else ""
+
+    async def _with_python(
+        self, given: SearchFilesArgs, folder: Folder, sink: Enough, marker: Marker
+    ) -> tuple[Ended, str]:
+        if not given.literal:
+            try:
+                re.compile(given.pattern)
+            except (re.error, OverflowError, RecursionError) as error:
+                return Ended(why="not_started"), f"The regular expression is wrong: {error}."
+        args = msgspec.structs.asdict(given)
+        args.pop("path")
+        answer = await call_in_child(
+            importable(search),
+            args,
+            cwd=folder.path_for_children,
+            environment=self._environment,
+            sink=sink,
+            marker=marker,
+            patience_s=SEARCH_S,
+        )
+        return answer.ended, f"The search failed: {answer.error}" if answer.error else ""
+
+
+def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs) -> tuple[str, ...]:
+    return (
+        ripgrep,
+        *(
+            "--no-config",
+            "--no-messages",
+            "--color=never",
+            "--no-heading",
+            "--with-filename",
+            "--line-number",
+        ),
+        *("--max-columns=300", "--max-columns-preview", f"--max-count={MATCHES_IN_FILE_MAX}", "--sort=path"),
+        *("--hidden", "--glob=!.git"),
+        *(("--fixed-strings",) if given.literal else ()),
+        *(("--ignore-case",) if given.ignore_case else ()),
+        *((f"--glob={given.glob}",) if given.glob else ()),
+        f"--regexp={given.pattern}",
+        "./",
+    )
+
+
+def _is_match(lines: list[str]) -> bool:
+    return bool(lines) and lines[0].startswith("./")
+
+
+def _text(lines: list[str], ended: Ended, folder: Folder) -> str:
+    prefix = "" if folder.inside == "." else f"{folder.inside}/"
+    shown = [f"{prefix}{line.removeprefix('./')}" for line in lines[:MATCHES_MAX]]
+    if ended.why == "deadline":
+        shown.append(f"[the search was ended after {SEARCH_S:g} s; there may be more]")
+    elif ended.why == "enough" or len(lines) > MATCHES_MAX:
+        shown.append("[there are more matches; narrow the search down]")
+    return "\n".join(shown) or "No match."

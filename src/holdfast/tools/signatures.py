@@ -1,0 +1,67 @@
+"""A Python function's signature as the Struct of its arguments."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+_ARGUMENT = re.compile(r"\s+(\w+)(?:\s*\([^)]*\))?:\s+(.+)")
+
+
+class CannotBeTool(TypeError):
+    """The function cannot be a tool; the text says what to change."""
+
+
+def arguments_struct(function: Callable[..., object]) -> type[msgspec.Struct]:
+    """The Struct of a function's arguments; raises CannotBeTool."""
+    hints = get_type_hints(function, include_extras=True)
+    described = _described(function)
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for parameter in inspect.signature(function).parameters.values():
+        name = parameter.name
+        if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+            raise CannotBeTool(
+                f"{function.__qualname__}: a model names its arguments, so {name!r} cannot be one."
+            )
+        if name not in hints:
+            raise CannotBeTool(f"{function.__qualname__}: give {name!r} a type, so that the model knows it.")
+        kind = hints[name]
+        if name in described:
+            kind = Annotated[kind, Meta(description=described[name])]
+        fields.append(
+            (name, kind) if parameter.default is parameter.empty else (name, kind, parameter.default)
+        )
+    try:
+        struct = msgspec.defstruct(
+            _struct_name(function), fields, kw_only=True, frozen=True, forbid_unknown_fields=True
+        )
+        msgspec.json.schema(struct)
+    except TypeError as error:
+        raise CannotBeTool(f"{function.__qualname__}: {error}") from error
+    return struct
+
+
+def description_of(function: Callable[..., object]) -> str:
+    """What the model is told: the docstring up to its list of arguments; raises CannotBeTool."""
+    text = inspect.getdoc(function) or ""
+    told = re.split(r"\n\s*(?:Args|Arguments|Parameters):\s*\n", text)[0].strip()
+    if not told:
+        raise CannotBeTool(
+            f"{function.__qualname__}: give it a docstring, so that the model knows what it does."
+        )
+    return told
+
+
+def _described(function: Callable[..., object]) -> dict[str, str]:
+    parts = re.split(r"\n\s*(?:Args|Arguments|Parameters):\s*\n", inspect.getdoc(function) or "")
+    if len(parts) == 1:
+        return {}
+    found = (_ARGUMENT.match(line) for line in parts[1].splitlines())
+    return {match[1]: match[2].strip() for match in found if match}
+
+
+def _struct_name(function: Callable[..., object]) -> str:
+    return re.sub(r"\W", "_", function.__name__).title().replace("_", "") + "Args"

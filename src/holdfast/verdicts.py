@@ -1,0 +1,53 @@
+"""What the approval policy says of an action, and the reasons that it finds on the way."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+# What a finding is about decides which rules and grants can cover it.
+FindingKind: TypeAlias = Literal[
+    "syntax",  # the text cannot be judged as a whole
+    "wrapper",  # something runs that is not visible here
+    "word",  # a word whose meaning is fixed only when it runs
+    "setting",  # a variable that may change what a program does
+    "secret",  # a place where secrets are kept
+    "write_outside",  # a file outside the workspace is written
+    "write",  # a file of the workspace is written
+    "outside",  # a path outside the workspace is named
+    "network",  # other machines are involved
+    "program",  # a program that may change something
+    "rule",  # a configured rule says to ask
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason to ask, as a sentence for people."""
+
+    kind: FindingKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """The action runs unasked."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person decides; `findings` are all the reasons, not only the first."""
+
+    findings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The action does not run; `reason` is what the model hears as the cause."""
+
+    why: str
+    reason: Literal["denied", "no_approver"] = "denied"
+    findings: tuple[str, ...] = ()
+
+
+Verdict: TypeAlias = Allow | Ask | Deny

@@ -1,0 +1,1 @@
+"""Tests of the bad model server and its companions."""

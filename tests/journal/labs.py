@@ -1,0 +1,49 @@
+"""Where stores come from in these tests: a lab is one disk, on which any number of stores can be opened."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.interfaces import Store
+from holdfast.journal.follow import WINDOW_BYTES_MAX
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.sqlite import SqliteStore
+
+
+class Lab(Protocol):
+    """One disk; each store opened on it is like one more process."""
+
+    async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
+        """A store that owns the disk from now on; its opener closes it."""
+        ...
+
+
+@dataclass
+class MemoryLab:
+    disk: MemoryDisk = field(default_factory=MemoryDisk)
+
+    async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
+        return MemoryStore(self.disk, window_bytes_max=window_bytes_max)
+
+
+@dataclass
+class SqliteLab:
+    folder: Path
+    vfs: str | None = None
+    kind: type[SqliteStore] = SqliteStore
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "journal.db"
+
+    async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
+        return await self.kind.open(self.path, vfs=self.vfs, window_bytes_max=window_bytes_max)
+
+
+def memory_lab(_folder: Path) -> Lab:
+    return MemoryLab()
+
+
+# A new backend joins the conformance suite with one line here.
+LABS: dict[str, Callable[[Path], Lab]] = {"memory": memory_lab, "sqlite": SqliteLab}

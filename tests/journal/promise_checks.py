@@ -1,0 +1,141 @@
+"""What every store must do, as functions of where stores come from: the real ones pass, sabotaged ones fail."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TypeAlias
+
+import pytest
+
+from holdfast import interfaces as seams
+from holdfast.events import RunEnded
+from holdfast.interfaces import Record, Store
+from journal.labs import Lab
+from journal.sample import AT_MS, begin, delta, ended, message, say, seqs
+
+Check: TypeAlias = Callable[[Lab], Awaitable[None]]
+
+
+async def first_seqs(store: Store, count: int, *, after: int = 0, session_id: str = "s1") -> list[int]:
+    """The first so many seqs that a follower gives."""
+    found: list[int] = []
+    async for batch in store.follow(session_id, after=after):
+        assert batch, "each step gives a batch that is not empty"
+        found += seqs(batch)
+        if len(found) >= count:
+            break
+    return found
+
+
+async def check_a_lost_fence_writes_nothing(lab: Lab) -> None:
+    """P1: who lost the store cannot append for its runs, and nothing of the attempt is readable."""
+    old = await lab.open()
+    lost = await begin(old, run_id="r1")
+    await old.append_run("s1", [delta("mine")], fence=lost)
+    new = await lab.open()
+    with pytest.raises(seams.FenceLost):
+        await old.append_run("s1", [delta("stale")], fence=lost)
+    held = await new.claim("s1")
+    assert held.number > lost.number
+    assert await new.append_run("s1", [delta("ours")], fence=held) == seams.Appended(4, 4)
+    with pytest.raises(seams.FenceLost):
+        await new.append_run("s1", [delta("stale")], fence=lost)
+    assert [record.event for record in await new.read("s1", after=2)] == [delta("mine"), delta("ours")]
+    await old.close()
+    await new.close()
+
+
+async def check_a_condition_has_one_winner(lab: Lab) -> None:
+    """P4: of two endings that are appended at once, one is in the log."""
+    store = await lab.open()
+    fence = await begin(store, run_id="r1")
+    open_run = seams.IfRunOpen("r1")
+    outcomes = await asyncio.gather(
+        *[
+            store.append_run("s1", [ended("r1", outcome=outcome)], fence=fence, when=[open_run])
+            for outcome in ("cancelled", "completed", "failed")
+        ]
+    )
+    assert sorted(isinstance(outcome, seams.Appended) for outcome in outcomes) == [False, False, True]
+    assert seams.Declined(open_run) in outcomes
+    endings = [record for record in await store.read("s1") if isinstance(record.event, RunEnded)]
+    assert len(endings) == 1
+    run = await store.run("r1")
+    assert run is not None
+    assert run.status == "ended"
+    await store.close()
+
+
+async def check_a_key_has_one_effect(lab: Lab) -> None:
+    """P2: the same input sent several times under one key is in the log once, also after a restart."""
+    store = await lab.open()
+    await begin(store)
+    once = seams.Once("key", "digest", b"the answer", AT_MS + 1_000)
+    outcomes = await asyncio.gather(*[store.append("s1", [message("x")], once=once) for _ in range(3)])
+    assert sorted(outcomes, key=repr) == [
+        seams.Appended(2, 2),
+        seams.Replayed(b"the answer"),
+        seams.Replayed(b"the answer"),
+    ]
+    await store.close()
+    store = await lab.open()
+    assert await store.append("s1", [message("x")], once=once) == seams.Replayed(b"the answer")
+    other = seams.Once("key", "other digest", b"", AT_MS + 1_000)
+    assert await store.append("s1", [message("y")], once=other) == seams.KeyConflict()
+    assert await store.last_seq("s1") == 2
+    await store.close()
+
+
+async def check_a_follower_misses_and_repeats_nothing(lab: Lab) -> None:
+    """P7: from any cursor a follower gives every later event once, from the file, memory or to come."""
+    store = await lab.open(window_bytes_max=20_000)
+    fence = await begin(store)
+    await say(store, 40, fence=fence)
+    total = 81
+    live = [
+        asyncio.ensure_future(first_seqs(store, total - after, after=after)) for after in (0, 1, 20, 40, 41, 60)
+    ]
+    await asyncio.sleep(0)
+    await say(store, 40, fence=fence)
+    for after, found in zip((0, 1, 20, 40, 41, 60), live, strict=True):
+        assert await found == list(range(after + 1, total + 1))
+    for after in range(0, total, 16):
+        assert await first_seqs(store, total - after, after=after) == list(range(after + 1, total + 1))
+    await store.close()
+
+
+async def check_nothing_refused_is_ever_shown(lab: Lab, *, break_disk: Callable[[], None]) -> None:
+    """P1: while the disk fails, no follower is shown what was not saved."""
+    store = await lab.open()
+    fence = await begin(store)
+    seen: list[Record] = []
+    caught_up = asyncio.Event()
+
+    async def watch() -> None:
+        follower = store.follow("s1")
+        async for batch in follower:
+            seen.extend(batch)
+            caught_up.set()
+
+    watching = asyncio.ensure_future(watch())
+    await caught_up.wait()
+    break_disk()
+    with pytest.raises(seams.JournalError):
+        await store.append_run("s1", [delta("never saved")], fence=fence)
+    await store.close()
+    await watching
+    assert [record.event for record in seen if record.seq > 1] == []
+
+
+async def drain(store: Store, session_id: str, *, after: int = 0) -> list[Record]:
+    """Everything that a follower gives until it ends."""
+    found: list[Record] = []
+    async with aclosing(_records(store, session_id, after)) as records:
+        found += [record async for record in records]
+    return found
+
+
+async def _records(store: Store, session_id: str, after: int):  # noqa: ANN202
+    async for batch in store.follow(session_id, after=after):
+        for record in batch:
+            yield record

@@ -1,0 +1,104 @@
+"""Index and log always agree: whatever is appended, every store says the same, and so does a fold of the log."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from any_event import any_events
+from holdfast import interfaces as seams
+from holdfast import rows
+from holdfast.events import Event, Input
+from holdfast.interfaces import Store
+from journal.labs import MemoryLab, SqliteLab
+from journal.sample import created
+
+SESSIONS = ["s1", "s2"]
+CONDITIONS = st.sampled_from(
+    [
+        seams.IfSessionNew(),
+        seams.IfSessionKnown(),
+        seams.IfRunOpen("0"),
+        seams.IfRunOpen(""),
+        seams.IfAskOpen("0"),
+    ]
+)
+Step = tuple[str, str, Sequence[Event], Sequence[seams.Condition]]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "append", "append", "append_run", "purge", "reopen"]),
+        st.sampled_from(SESSIONS),
+        st.lists(any_events() | st.builds(created, title=st.text(max_size=9)), min_size=1, max_size=4),
+        st.lists(CONDITIONS, max_size=1),
+    ),
+    max_size=12,
+)
+
+
+async def take(store: Store, step: Step) -> object:
+    action, session_id, events, when = step
+    try:
+        match action:
+            case "append_run":
+                fence = await store.claim(session_id)
+                return await store.append_run(session_id, events, fence=fence, when=when)
+            case "purge":
+                return await store.purge(session_id)
+            case _:
+                inputs: list[Input] = [created(), *events]  # pyright: ignore[reportAssignmentType]
+                return await store.append(session_id, inputs, when=when)
+    except seams.UnknownSession as unknown:
+        return type(unknown)
+
+
+async def picture(store: Store) -> dict[str, Any]:
+    """All that a store says of its sessions."""
+    runs = await store.runs(seams.RunQuery(limit=1_000))
+    return {
+        "logs": {s: [(r.seq, r.body) for r in await store.read(s)] for s in SESSIONS},
+        "rows": [await store.session(session_id) for session_id in SESSIONS],
+        "list": await store.sessions(seams.SessionQuery(sources_hidden=())),
+        "archive": await store.sessions(seams.SessionQuery(archived=True)),
+        "runs": runs,
+        "asks": await store.open_asks(),
+        "found": [(hit.session_id, hit.seq) for hit in await store.search("0")],
+    }
+
+
+async def folded(store: Store, session_id: str) -> rows.SessionRow | None:
+    """The session's row as the log alone gives it."""
+    row = rows.SessionRow(session_id=session_id)
+    records = await store.read(session_id)
+    for record in records:
+        row = rows.apply_to_session(row, record.event)
+    return row if records else None
+
+
+async def play(steps: Sequence[Step], folder: Path) -> None:
+    labs = [MemoryLab(), SqliteLab(folder)]
+    stores = [await lab.open() for lab in labs]
+    for step in steps:
+        if step[0] == "reopen":
+            await asyncio.gather(*[store.close() for store in stores])
+            stores = [await lab.open() for lab in labs]
+            continue
+        one, other = [await take(store, step) for store in stores]
+        assert one == other
+    memory, sqlite = [await picture(store) for store in stores]
+    assert memory == {key: list(value) if isinstance(value, tuple) else value for key, value in sqlite.items()}
+    for session_id, row in zip(SESSIONS, sqlite["rows"], strict=True):
+        assert await folded(stores[1], session_id) == row
+    await asyncio.gather(*[store.close() for store in stores])
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+@given(STEPS)
+def test_memory_and_sqlite_say_the_same_after_any_script(steps: Sequence[Step]) -> None:
+    with TemporaryDirectory() as folder:
+        asyncio.run(play(steps, Path(folder)))

@@ -1,0 +1,245 @@
+"""Appending: order, conditions, keys, the fence."""
+
+import asyncio
+
+import pytest
+
+from holdfast import events as e
+from holdfast import interfaces as seams
+from holdfast.codec import encode
+from holdfast.interfaces import Store
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.sqlite import SqliteStore
+from journal.labs import Lab
+from journal.promise_checks import (
+    check_a_condition_has_one_winner,
+    check_a_key_has_one_effect,
+    check_a_lost_fence_writes_nothing,
+)
+from journal.sample import AT_MS, answered, asked, begin, created, delta, ended, message, queued, seqs, started
+
+
+def stores_satisfy_the_contract(memory: MemoryStore, sqlite: SqliteStore) -> tuple[Store, Store]:
+    """Never called: the type checker refuses this file if a store lacks a method of the contract."""
+    return memory, sqlite
+
+
+async def test_events_get_the_next_seqs_and_come_back_as_the_same_bytes(store: Store) -> None:
+    first = await store.append("s1", [created(), message("hello")])
+    second = await store.append("s1", [message("again")])
+    assert (first, second) == (seams.Appended(1, 2), seams.Appended(3, 3))
+    records = await store.read("s1")
+    assert seqs(records) == [1, 2, 3]
+    assert [record.body for record in records] == [
+        encode(event) for event in (created(), message("hello"), message("again"))
+    ]
+    assert records[1].event == message("hello")
+    assert records[1].session_id == "s1"
+
+
+async def test_each_session_has_its_own_seqs(store: Store) -> None:
+    await begin(store, "s1")
+    await begin(store, "s2")
+    assert await store.append("s2", [message("x")]) == seams.Appended(2, 2)
+    assert await store.last_seq("s1") == 1
+
+
+async def test_read_starts_after_the_cursor_and_stops_at_the_limit(store: Store) -> None:
+    await store.append("s1", [created(), *[message(str(nth)) for nth in range(9)]])
+    assert seqs(await store.read("s1", after=4)) == [5, 6, 7, 8, 9, 10]
+    assert seqs(await store.read("s1", after=4, limit=2)) == [5, 6]
+    assert await store.read("s1", after=10) == []
+    assert await store.read("s1", after=2**70) == []
+    assert seqs(await store.read("s1", after=-5, limit=1)) == [1]
+    assert list(await store.read("s1", limit=0)) == []
+
+
+async def test_an_unknown_session_has_no_events_and_no_row(store: Store) -> None:
+    assert list(await store.read("nowhere")) == []
+    assert await store.last_seq("nowhere") == 0
+    assert await store.session("nowhere") is None
+
+
+async def test_a_log_begins_with_session_created(store: Store) -> None:
+    with pytest.raises(seams.UnknownSession, match="no session 's1'"):
+        await store.append("s1", [message("hello")])
+    assert await store.session("s1") is None
+    assert await store.append("s1", [created()]) == seams.Appended(1, 1)
+
+
+async def test_an_append_without_events_is_a_bug_of_the_caller(store: Store) -> None:
+    with pytest.raises(AssertionError, match="at least one event"):
+        await store.append("s1", [])
+
+
+async def test_a_declined_append_leaves_nothing(store: Store) -> None:
+    await begin(store)
+    declined = await store.append("s1", [message("lost")], when=[seams.IfSessionNew()])
+    assert declined == seams.Declined(seams.IfSessionNew())
+    assert await store.last_seq("s1") == 1
+    assert await store.search("lost") in ([], ())
+
+
+async def test_conditions_on_the_session(store: Store) -> None:
+    new, known = seams.IfSessionNew(), seams.IfSessionKnown()
+    assert await store.append("s1", [created()], when=[known]) == seams.Declined(known)
+    assert await store.append("s1", [created()], when=[new]) == seams.Appended(1, 1)
+    assert await store.append("s1", [created()], when=[known, new]) == seams.Declined(new)
+    await store.append("s1", [e.SessionDeleted(at_ms=AT_MS, purge_at_ms=AT_MS + 1)], when=[known])
+    assert await store.append("s1", [message("x")], when=[known]) == seams.Declined(known)
+    await store.append("s1", [e.SessionRestored(at_ms=AT_MS)])
+    assert isinstance(await store.append("s1", [message("x")], when=[known]), seams.Appended)
+
+
+async def test_conditions_on_a_run_and_an_ask_hold_in_their_own_session_only(store: Store) -> None:
+    fence = await begin(store, "s1", run_id="r1")
+    await begin(store, "s2")
+    await store.append_run("s1", [started("r1"), asked("a1")], fence=fence)
+    run, ask = seams.IfRunOpen("r1"), seams.IfAskOpen("a1")
+    assert await store.append("s2", [answered("a1")], when=[ask]) == seams.Declined(ask)
+    assert await store.append("s2", [message("x")], when=[run]) == seams.Declined(run)
+    assert isinstance(await store.append("s1", [answered("a1")], when=[run, ask]), seams.Appended)
+    assert await store.append("s1", [answered("a1")], when=[ask]) == seams.Declined(ask)
+    unknown = seams.IfRunOpen("r9")
+    assert await store.append("s1", [message("x")], when=[unknown]) == seams.Declined(unknown)
+
+
+async def test_one_ending_p4_stop_against_done_has_one_winner(lab: Lab) -> None:
+    await check_a_condition_has_one_winner(lab)
+
+
+async def test_an_ended_run_is_not_opened_again_by_a_late_stop(store: Store) -> None:
+    fence = await begin(store, "s1", run_id="r1")
+    await store.append_run("s1", [started("r1"), ended("r1")], fence=fence)
+    await store.append("s1", [e.StopRequested(at_ms=AT_MS, run_id="r1")])
+    run = await store.run("r1")
+    assert run is not None
+    assert (run.status, run.outcome, run.last_seq) == ("ended", "completed", 5)
+    again = await store.append_run("s1", [ended("r1")], fence=fence, when=[seams.IfRunOpen("r1")])
+    assert again == seams.Declined(seams.IfRunOpen("r1"))
+
+
+async def test_accepted_once_p2_the_same_key_has_one_effect(lab: Lab) -> None:
+    await check_a_key_has_one_effect(lab)
+
+
+async def test_a_key_is_free_again_after_its_time_and_after_a_purge(store: Store) -> None:
+    await begin(store)
+    once = seams.Once("k", "d1", b"one", AT_MS + 10)
+    other = seams.Once("k", "d2", b"two", AT_MS + 50)
+    assert isinstance(await store.append("s1", [message("a")], once=once), seams.Appended)
+    assert await store.append("s1", [message("b", at_ms=AT_MS + 9)], once=other) == seams.KeyConflict()
+    assert isinstance(await store.append("s1", [message("b", at_ms=AT_MS + 10)], once=other), seams.Appended)
+    await store.purge("s1")
+    assert isinstance(await store.append("s1", [created()], once=other), seams.Appended)
+
+
+async def test_a_declined_append_does_not_use_up_its_key(store: Store) -> None:
+    await begin(store)
+    once = seams.Once("k", "d", b"", AT_MS + 10)
+    condition = seams.IfRunOpen("r1")
+    assert await store.append("s1", [message("a")], when=[condition], once=once) == seams.Declined(condition)
+    await store.append("s1", [queued("r1")])
+    assert isinstance(
+        await store.append("s1", [message("a")], when=[condition], once=once), seams.Appended
+    )
+    # The key speaks before the condition: the answer of the first time is given even if it no longer holds.
+    ending = await store.append_run("s1", [ended("r1")], fence=await store.claim("s1"))
+    assert isinstance(ending, seams.Appended)
+    assert await store.append("s1", [message("a")], when=[condition], once=once) == seams.Replayed(b"")
+
+
+async def test_a_lost_fence_writes_nothing_p1(lab: Lab) -> None:
+    await check_a_lost_fence_writes_nothing(lab)
+
+
+async def test_inputs_need_no_fence_and_a_new_owner_sees_them(lab: Lab) -> None:
+    old = await lab.open()
+    await begin(old)
+    new = await lab.open()
+    await new.append("s1", [message("by the new one")])
+    assert await old.append("s1", [message("by the old one")]) == seams.Appended(3, 3)
+    assert await new.append("s1", [message("and on")]) == seams.Appended(4, 4)
+    assert [record.event for record in await new.read("s1", after=1)] == [
+        message("by the new one"),
+        message("by the old one"),
+        message("and on"),
+    ]
+    await old.close()
+    await new.close()
+
+
+async def test_many_tasks_append_at_once_and_no_seq_is_used_twice(store: Store) -> None:
+    sessions = [f"s{nth}" for nth in range(5)]
+    for session_id in sessions:
+        await begin(store, session_id)
+    fence = await store.claim("s0")
+
+    async def write(session_id: str, nth: int) -> seams.Appended:
+        events = [delta(f"{nth}.{part}") for part in range(1 + nth % 3)]
+        appended = await store.append_run(session_id, events, fence=fence)
+        assert isinstance(appended, seams.Appended)
+        return appended
+
+    for_session = {
+        session_id: await asyncio.gather(*[write(session_id, nth) for nth in range(60)])
+        for session_id in sessions
+    }
+    for session_id, appended in for_session.items():
+        given = [seq for one in appended for seq in range(one.first_seq, one.last_seq + 1)]
+        assert sorted(given) == list(range(2, 2 + 120))
+        assert seqs(await store.read(session_id)) == list(range(1, 122))
+
+
+async def test_a_bad_event_fails_alone(store: Store) -> None:
+    """What cannot be encoded or bound is its caller's error, also among others in one commit."""
+    await begin(store)
+    outcomes = await asyncio.gather(
+        store.append("s1", [message("before")]),
+        store.append("\ud800", [created()]),
+        store.append("s1", [message("\ud800")]),
+        store.append("s1", [message("after")]),
+        return_exceptions=True,
+    )
+    assert isinstance(outcomes[0], seams.Appended)
+    assert isinstance(outcomes[2], Exception)
+    assert isinstance(outcomes[3], seams.Appended)
+    assert await store.last_seq("s1") == 3
+
+
+async def test_after_close_everything_is_refused(lab: Lab) -> None:
+    store = await lab.open()
+    fence = await begin(store)
+    await store.close()
+    await store.close()
+    for refused in (
+        store.append("s1", [message("x")]),
+        store.append_run("s1", [delta("x")], fence=fence),
+        store.read("s1"),
+        store.last_seq("s1"),
+        store.session("s1"),
+        store.sessions(seams.SessionQuery()),
+        store.runs(seams.RunQuery()),
+        store.search("x"),
+        store.note("k"),
+        store.put_note("k", b""),
+        store.drop_note("k"),
+        store.put_blob(b""),
+        store.blob("0" * 64),
+        store.purge("s1"),
+    ):
+        with pytest.raises(seams.StoreClosed, match="closed"):
+            await refused
+
+
+async def test_close_finishes_what_was_accepted(lab: Lab) -> None:
+    store = await lab.open()
+    await begin(store)
+    pending = [asyncio.ensure_future(store.append("s1", [message(str(nth))])) for nth in range(50)]
+    await asyncio.sleep(0)
+    await store.close()
+    outcomes = await asyncio.gather(*pending)
+    assert all(isinstance(outcome, seams.Appended) for outcome in outcomes)
+    again = await lab.open()
+    assert await again.last_seq("s1") == 51
+    await again.close()

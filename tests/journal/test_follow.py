@@ -1,0 +1,170 @@
+"""Following a log: live and replay are one path, and nobody who leaves is remembered."""
+
+import asyncio
+import gc
+import weakref
+from itertools import pairwise
+
+import pytest
+
+from holdfast.interfaces import Store
+from journal.labs import Lab
+from journal.promise_checks import check_a_follower_misses_and_repeats_nothing, drain, first_seqs
+from journal.sample import begin, created, delta, message, say, seqs
+
+
+async def test_any_cursor_p7_gives_the_same_log(lab: Lab) -> None:
+    await check_a_follower_misses_and_repeats_nothing(lab)
+
+
+async def test_a_batch_is_never_empty_and_its_records_are_in_order(store: Store) -> None:
+    fence = await begin(store)
+    await say(store, 600, fence=fence)
+    found: list[int] = []
+    async for batch in store.follow("s1"):
+        assert batch
+        found += seqs(batch)
+        if found[-1] == 601:
+            break
+    assert all(after == before + 1 for before, after in pairwise([0, *found]))
+
+
+async def test_a_session_can_be_followed_before_it_exists(store: Store) -> None:
+    waiting = asyncio.ensure_future(first_seqs(store, 2, session_id="later"))
+    await asyncio.sleep(0)
+    await store.append("later", [created(), message("hello")])
+    assert await waiting == [1, 2]
+
+
+async def test_a_cursor_ahead_of_the_log_waits_for_what_comes_after_it(store: Store) -> None:
+    fence = await begin(store)
+    waiting = asyncio.ensure_future(first_seqs(store, 1, after=3))
+    await asyncio.sleep(0)
+    await say(store, 3, fence=fence)
+    assert await waiting == [4]
+
+
+async def test_followers_of_one_session_share_its_records(store: Store) -> None:
+    fence = await begin(store)
+    followers = [store.follow("s1", after=1) for _ in range(2)]
+    waiting = [asyncio.ensure_future(anext(aiter(follower))) for follower in followers]
+    await asyncio.sleep(0)
+    await store.append_run("s1", [delta("x")], fence=fence)
+    (one,), (other,) = await asyncio.gather(*waiting)
+    assert one is other
+    assert one.frame.startswith(b'id: 2\ndata: {"seq":2,"type":"text.delta"')
+
+
+@pytest.mark.parametrize("window_bytes_max", [0, 3_000, 50_000])
+async def test_a_slow_follower_reads_what_has_left_the_window(lab: Lab, window_bytes_max: int) -> None:
+    store = await lab.open(window_bytes_max=window_bytes_max)
+    fence = await begin(store)
+    await begin(store, "s2")
+    slow, other = store.follow("s1"), store.follow("s2")
+    found = seqs(await anext(aiter(slow)))
+    others = seqs(await anext(aiter(other)))
+    for _ in range(20):
+        await say(store, 5, fence=fence)
+        await say(store, 5, session_id="s2", fence=fence)
+        others += seqs(await anext(aiter(other)))
+    while found[-1] < 101:
+        found += seqs(await anext(aiter(slow)))
+    while others[-1] < 101:
+        others += seqs(await anext(aiter(other)))
+    assert found == others == list(range(1, 102))
+    await store.close()
+
+
+async def test_many_followers_join_while_many_tasks_write(lab: Lab) -> None:
+    store = await lab.open(window_bytes_max=10_000)
+    fence = await begin(store)
+    total = 1 + 40 * 5
+    following: list[asyncio.Future[list[int]]] = []
+
+    async def write(nth: int) -> None:
+        following.append(asyncio.ensure_future(first_seqs(store, total - nth, after=nth)))
+        await say(store, 5, fence=fence)
+
+    await asyncio.gather(*[write(nth) for nth in range(40)])
+    for after, found in enumerate(following):
+        assert await found == list(range(after + 1, total + 1))
+    await store.close()
+
+
+async def test_followers_end_when_the_session_is_purged(store: Store) -> None:
+    fence = await begin(store)
+    await say(store, 3, fence=fence)
+    ended = asyncio.ensure_future(drain(store, "s1"))
+    lagging = store.follow("s1")
+    assert len(await anext(aiter(lagging))) == 4
+    await store.purge("s1")
+    assert seqs(await ended) == [1, 2, 3, 4]
+    with pytest.raises(StopAsyncIteration):
+        await anext(aiter(lagging))
+
+
+async def test_a_session_created_anew_after_its_purge_is_another_log(store: Store) -> None:
+    fence = await begin(store)
+    await say(store, 9, fence=fence)
+    ended = asyncio.ensure_future(drain(store, "s1", after=10))
+    await asyncio.sleep(0)
+    purged, appended = await asyncio.gather(store.purge("s1"), store.append("s1", [created(), message("new")]))
+    assert (purged, appended) == (None, appended)
+    assert await ended == []
+    assert await first_seqs(store, 2) == [1, 2]
+    assert (await store.read("s1", after=1))[0].event == message("new")
+
+
+async def test_followers_end_when_the_store_is_closed_and_later_ones_at_once(lab: Lab) -> None:
+    store = await lab.open()
+    await begin(store)
+    ended = [asyncio.ensure_future(drain(store, session_id)) for session_id in ("s1", "s1", "s2")]
+    await asyncio.sleep(0)
+    await store.close()
+    assert [seqs(found) for found in await asyncio.gather(*ended)] in ([[1], [1], []], [[], [], []])
+    assert await drain(store, "s1") == []
+
+
+async def test_a_follower_that_is_cancelled_or_abandoned_is_garbage(store: Store) -> None:
+    fence = await begin(store)
+    tasks = [asyncio.ensure_future(drain(store, "s1", after=1)) for _ in range(20)]
+    abandoned = store.follow("s1", after=1)
+    gone = weakref.ref(abandoned)
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    del abandoned, tasks, task
+    gc.collect()
+    assert gone() is None
+    await say(store, 1, fence=fence)
+    assert await first_seqs(store, 1, after=1) == [2]
+
+
+async def test_a_follower_cancelled_in_the_very_moment_of_an_append_hurts_nobody(store: Store) -> None:
+    fence = await begin(store)
+    waiting = [asyncio.ensure_future(first_seqs(store, 1, after=1)) for _ in range(3)]
+    while not all(_is_waiting(task) for task in waiting):
+        await asyncio.sleep(0)
+    appending = asyncio.ensure_future(store.append_run("s1", [delta("x")], fence=fence))
+    while not appending.done():
+        waiting[1].cancel()
+        await asyncio.sleep(0)
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert outcomes[0] == outcomes[2] == [2]
+    assert isinstance(outcomes[1], asyncio.CancelledError) or outcomes[1] == [2]
+
+
+def _is_waiting(task: asyncio.Future[list[int]]) -> bool:
+    """Whether the follower has caught up: it waits for a plain future, not for a read."""
+    assert isinstance(task, asyncio.Task)
+    return any("_wait" in str(frame) for frame in _frames(task))
+
+
+def _frames(task: asyncio.Task[list[int]]) -> list[str]:
+    names: list[str] = []
+    inner: object = task.get_coro()
+    while inner is not None and hasattr(inner, "cr_code"):
+        names.append(inner.cr_code.co_name)  # pyright: ignore[reportAttributeAccessIssue]
+        inner = getattr(inner, "cr_await", None)
+    return names

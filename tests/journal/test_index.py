@@ -1,0 +1,159 @@
+"""Lists and look-ups beside the logs, as new as the newest event."""
+
+from holdfast import events as e
+from holdfast.interfaces import RunQuery, SessionCursor, SessionQuery, Store
+from holdfast.rows import AskRow, RunRow, SessionRow
+from journal.sample import AT_MS, answered, asked, begin, created, ended, message, queued, started
+
+
+async def listed(store: Store, query: SessionQuery | None = None) -> list[str]:
+    return [found.row.session_id for found in await store.sessions(query or SessionQuery())]
+
+
+async def test_a_session_row_is_as_new_as_its_log(store: Store) -> None:
+    await store.append("s1", [created(), message("first line\nmore", at_ms=AT_MS + 5)])
+    assert await store.session("s1") == SessionRow(
+        session_id="s1",
+        epoch="e1",
+        title="first line",
+        preview="first line\nmore",
+        created_ms=AT_MS,
+        updated_ms=AT_MS + 5,
+        messages=1,
+    )
+    await store.append("s1", [e.SessionRenamed(at_ms=AT_MS + 9, title="a name")])
+    row = await store.session("s1")
+    assert row is not None
+    assert (row.title, row.titled, row.updated_ms) == ("a name", True, AT_MS + 5)
+
+
+async def test_sessions_are_listed_newest_first_and_pinned_ones_before(store: Store) -> None:
+    for nth in range(5):
+        await store.append(f"s{nth}", [created(at_ms=AT_MS + nth)])
+    await store.append("s1", [e.SessionPinned(at_ms=AT_MS + 50)])
+    await store.append("s0", [message("late", at_ms=AT_MS + 99)])
+    assert await listed(store) == ["s1", "s0", "s4", "s3", "s2"]
+    await store.append("s1", [e.SessionUnpinned(at_ms=AT_MS + 100)])
+    assert await listed(store) == ["s0", "s4", "s3", "s2", "s1"]
+
+
+async def test_pages_continue_where_the_last_one_ended(store: Store) -> None:
+    for nth in range(7):
+        await store.append(f"s{nth}", [created(at_ms=AT_MS + nth // 2)])
+    await store.append("s2", [e.SessionPinned(at_ms=AT_MS)])
+    pages: list[list[str]] = []
+    before: SessionCursor | None = None
+    while found := await store.sessions(SessionQuery(limit=3, before=before)):
+        pages.append([one.row.session_id for one in found])
+        row = found[-1].row
+        before = SessionCursor(row.pinned, row.updated_ms, row.session_id)
+    assert pages == [["s2", "s6", "s5"], ["s4", "s3", "s1"], ["s0"]]
+
+
+async def test_archived_deleted_and_hidden_sessions_have_lists_of_their_own_or_none(store: Store) -> None:
+    for session_id, source in (("a", "api"), ("b", "api"), ("c", "api"), ("d", "openai")):
+        await store.append(session_id, [created(source=source)])
+    await store.append("b", [e.SessionArchived(at_ms=AT_MS)])
+    await store.append("c", [e.SessionDeleted(at_ms=AT_MS, purge_at_ms=AT_MS + 1)])
+    assert await listed(store) == ["a"]
+    assert await listed(store, SessionQuery(archived=True)) == ["b"]
+    assert await listed(store, SessionQuery(sources_hidden=())) == ["d", "a"]
+    deleted = await store.session("c")
+    assert deleted is not None
+    assert deleted.purge_at_ms == AT_MS + 1
+    await store.append("b", [e.SessionUnarchived(at_ms=AT_MS)])
+    await store.append("c", [e.SessionRestored(at_ms=AT_MS)])
+    assert await listed(store) == ["c", "b", "a"]
+
+
+async def test_a_list_counts_open_runs_and_open_asks(store: Store) -> None:
+    fence = await begin(store, run_id="r1")
+    await store.append("s1", [queued("r2")])
+    await store.append_run("s1", [started("r1"), asked("a1"), asked("a2")], fence=fence)
+    (one,) = await store.sessions(SessionQuery())
+    assert (one.open_runs, one.open_asks) == (2, 2)
+    await store.append("s1", [answered("a1")])
+    await store.append_run("s1", [ended("r1")], fence=fence)
+    (one,) = await store.sessions(SessionQuery())
+    assert (one.open_runs, one.open_asks) == (1, 1)
+
+
+async def test_a_run_is_found_by_its_id(store: Store) -> None:
+    fence = await begin(store, run_id="r1")
+    assert await store.run("r9") is None
+    await store.append_run("s1", [started("r1", at_ms=AT_MS + 1)], fence=fence)
+    await store.append("s1", [e.StopRequested(at_ms=AT_MS + 2, run_id="r1")])
+    stopping = await store.run("r1")
+    assert stopping == RunRow(
+        run_id="r1",
+        session_id="s1",
+        status="stopping",
+        first_seq=2,
+        last_seq=4,
+        created_ms=AT_MS,
+        updated_ms=AT_MS + 2,
+    )
+    await store.append_run("s1", [ended("r1", outcome="cancelled")], fence=fence)
+    run = await store.run("r1")
+    assert run is not None
+    assert (run.status, run.outcome) == ("ended", "cancelled")
+
+
+async def test_runs_are_listed_newest_first_by_page_session_and_status(store: Store) -> None:
+    for session_id, run_ids in (("s1", ("r1", "r2", "r3")), ("s2", ("r4", "r5"))):
+        fence = await begin(store, session_id)
+        for run_id in run_ids:
+            await store.append(session_id, [queued(run_id, at_ms=AT_MS + int(run_id[1]))])
+        await store.append_run(session_id, [ended(run_ids[0])], fence=fence)
+
+    async def ids(query: RunQuery) -> list[str]:
+        return [run.run_id for run in await store.runs(query)]
+
+    assert await ids(RunQuery()) == ["r5", "r4", "r3", "r2", "r1"]
+    assert await ids(RunQuery(limit=2, before=(AT_MS + 4, "r4"))) == ["r3", "r2"]
+    assert await ids(RunQuery(session_id="s1")) == ["r3", "r2", "r1"]
+    assert await ids(RunQuery(session_id="s1", before=(AT_MS + 3, "r3"), limit=1)) == ["r2"]
+    assert await ids(RunQuery(status="ended")) == ["r4", "r1"]
+    assert await ids(RunQuery(status="queued", session_id="s2")) == ["r5"]
+
+
+async def test_open_asks_are_listed_oldest_first_until_settled(store: Store) -> None:
+    fence = await begin(store, run_id="r1")
+    question = e.QuestionAsked(
+        at_ms=AT_MS - 1, run_id="r1", question_id="q1", tool_call_id="t", text="?", expires_at_ms=AT_MS + 60
+    )
+    await store.append_run("s1", [asked("a1"), question, asked("a2", at_ms=AT_MS + 1)], fence=fence)
+    assert [ask.ask_id for ask in await store.open_asks()] == ["q1", "a1", "a2"]
+    assert [ask.ask_id for ask in await store.open_asks(limit=1)] == ["q1"]
+    assert await store.ask("q1") == AskRow(
+        ask_id="q1",
+        session_id="s1",
+        run_id="r1",
+        kind="question",
+        seq=4,
+        asked_ms=AT_MS - 1,
+        expires_at_ms=AT_MS + 60,
+    )
+    await store.append_run("s1", [e.QuestionExpired(at_ms=AT_MS, run_id="r1", question_id="q1")], fence=fence)
+    await store.append("s1", [answered("a1")])
+    withdrawn = e.ApprovalWithdrawn(at_ms=AT_MS, run_id="r1", approval_id="a1", cause="stop")
+    await store.append_run("s1", [withdrawn], fence=fence)
+    states = {ask_id: await store.ask(ask_id) for ask_id in ("q1", "a1", "a2")}
+    assert {ask_id: ask.state for ask_id, ask in states.items() if ask} == {
+        "q1": "expired",
+        "a1": "answered",
+        "a2": "open",
+    }
+    assert await store.ask("a9") is None
+
+
+async def test_events_copied_into_a_fork_move_nothing_of_the_original(store: Store) -> None:
+    fence = await begin(store, run_id="r1")
+    await store.append_run("s1", [asked("a1")], fence=fence)
+    await store.append("s2", [created(), queued("r1")])
+    await store.append_run("s2", [asked("a1"), ended("r1")], fence=fence)
+    await store.append("s2", [answered("a1")])
+    run, ask = await store.run("r1"), await store.ask("a1")
+    assert run is not None
+    assert ask is not None
+    assert (run.session_id, run.status, ask.session_id, ask.state) == ("s1", "queued", "s1", "open")

@@ -1,0 +1,136 @@
+"""Notes, blobs, and what a purge takes along."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.interfaces import StoreDamaged, Store
+from journal.labs import Lab, SqliteLab
+from journal.sample import begin, created, delta, message, queued, asked
+from holdfast.interfaces import Once
+from journal.sample import AT_MS
+
+
+async def test_the_last_note_wins_and_survives(lab: Lab) -> None:
+    store = await lab.open()
+    assert await store.note("a") is None
+    await store.put_note("a", b"1")
+    await store.put_note("a", b"\x00\xff2")
+    await store.put_note("b", b"")
+    await store.drop_note("b")
+    await store.drop_note("nothing")
+    await store.close()
+    store = await lab.open()
+    assert await store.note("a") == b"\x00\xff2"
+    assert await store.note("b") is None
+    await store.close()
+
+
+async def test_notes_are_listed_by_prefix(store: Store) -> None:
+    for key in ("gate/x", "gate/y", "gate", "gatf", "Gate/z", "gate/é", "gate/%"):
+        await store.put_note(key, key.encode())
+    assert dict(await store.notes("gate/")) == {
+        key: key.encode() for key in ("gate/%", "gate/x", "gate/y", "gate/é")
+    }
+    assert len(await store.notes("")) == 7
+    assert dict(await store.notes("none")) == {}
+
+
+async def test_a_blob_has_the_name_of_its_bytes(store: Store) -> None:
+    data = os.urandom(100_000)
+    name = await store.put_blob(data)
+    assert name == hashlib.sha256(data).hexdigest()
+    assert await store.put_blob(data) == name
+    assert await store.blob(name) == data
+    assert await store.blob("0" * 64) is None
+    assert await store.blob("../journal.db") is None
+    assert await store.blob("") is None
+
+
+async def test_a_purge_takes_the_session_and_leaves_its_neighbour(store: Store) -> None:
+    shared, own = await store.put_blob(b"shared"), await store.put_blob(b"own")
+    for session_id in ("s1", "s2"):
+        run_id, ask_id = f"run-{session_id}", f"ask-{session_id}"
+        fence = await begin(store, session_id, run_id=run_id)
+        await store.append(session_id, [message(f"words {session_id}", blob=shared)])
+        await store.append_run(session_id, [asked(ask_id, run_id=run_id), delta("x")], fence=fence)
+        await store.put_note(f"session/{session_id}/draft", b"text")
+    await store.append("s1", [message("more", blob=own)])
+    await store.put_note("session/s10/draft", b"of another")
+    await store.purge("s1")
+    await store.purge("s1")
+    assert list(await store.read("s1")) == []
+    assert await store.last_seq("s1") == 0
+    assert [await store.session("s1"), await store.run("run-s1"), await store.ask("ask-s1")] == [None] * 3
+    assert [hit.session_id for hit in await store.search("words")] == ["s2"]
+    assert (await store.blob(shared), await store.blob(own)) == (b"shared", None)
+    assert set(await store.notes("session/")) == {"session/s2/draft", "session/s10/draft"}
+    assert [ask.ask_id for ask in await store.open_asks()] == ["ask-s2"]
+    await store.purge("s2")
+    assert await store.blob(shared) is None
+
+
+async def test_a_purge_leaves_a_blob_that_was_just_put_for_an_event_to_come(store: Store) -> None:
+    name = await store.put_blob(b"same bytes")
+    await begin(store, "s1")
+    await begin(store, "s2")
+    await store.append("s1", [message("x", blob=name)])
+    assert await store.put_blob(b"same bytes") == name
+    await store.purge("s1")
+    await store.append("s2", [message("y", blob=name)])
+    assert await store.blob(name) == b"same bytes"
+    await store.purge("s2")
+    assert await store.blob(name) is None
+
+
+async def test_a_blob_that_no_event_names_goes_after_its_time(tmp_path: Path) -> None:
+    store = await SqliteLab(tmp_path).kind.open(tmp_path / "journal.db")
+    named, unnamed = await store.put_blob(b"named"), await store.put_blob(b"unnamed")
+    (tmp_path / "blobs" / named[:2] / f".{named}.0badf00d").write_bytes(b"half")
+    await store.append("s1", [created(), message("x", blob=named)])
+    assert await store.sweep_blobs() == 0
+    assert await store.blob(unnamed) == b"unnamed"
+    assert await store.sweep_blobs(unnamed_for_s=-60) == 1
+    assert (await store.blob(named), await store.blob(unnamed)) == (b"named", None)
+    assert not list(tmp_path.glob("blobs/??/.*"))
+    await store.close()
+
+
+async def test_a_damaged_blob_is_reported(tmp_path: Path) -> None:
+    store = await SqliteLab(tmp_path).open()
+    name = await store.put_blob(b"the bytes")
+    (tmp_path / "blobs" / name[:2] / name).write_bytes(b"other bytes")
+    with pytest.raises(StoreDamaged, match=f"integrity check failed at blob {name}"):
+        await store.blob(name)
+    await store.close()
+
+
+async def test_nothing_of_a_purged_session_is_left_on_disk(tmp_path: Path) -> None:
+    """Neither its text nor its id nor its blobs, in the file, its log or beside them."""
+    store = await SqliteLab(tmp_path).open()
+    secret_id, secret = "session-xyzzy", "plugh"
+    fence = await begin(store, "neighbour")
+    for session_id, word in ((secret_id, secret), ("neighbour", "harmless")):
+        await store.append(session_id, [created(title=f"{word} title"), queued(f"run-{word}")])
+        blob = await store.put_blob(word.encode() * 5_000)
+        for nth in range(120):
+            text = " ".join(f"{word}{nth}x{part}" for part in range(nth))
+            once = Once(f"{word}-key-{nth}", word, word.encode(), AT_MS + 10**9)
+            await store.append(session_id, [message(text, blob=blob)], once=once)
+            await store.append_run(
+                session_id, [delta(text), asked(f"{word}-ask-{nth}", run_id=f"run-{word}")], fence=fence
+            )
+        await store.put_note(f"session/{session_id}/draft", word.encode() * 100)
+    await store.purge(secret_id)
+    assert _files_with(tmp_path, secret) == []
+    assert _files_with(tmp_path, secret_id) == []
+    await store.close()
+    assert _files_with(tmp_path, secret) == []
+    assert _files_with(tmp_path, "harmless") != []
+
+
+def _files_with(folder: Path, text: str) -> list[str]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return [file.name for file in files if text.encode() in file.read_bytes()]

@@ -1,0 +1,1 @@
+"""Tests of the wires and of the calls over them."""

@@ -1,0 +1,145 @@
+"""Every event survives the store; what cannot be read says which record it is and why."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from any_event import any_events, events_of
+from holdfast import events as e
+from holdfast.codec import TYPES, UPCASTS, UnreadableEvent, decode, encode, native_frame, type_of
+
+BOUNDED = settings(max_examples=25, deadline=None)
+
+
+@pytest.mark.parametrize("tag", sorted(TYPES))
+def test_every_event_type_comes_back_as_it_was(tag: str) -> None:
+    @BOUNDED
+    @given(events_of(TYPES[tag]))
+    def comes_back(event: e.Event) -> None:
+        body = encode(event)
+        assert decode(body) == event
+        assert body.startswith(b'{"type":"%b"' % tag.encode())
+        assert encode(decode(body)) == body
+        assert type_of(event) == tag
+
+    comes_back()
+
+
+@BOUNDED
+@given(any_events(), st.integers(1, 2**53))
+def test_a_native_frame_is_one_line_of_json_with_its_seq(event: e.Event, seq: int) -> None:
+    frame = native_frame(seq, encode(event))
+    id_line, data_line = frame.removesuffix(b"\n\n").split(b"\n")
+    assert id_line == b"id: %d" % seq
+    record: dict[str, Any] = msgspec.json.decode(data_line.removeprefix(b"data: "))
+    assert record["seq"] == seq
+    assert record == {"seq": seq, **msgspec.json.decode(encode(event))}
+
+
+def test_defaults_take_no_room() -> None:
+    assert encode(e.StopRequested(at_ms=1, run_id="r")) == b'{"type":"stop.requested","at_ms":1,"run_id":"r"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"type":"text.spoken","at_ms":1}', "unknown event type 'text.spoken'"),
+        (b'{"type":"text.spoken/2","at_ms":1}', "unknown event type 'text.spoken/2'"),
+        (b'{"type":"usage/2","at_ms":1}', "version 2 of usage is not known here; a newer Holdfast wrote it"),
+        (
+            b'{"type":"text.delta","at_ms":1,"run_id":"r","segment":"x","text":""}',
+            "text.delta has a wrong shape",
+        ),
+        (b'{"type":"text.delta","at_ms":1}', "text.delta has a wrong shape"),
+        (
+            b'{"type":"text.delta","at_ms":1,"run_id":"\xff","segment":0,"text":""}',
+            "text.delta has a wrong shape",
+        ),
+        (b'{"type":"text.\xff","at_ms":1}', "not an event"),
+        (b'{"type":"tool.asked","args":{"a":' + b"[" * 9_000, "not an event"),
+        (b'{"at_ms":1}', "not an event"),
+        (b'{"type":7}', "not an event"),
+        (b"[]", "not an event"),
+        (b'{"type":"text.delta","at_m', "not an event"),
+        (b"", "not an event"),
+        (b"\xff\xfe\x00", "not an event"),
+    ],
+)
+def test_an_unreadable_record_is_named_with_its_reason(body: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableEvent) as caught:
+        decode(body, where="session s1 seq 7")
+    assert str(caught.value).startswith(f"session s1 seq 7: {reason}")
+    assert caught.value.where == "session s1 seq 7"
+    assert caught.value.reason.startswith(reason)
+
+
+def test_a_long_unreadable_record_is_shown_in_part() -> None:
+    with pytest.raises(UnreadableEvent) as caught:
+        decode(b'"' + b"x" * 5_000)
+    assert len(str(caught.value)) < 400
+
+
+@BOUNDED
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_event_raise_nothing_else(body: bytes) -> None:
+    with pytest.raises(UnreadableEvent):
+        decode(body)
+
+
+@BOUNDED
+@given(any_events(), st.data())
+def test_a_record_cut_anywhere_is_unreadable(event: e.Event, data: st.DataObject) -> None:
+    body = encode(event)
+    with pytest.raises(UnreadableEvent):
+        decode(body[: data.draw(st.integers(0, len(body) - 1))])
+
+
+def _with_text(record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "text.delta/1",
+        "text": record.pop("delta"),
+        **{k: v for k, v in record.items() if k != "type"},
+    }
+
+
+def _with_segment(record: dict[str, Any]) -> dict[str, Any]:
+    return {**record, "type": "text.delta", "segment": record.get("segment", 0)}
+
+
+OLDER = {"text.delta/0": _with_text, "text.delta/1": _with_segment}
+
+
+def test_an_old_version_goes_through_every_version_after_it() -> None:
+    current = e.TextDelta(at_ms=1, run_id="r", segment=0, text="hi")
+    first = b'{"type":"text.delta/0","at_ms":1,"run_id":"r","delta":"hi"}'
+    second = b'{"type":"text.delta/1","at_ms":1,"run_id":"r","text":"hi"}'
+    assert decode(first, upcasts=OLDER) == current
+    assert decode(second, upcasts=OLDER) == current
+    assert decode(encode(current), upcasts=OLDER) == current
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"type":"text.delta/1","at_ms":1,"text":"hi"}',
+        b'{"type":"text.delta/0","at_ms":1,"run_id":"r"}',
+        b'{"type":"text.delta/0","at_ms":1,"run_id":"r","delta":"\xff"}',
+    ],
+)
+def test_an_old_version_that_does_not_fit_is_named(body: bytes) -> None:
+    with pytest.raises(
+        UnreadableEvent, match=r"seq 3: text.delta/\d could not be brought to the current version"
+    ):
+        decode(body, where="seq 3", upcasts=OLDER)
+
+
+def test_each_upcast_leads_to_a_known_type_or_a_further_upcast() -> None:
+    known = {tag.partition("/")[0] for tag in TYPES}
+    assert all(tag.partition("/")[0] in known and tag not in TYPES for tag in UPCASTS)
+
+
+def test_every_event_says_who_may_append_it() -> None:
+    assert all(issubclass(kind, e.Input | e.RunEvent) for kind in TYPES.values())

@@ -1,0 +1,140 @@
+"""Gates and breakers: what all runs learn from one, and how a target comes back."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.gates import (
+    Breaker,
+    Gate,
+    after_failure,
+    after_success,
+    breaker_note,
+    breaker_wait_ms,
+    close_gate,
+    dump_breaker,
+    dump_gate,
+    gate_note,
+    gate_wait_ms,
+    load_breaker,
+    load_gate,
+    pass_breaker,
+    pass_breaker_by_hand,
+    try_gate,
+)
+from holdfast.targets import Target
+from holdfast.values import FailureKind
+
+TARGET = Target(
+    name="main", wire="chat", base_url="https://api.example.com/v1", model="m", api_key="sk-secret-key"
+)
+
+
+def silent(times: int, *, now_ms: int = 0) -> Breaker:
+    breaker = Breaker()
+    for _ in range(times):
+        breaker = after_failure(breaker, "no_first_event", now_ms=now_ms)
+    return breaker
+
+
+def passed(breaker: Breaker, now_ms: int) -> Breaker:
+    through = pass_breaker(breaker, now_ms)
+    assert through is not None
+    return through
+
+
+def test_a_gate_holds_until_the_later_time() -> None:
+    gate = close_gate(close_gate(Gate(), until_ms=500, why="a"), until_ms=300, why="b")
+    assert gate == Gate(until_ms=500, why="a")
+    assert gate_wait_ms(gate, 100) == 400
+    assert gate_wait_ms(gate, 501) == 0
+    assert close_gate(gate, until_ms=900, why="c") == Gate(until_ms=900, why="c")
+
+
+def test_try_now_lets_one_through() -> None:
+    gate = Gate(until_ms=500, why="a")
+    tried = try_gate(gate, 100)
+    assert tried is not None
+    assert tried == Gate(until_ms=500, why="a", tried=True)
+    assert try_gate(tried, 101) is None
+    assert try_gate(tried, 500) == tried
+    assert try_gate(close_gate(tried, until_ms=900, why="b"), 600) is not None
+
+
+def test_three_silences_in_a_row_open_the_breaker_for_half_a_minute() -> None:
+    assert pass_breaker(silent(2), 0) == silent(2)
+    breaker = silent(3, now_ms=1_000)
+    assert breaker_wait_ms(breaker, 1_000) == 30_000
+    assert pass_breaker(breaker, 30_999) is None
+    assert passed(breaker, 31_000).probing
+
+
+@pytest.mark.parametrize("kind", ["server_error", "rate_limited", "auth", "empty"])
+def test_an_answer_of_any_kind_ends_the_row(kind: FailureKind) -> None:
+    assert after_failure(silent(2), kind, now_ms=0) == Breaker()
+    assert after_failure(passed(silent(3), 30_000), kind, now_ms=30_000) == Breaker()
+
+
+@pytest.mark.parametrize("kind", ["dropped", "connect_failed", "cancelled", "local_bug"])
+def test_what_says_nothing_about_silence_leaves_the_row(kind: FailureKind) -> None:
+    assert after_failure(silent(2), kind, now_ms=0) == silent(2)
+    probing = passed(silent(3), 30_000)
+    assert after_failure(probing, kind, now_ms=30_000) == msgspec.structs.replace(probing, probing=False)
+
+
+def test_one_probe_at_a_time_and_a_probe_that_vanishes_blocks_for_one_cooldown_only() -> None:
+    probing = passed(silent(3), 30_000)
+    assert pass_breaker(probing, 59_999) is None
+    assert pass_breaker(probing, 60_000) is not None
+
+
+def test_a_silent_probe_doubles_the_cooldown_up_to_five_minutes() -> None:
+    breaker, now_ms, waits = silent(3), 0, [30_000]
+    for _ in range(6):
+        now_ms += breaker_wait_ms(breaker, now_ms)
+        breaker = after_failure(passed(breaker, now_ms), "stalled", now_ms=now_ms)
+        waits.append(breaker_wait_ms(breaker, now_ms))
+    assert waits == [30_000, 60_000, 120_000, 240_000, 300_000, 300_000, 300_000]
+
+
+def test_attempts_from_before_the_opening_do_not_lengthen_it() -> None:
+    breaker = silent(3)
+    assert after_failure(breaker, "stalled", now_ms=5_000) == breaker
+
+
+def test_a_healed_target_needs_no_human() -> None:
+    assert passed(silent(3), 30_000) != Breaker()
+    assert after_success() == Breaker()
+
+
+def test_a_human_s_message_always_earns_a_probe() -> None:
+    assert pass_breaker_by_hand(silent(3), 0).probing
+    assert pass_breaker_by_hand(pass_breaker_by_hand(silent(3), 0), 1).probing
+    assert pass_breaker_by_hand(silent(1), 0) == silent(1)
+
+
+def test_notes_are_by_endpoint_and_key_and_show_no_key() -> None:
+    other = msgspec.structs.replace(TARGET, name="other", model="n")
+    foreign = msgspec.structs.replace(TARGET, api_key="sk-another-key")
+    assert gate_note(TARGET) == gate_note(other) != gate_note(foreign)
+    assert breaker_note(TARGET) != breaker_note(other)
+    assert "secret" not in gate_note(TARGET) + breaker_note(TARGET)
+
+
+@given(st.builds(Gate, until_ms=st.integers(0, 2**50), why=st.text(), tried=st.booleans()))
+def test_a_gate_survives_a_restart(gate: Gate) -> None:
+    assert load_gate(dump_gate(gate)) == gate
+
+
+@given(
+    st.builds(Breaker, silent=st.integers(0, 99), cooldown_ms=st.integers(0, 300_000), probing=st.booleans())
+)
+def test_a_breaker_survives_a_restart(breaker: Breaker) -> None:
+    assert load_breaker(dump_breaker(breaker)) == breaker
+
+
+@pytest.mark.parametrize("raw", [b"", b"x", b"[]", b'{"until_ms": "x", "silent": "x"}', b"\xff"])
+def test_a_note_that_cannot_be_read_lets_everybody_through(raw: bytes) -> None:
+    assert load_gate(raw) == Gate()
+    assert load_breaker(raw) == Breaker()
