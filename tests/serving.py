@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import uvicorn
 
+from holdfast.agent.means import AgentMeans, nothing_is_allowed
 from holdfast.chaos import ChaosServer
 from holdfast.clock import SystemClock
 from holdfast.interfaces import Store
@@ -19,7 +20,6 @@ from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
-from holdfast.runner.owner import Means
 from holdfast.server.app import make_app
 from holdfast.server.stream import Streams
 from holdfast.targets import Patience, RetryLimits, Target
@@ -111,7 +111,9 @@ async def served(*targets: Target, store: Store | None = None) -> AsyncGenerator
         await shared.load()
         calls = ModelCalls(CallMeans(http, shared, kept, clock, lambda: 0.5), targets)
         streams = Streams()
-        app = make_app(Means(kept, calls, clock), streams)
+        app = make_app(
+            AgentMeans(store=kept, model=calls, clock=clock, judge=nothing_is_allowed, tools=dict), streams
+        )
         listening = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_config=None, lifespan="on", ws="none")
         server = uvicorn.Server(config)

@@ -12,17 +12,19 @@ HARMLESS_DEVICES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/st
 _SECRET_PARTS = frozenset(
     (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", "keyrings", "gcloud", "gh")
 )
-_SECRET_NAMES = frozenset(
-    (".netrc", "_netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".envrc")
-    + ("credentials", "credentials.json", "shadow", "gshadow", "sudoers", "environ")
-    + (".bash_history", ".zsh_history", ".python_history", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa")
-)
+# fmt: off
+_SECRET_NAMES = frozenset((
+    ".netrc", "_netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".envrc",
+    "credentials", "credentials.json", "shadow", "gshadow", "sudoers", "environ", ".bash_history",
+    ".zsh_history", ".python_history", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa",
+))
+_SYSTEM_TREES = frozenset((
+    "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/sbin", "/sys", "/usr",
+    "/var", "/Applications", "/Library", "/System", "/Users",
+))
+# fmt: on
 _SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore", ".jks")
 _EXAMPLES = (".example", ".sample", ".template", ".dist")
-_SYSTEM_TREES = frozenset(
-    ("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/sbin", "/sys", "/usr")
-    + ("/var", "/Applications", "/Library", "/System", "/Users")
-)
 _DISK = re.compile(r"/dev/(?:r?disk|sd|hd|vd|xvd|nvme|mmcblk|md|dm-|mapper/|loop|nbd|zd|sr|ram)\w*.*")
 _ALL_OF_IT = re.compile(r"[.*?]*\*[.*?]*")
 _HOME = re.compile(r"(?:~|\$HOME)(?=/|$)")
@@ -61,6 +63,8 @@ class Places:
         """Every place that a path's text may mean, seen from these directories."""
         if "\0" in text:
             return frozenset(("/\0",))
+        if text in HARMLESS_DEVICES:
+            return frozenset((text,))
         return frozenset(self.resolve(posixpath.join(cwd, text)) for cwd in cwds)
 
     def expanded(self, word: Word) -> str:

@@ -4,13 +4,15 @@ Each is a pure function of the row before and one event, so a store can write th
 event itself and can always make them anew from the log.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.codec import decode
+from holdfast.codec import UnreadableEvent, decode
 from holdfast.values import FilePart, ImagePart, OutcomeKind
 
 RunStatus: TypeAlias = Literal["queued", "running", "stopping", "ended"]
@@ -205,10 +207,17 @@ def search_text(seq: int, event: e.Event) -> SearchText | None:
         case e.SessionCreated() if event.title:
             return SearchText(0, event.title)
         case e.OutputRecovered():
-            texts = [found.text for body in event.events if (found := search_text(seq, decode(bytes(body))))]
+            texts = [found.text for one in _readable(event) if (found := search_text(seq, one))]
             return SearchText(seq, "\n".join(texts)) if texts else None
         case _:
             return None
+
+
+def _readable(recovered: e.OutputRecovered) -> Iterator[e.Event]:
+    """What can be read of it: recovered output is kept as it came, and its index is the best there can be."""
+    for body in recovered.events:
+        with contextlib.suppress(UnreadableEvent):
+            yield decode(bytes(body))
 
 
 def blobs_of(event: e.Event) -> tuple[str, ...]:
@@ -223,7 +232,7 @@ def blobs_of(event: e.Event) -> tuple[str, ...]:
             parts = [part for message in event.history or () for part in message.parts]
             names = [part.blob for part in parts if isinstance(part, ImagePart | FilePart)]
         case e.OutputRecovered():
-            names = [name for body in event.events for name in blobs_of(decode(bytes(body)))]
+            names = [name for one in _readable(event) for name in blobs_of(one)]
         case _:
             return ()
     return tuple(dict.fromkeys(names))

@@ -34,6 +34,7 @@ class Session:
     purge_at_ms: int | None = None
     forked_from: tuple[str, int] | None = None
     queue_paused: bool = False
+    queue_paused_seq: int = 0
     inbox: Inbox = field(default_factory=Inbox)
     grants: dict[str, e.GrantAdded] = field(default_factory=dict[str, e.GrantAdded])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
@@ -157,8 +158,9 @@ def _dispatched(session: Session, seq: int, event: e.MessageDispatched) -> None:
     session.inbox.hand_over(event.message_id, event.run_id)
 
 
-def _queue_paused(session: Session, _: int, event: e.QueuePaused | e.QueueResumed) -> None:
+def _queue_paused(session: Session, seq: int, event: e.QueuePaused | e.QueueResumed) -> None:
     session.queue_paused = type(event) is e.QueuePaused
+    session.queue_paused_seq = seq
 
 
 def _run_queued(session: Session, seq: int, event: e.RunQueued) -> None:

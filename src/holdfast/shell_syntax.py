@@ -83,7 +83,6 @@ class Script:
 
     commands: tuple[Command, ...] = ()
     findings: tuple[str, ...] = ()
-    defined: frozenset[str] = frozenset()
 
 
 def parse(text: str) -> Script:
@@ -106,7 +105,7 @@ def parse(text: str) -> Script:
         walk.find(f"A here-document {UNREADABLE}.")
     if not walk.commands:
         walk.find("There is nothing in it to run.")
-    return Script(tuple(walk.commands), tuple(walk.findings), frozenset(walk.defined))
+    return Script(tuple(walk.commands), tuple(walk.findings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,6 @@ class _Walk:
         self.source = source
         self.commands: list[Command] = []
         self.findings: list[str] = []
-        self.defined: set[str] = set()
         self.documents: set[tuple[int, int]] = set()
 
     def find(self, text: str) -> None:
@@ -207,11 +205,10 @@ class _Walk:
                 self.visit(child, place)
 
     def visit_function(self, node: Node, place: _Place) -> None:
-        """Read a definition: its name means something else from here on."""
+        """Read a definition; from here on its name may mean anything, so that the whole script asks."""
         self.find("It defines a function.")
         name = node.child_by_field_name("name")
         names = place.functions | frozenset(() if name is None else (self.source.raw(name),))
-        self.defined |= names
         for child in node.children:
             if child == name:
                 self.explain(child, place)

@@ -17,9 +17,12 @@ from holdfast.verdicts import Finding
 NESTING_MAX = 8
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_RESERVED = frozenset(
-    "{ } ( ) (( )) [[ ]] ! if then elif else fi for while until do done case esac in select function".split()
-)
+# fmt: off
+_RESERVED = frozenset((
+    "{", "}", "(", ")", "((", "))", "[[", "]]", "!", "if", "then", "elif", "else", "fi", "for", "while",
+    "until", "do", "done", "case", "esac", "in", "select", "function",
+))
+# fmt: on
 _OTHER_USER = "it runs a program as another user"
 _STARTS = "it runs another program, and its rules are not known here"
 
@@ -30,6 +33,7 @@ class Step:
 
     command: Command
     findings: tuple[Finding, ...] = ()
+    outers: tuple[tuple[str, ...], ...] = ()  # the words of the wrappers that were opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,14 @@ def steps(commands: tuple[Command, ...], *, nesting: int = 0) -> Iterator[Step]:
 
 
 def _open(command: Command, nesting: int) -> Iterator[Step]:
+    """Open one command, and remember on each step what it was wrapped in."""
+    texts = tuple(word.text for word in command.words)
+    for step in _opened(command, nesting):
+        wrapped = texts and step.command.words != command.words
+        yield replace(step, outers=(texts, *step.outers)) if wrapped else step
+
+
+def _opened(command: Command, nesting: int) -> Iterator[Step]:
     """Open one command as far as the rules go."""
     words = command.words
     name = likely_name(words[0]) if words else ""

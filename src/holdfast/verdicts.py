@@ -14,7 +14,8 @@ FindingKind: TypeAlias = Literal[
     "write",  # a file of the workspace is written
     "outside",  # a path outside the workspace is named
     "network",  # other machines are involved
-    "program",  # a program that may change something
+    "program",  # a program that does more than change files of the workspace
+    "change",  # something in the workspace may change
     "rule",  # a configured rule says to ask
 ]
 

@@ -1,8 +1,7 @@
-"""What every store must do, as functions of where stores come from: the real ones pass, sabotaged ones fail."""
+"""What every store must do, as functions of a lab: the real stores pass, sabotaged ones fail."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from typing import TypeAlias
 
 import pytest
@@ -93,7 +92,8 @@ async def check_a_follower_misses_and_repeats_nothing(lab: Lab) -> None:
     await say(store, 40, fence=fence)
     total = 81
     live = [
-        asyncio.ensure_future(first_seqs(store, total - after, after=after)) for after in (0, 1, 20, 40, 41, 60)
+        asyncio.ensure_future(first_seqs(store, total - after, after=after))
+        for after in (0, 1, 20, 40, 41, 60)
     ]
     await asyncio.sleep(0)
     await say(store, 40, fence=fence)
@@ -129,13 +129,4 @@ async def check_nothing_refused_is_ever_shown(lab: Lab, *, break_disk: Callable[
 
 async def drain(store: Store, session_id: str, *, after: int = 0) -> list[Record]:
     """Everything that a follower gives until it ends."""
-    found: list[Record] = []
-    async with aclosing(_records(store, session_id, after)) as records:
-        found += [record async for record in records]
-    return found
-
-
-async def _records(store: Store, session_id: str, after: int):  # noqa: ANN202
-    async for batch in store.follow(session_id, after=after):
-        for record in batch:
-            yield record
+    return [record async for batch in store.follow(session_id, after=after) for record in batch]

@@ -16,7 +16,19 @@ from journal.promise_checks import (
     check_a_key_has_one_effect,
     check_a_lost_fence_writes_nothing,
 )
-from journal.sample import AT_MS, answered, asked, begin, created, delta, ended, message, queued, seqs, started
+from journal.sample import (
+    AT_MS,
+    answered,
+    asked,
+    begin,
+    created,
+    delta,
+    ended,
+    message,
+    queued,
+    seqs,
+    started,
+)
 
 
 def stores_satisfy_the_contract(memory: MemoryStore, sqlite: SqliteStore) -> tuple[Store, Store]:
@@ -140,9 +152,7 @@ async def test_a_declined_append_does_not_use_up_its_key(store: Store) -> None:
     condition = seams.IfRunOpen("r1")
     assert await store.append("s1", [message("a")], when=[condition], once=once) == seams.Declined(condition)
     await store.append("s1", [queued("r1")])
-    assert isinstance(
-        await store.append("s1", [message("a")], when=[condition], once=once), seams.Appended
-    )
+    assert isinstance(await store.append("s1", [message("a")], when=[condition], once=once), seams.Appended)
     # The key speaks before the condition: the answer of the first time is given even if it no longer holds.
     ending = await store.append_run("s1", [ended("r1")], fence=await store.claim("s1"))
     assert isinstance(ending, seams.Appended)

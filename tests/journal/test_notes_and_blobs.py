@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.interfaces import StoreDamaged, Store
+from holdfast.interfaces import Once, Store, StoreDamaged
 from journal.labs import Lab, SqliteLab
-from journal.sample import begin, created, delta, message, queued, asked
-from holdfast.interfaces import Once
-from journal.sample import AT_MS
+from journal.sample import AT_MS, asked, begin, created, delta, message, queued
 
 
 async def test_the_last_note_wins_and_survives(lab: Lab) -> None:
@@ -94,7 +92,7 @@ async def test_a_blob_that_no_event_names_goes_after_its_time(tmp_path: Path) ->
     assert await store.blob(unnamed) == b"unnamed"
     assert await store.sweep_blobs(unnamed_for_s=-60) == 1
     assert (await store.blob(named), await store.blob(unnamed)) == (b"named", None)
-    assert not list(tmp_path.glob("blobs/??/.*"))
+    assert _files_with(tmp_path, "half") == []
     await store.close()
 
 

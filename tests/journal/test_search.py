@@ -32,7 +32,7 @@ async def test_diacritics_do_not_matter_in_text_or_query(store: Store) -> None:
     await write(store, s1="Zürich naïve café", s2="Zurich naive cafe", s3="Ελλάδα γλώσσα", s4="Zu\u0308rich")
     assert sorted(ids(await store.search("zurich"))) == ["s1", "s2", "s4"]
     assert sorted(ids(await store.search("Zürich CAFÉ"))) == ["s1", "s2"]
-    assert ids(await store.search("γλωσσα")) == ["s3"]
+    assert ids(await store.search("ΓΛΏΣΣΑ")) == ["s3"]
 
 
 async def test_a_word_with_a_mark_inside_is_found_as_written(store: Store) -> None:

@@ -1,15 +1,24 @@
-"""The agent's loop: one run, turn by turn, from its input to its outcome."""
+"""The agent's loop: one run, turn by turn, from its input to its outcome.
 
+What to do next follows from the log alone, so the loop does the same after a crash as it would have done.
+"""
+
+import asyncio
 from dataclasses import dataclass
-from typing import assert_never
 
 from holdfast import events as e
+from holdfast.agent.calls import ToolCalls
+from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
-from holdfast.capabilities import Model, NoAnswer
+from holdfast.capabilities import Answer, NoAnswer
 from holdfast.context import context_for, history_instructions
-from holdfast.messages import AskedTool, ModelRequest
+from holdfast.messages import AssistantMessage, Message, ModelRequest, UserMessage
+from holdfast.run import Run
 from holdfast.values import Failure, OutcomeKind
+
+CONTINUATIONS_MAX = 3
+GO_ON = "(Your answer was cut off at the length limit. Go on exactly where it stopped.)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,38 +31,71 @@ class Outcome:
     trace: tuple[str, ...] = ()
 
 
-async def run_agent(view: SessionView, log: RunLog, *, model: Model, instructions: str = "") -> Outcome:
+async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcome:
     """Go on with the run from wherever its log stands until it has an outcome."""
+    run = view.run(log.run_id)
+    tools = ToolCalls(view, log, means)
+    continuations = 0
     while True:
+        if run.unfinished_tools and not await tools.finish():
+            return Outcome("cancelled", cause="approval_expired")
         await _take_steers(view, log)
-        answer = await model.answer(
-            _request(view, log.run_id, instructions), log, turn=view.run(log.run_id).turns
-        )
+        messages = context_for(view.transcript, log.run_id)
+        if run.finish == "length" and isinstance(messages[-1], AssistantMessage):
+            continuations += 1
+            if continuations > CONTINUATIONS_MAX:
+                return Outcome("truncated", cause="length")
+            messages = (*messages, UserMessage(GO_ON))
+        elif (outcome := _finished(run, messages)) is not None:
+            return outcome
+        if (used_up := _used_up(run, means, log)) is not None:
+            return Outcome("budget", cause=used_up)
+        answer = await _answer(view, log, request=_request(view, log.run_id, messages, means), means=means)
         await view.settled(log)
         if isinstance(answer, NoAnswer):
             return _without_answer(answer)
-        match answer.finish:
-            case "tools":
-                for asked in answer.tools:
-                    _refuse_unknown(log, asked)
-                await view.settled(log)
-            case "stop":
-                if not view.session.inbox.steers(log.run_id):
-                    return Outcome("completed")
-            case "length":
-                return Outcome("truncated")
-            case "refused":
-                return Outcome("refused")
-            case _:
-                assert_never(answer.finish)
 
 
-def _request(view: SessionView, run_id: str, instructions: str) -> ModelRequest:
+def _finished(run: Run, messages: tuple[Message, ...]) -> Outcome | None:
+    """The outcome, if the model had the last word and no tool call or person wants more."""
+    if not isinstance(messages[-1], AssistantMessage):
+        return None
+    return Outcome("refused" if run.finish == "refused" else "completed")
+
+
+async def _answer(
+    view: SessionView, log: RunLog, *, request: ModelRequest, means: AgentMeans
+) -> Answer | NoAnswer | None:
+    """The model's answer; None if a person redirected the run meanwhile, and what was said stays."""
+    turn = view.run(log.run_id).turns
+    calling = asyncio.create_task(means.model.answer(request, log, turn=turn), name=f"call of {log.run_id}")
+    redirected = asyncio.create_task(view.until(lambda: _redirects(view, log.run_id)))
+    try:
+        await asyncio.wait({calling, redirected}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        redirected.cancel()
+        calling.cancel()
+        await asyncio.wait({calling, redirected})
+    answer = None if calling.cancelled() else calling.result()
+    finish = "redirected" if answer is None else answer.finish if isinstance(answer, Answer) else "failed"
+    call_id = answer.call_id if answer is not None else view.run(log.run_id).call_id
+    log.emit(e.CallEnded(at_ms=log.now_ms(), run_id=log.run_id, call_id=call_id, finish=finish))
+    return answer
+
+
+def _redirects(view: SessionView, run_id: str) -> bool:
+    return any(message.mode == "redirect" for message in view.session.inbox.steers(run_id))
+
+
+def _request(
+    view: SessionView, run_id: str, messages: tuple[Message, ...], means: AgentMeans
+) -> ModelRequest:
     settings = view.run(run_id).settings
-    said = (instructions, settings.instructions, history_instructions(view.transcript, run_id))
+    said = (means.instructions, settings.instructions, history_instructions(view.transcript, run_id))
     return ModelRequest(
-        messages=context_for(view.transcript, run_id),
+        messages=messages,
         instructions="\n\n".join(text for text in said if text),
+        tools=tuple(tool.spec for tool in means.tools().values()),
         cache_key=view.session.epoch,
     )
 
@@ -67,20 +109,20 @@ async def _take_steers(view: SessionView, log: RunLog) -> None:
         await view.settled(log)
 
 
+def _used_up(run: Run, means: AgentMeans, log: RunLog) -> str | None:
+    """Which part of the budget is used up, if any."""
+    budget = run.settings.budget or means.budget
+    turns_max = budget.turns or means.turns_max
+    spent: dict[str, tuple[float, float]] = {
+        "tokens": (run.usage.input_tokens + run.usage.output_tokens, budget.tokens),
+        "cost_usd": (run.usage.cost_usd or 0.0, budget.cost_usd),
+        "turns": (run.turns, turns_max),
+        "minutes": ((log.now_ms() - run.created_ms) / 60_000, budget.minutes),
+    }
+    return next((name for name, (used, most) in spent.items() if most and used >= most), None)
+
+
 def _without_answer(answer: NoAnswer) -> Outcome:
     if answer.failure.kind == "content_refused":
         return Outcome("refused", failure=answer.failure, trace=answer.trace)
     return Outcome("failed", cause=answer.failure.kind, failure=answer.failure, trace=answer.trace)
-
-
-def _refuse_unknown(log: RunLog, asked: AskedTool) -> None:
-    log.emit(
-        e.ToolEnded(
-            at_ms=log.now_ms(),
-            run_id=log.run_id,
-            tool_call_id=asked.tool_call_id,
-            ok=False,
-            ending="not_started",
-            result=f"There is no tool {asked.name!r}.",
-        )
-    )

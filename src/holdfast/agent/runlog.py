@@ -24,7 +24,7 @@ class RunLog:
         self.last_seq = 0
         self._journal = journal
         self._clock = clock
-        self._fence = fence
+        self.fence = fence
         self._segment = 0
         self._events: list[Event] = []
         self._pieces: list[str] = []
@@ -43,8 +43,12 @@ class RunLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._task is not None
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        try:
+            if self._error is None:
+                await self.settled()
+        finally:
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
     def begin_segments_after(self, segment: int) -> None:
         """Go on numbering where an earlier life of the run ended."""
@@ -131,5 +135,5 @@ class RunLog:
         return events
 
     async def _append(self, events: Sequence[Event]) -> None:
-        appended = await self._journal.append_run(self.session_id, events, fence=self._fence)
+        appended = await self._journal.append_run(self.session_id, events, fence=self.fence)
         self.last_seq = getattr(appended, "last_seq", self.last_seq)

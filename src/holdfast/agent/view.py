@@ -1,7 +1,7 @@
 """A session as its owner sees it: the folds of its log, kept up to date by following it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast import session, transcript
 from holdfast.agent.runlog import RunLog
@@ -17,7 +17,7 @@ class SessionView:
     def __init__(self) -> None:
         self.session = Session()
         self.transcript = Transcript()
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     @property
     def last_seq(self) -> int:
@@ -34,20 +34,20 @@ class SessionView:
             event = record.event
             session.apply(self.session, record.seq, event)
             transcript.apply(self.transcript, record.seq, event)
-        reached = [waiter for waiter in self._waiters if waiter[0] <= self.last_seq]
-        self._waiters = [waiter for waiter in self._waiters if waiter[0] > self.last_seq]
-        for _, future in reached:
-            if not future.done():
+        for waiter in self._waiters:
+            condition, future = waiter
+            if not future.done() and condition():
                 future.set_result(None)
+        self._waiters = [waiter for waiter in self._waiters if not waiter[1].done()]
 
-    async def reached(self, seq: int) -> None:
-        """Wait until the log was followed up to `seq`."""
-        if self.last_seq < seq:
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the log makes the condition true."""
+        if not condition():
             future = asyncio.get_running_loop().create_future()
-            self._waiters.append((seq, future))
+            self._waiters.append((condition, future))
             await future
 
     async def settled(self, log: RunLog) -> None:
         """Wait until all that the run said is on disk and part of this view."""
         await log.settled()
-        await self.reached(log.last_seq)
+        await self.until(lambda: self.last_seq >= log.last_seq)

@@ -11,6 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from holdfast import __version__
+from holdfast.agent.means import AgentMeans, nothing_is_allowed
 from holdfast.cli.demo_model import demo_server, demo_target
 from holdfast.clock import SystemClock
 from holdfast.interfaces import JournalError
@@ -19,7 +20,6 @@ from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
-from holdfast.runner.owner import Means
 from holdfast.server.app import make_app
 from holdfast.server.lock import DirectoryBusy, DirectoryLock
 from holdfast.server.stream import Streams
@@ -55,7 +55,9 @@ async def _serve(host: str, port: int, *, data_dir: Path, lock: DirectoryLock) -
             CallMeans(http, shared, store, clock, random.random), (demo_target(demo.base_url),)
         )
         streams = Streams()
-        app = make_app(Means(store, calls, clock), streams)
+        app = make_app(
+            AgentMeans(store=store, model=calls, clock=clock, judge=nothing_is_allowed, tools=dict), streams
+        )
         server = _Server(
             uvicorn.Config(
                 app,

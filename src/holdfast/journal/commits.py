@@ -16,6 +16,10 @@ from holdfast.journal.transaction import Transaction
 
 # Past this many pages in the write-ahead log they are moved into the main file, between two commits.
 WAL_PAGES_MAX = 2_000
+# SQLite leaves old copies of cells in the unused parts of its pages, so a purge is complete only once the
+# file is rewritten. That takes about a second for so many pages, and nobody can write meanwhile; in a larger
+# file fragments of the text stay until someone runs VACUUM.
+REWRITTEN_PAGES_MAX = 65_536
 
 _log = logging.getLogger(__name__)
 
@@ -57,9 +61,13 @@ class Commits:
             self.fence = self._become_owner()
             self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self._db.set_wal_hook(self._note_wal_pages)
-        except BaseException as error:
+        except apsw.Error as error:
+            failure = self._named(error)
             self.close()
-            raise (self._named(error) if isinstance(error, apsw.Error) else error) from error
+            raise failure from error
+        except BaseException:
+            self.close()
+            raise
 
     def _open_mark(self) -> CommitMark:
         path = self._path.with_name(self._path.name + "-mark")
@@ -148,7 +156,17 @@ class Commits:
                 self._blobs.drop(name, transaction.is_blob_named)
             except OSError as error:
                 _log.warning("blob %s of a purged session could not be removed: %s", name, error.strerror)
+        if int(self._db.pragma("page_count")) <= REWRITTEN_PAGES_MAX:
+            self._rewrite()
         self._wipe_log()
+
+    def _rewrite(self) -> None:
+        """Copy all that is alive into new pages, words of the full-text index included."""
+        try:
+            self._db.execute(queries()["optimize_search"])
+            self._db.execute("VACUUM")
+        except apsw.Error as error:
+            _log.warning("fragments of purged text may still be in %s: %s", self._path, error)
 
     def tidy(self) -> None:
         """Move the write-ahead log into the main file if it is long; nobody waits for a commit meanwhile."""

@@ -106,6 +106,8 @@ def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) 
 def open_for_reading(path: Path, *, vfs: str | None) -> apsw.Connection:
     """A connection that cannot write."""
     connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
+    # Moving the write-ahead log is the writer's business, also for whoever closes last.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("query_only", True)
     return connection

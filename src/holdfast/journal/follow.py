@@ -143,17 +143,24 @@ class Follower:
         tail = self._tail
         while not tail.closed:
             last = tail.last
-            if last > self.after or not self._is_caught_up:
-                batch = tail.after(self.after) if last > self.after else None
-                if batch is None:
-                    batch = await self._read_on()
-                if batch:
-                    self.after = batch[-1].seq
-                    return batch
+            batch = await self._next_batch()
+            if batch:
+                self.after = batch[-1].seq
+                return batch
             # What was committed after the read is published after it, and so moves the tail.
             if tail.last == last and not tail.closed:
                 await self._wait()
         raise StopAsyncIteration
+
+    async def _next_batch(self) -> Sequence[Record]:
+        if self._tail.last > self.after:
+            batch = self._tail.after(self.after)
+            if batch is not None:
+                self._is_caught_up = True
+                return batch
+        elif self._is_caught_up:
+            return ()
+        return await self._read_on()
 
     async def _read_on(self) -> Sequence[Record]:
         try:

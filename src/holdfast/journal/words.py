@@ -35,7 +35,7 @@ def passage(text: str, wanted: Sequence[Phrase]) -> str | None:
         if not found:
             return None
         spans.update((words[at][1][0], words[at + len(phrase) - 1][1][1]) for at in found)
-    marked = unicodedata.normalize("NFC", text)
+    marked = text
     for begin, end in sorted(spans, reverse=True):
         marked = f"{marked[:begin]}{MARK_BEGIN}{marked[begin:end]}{MARK_END}{marked[end:]}"
     return marked
@@ -52,6 +52,10 @@ def _places(phrase: Phrase, words: Sequence[str], *, is_prefix: bool) -> list[in
 
 
 def _plain(text: str) -> str:
-    """Lower case and no diacritics."""
-    parts = unicodedata.normalize("NFKD", text.lower())
-    return "".join(character for character in parts if not unicodedata.combining(character))
+    """Lower case, and Latin letters without diacritics; elsewhere a mark can make another letter."""
+    return "".join(_base(letter) for letter in unicodedata.normalize("NFC", text.lower()))
+
+
+def _base(letter: str) -> str:
+    first = unicodedata.normalize("NFD", letter)[0]
+    return first if unicodedata.name(first, "").startswith("LATIN") else letter

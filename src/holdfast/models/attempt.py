@@ -1,5 +1,6 @@
 """One attempt of a call: an exchange with one target, told on the log, with its end judged."""
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from holdfast.models.speaker import Speaker
 from holdfast.models.watchdog import Watchdog
 from holdfast.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
 from holdfast.targets import Target
-from holdfast.values import CloseReason, FilePart, ImagePart
+from holdfast.values import CloseReason, FailureKind, FilePart, ImagePart
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,16 @@ class CallMeans:
     unattended: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What an attempt asks its call: `before_first` is told of the first visible output before it is said,
+    `after_failure` says what a failure of a kind would lead to.
+    """
+
+    before_first: Callable[[], None]
+    after_failure: Callable[[FailureKind], str]
+
+
 @cache
 def shipped_silent_rejects() -> tuple[SilentReject, ...]:
     """The entries of the data file that comes with the program."""
@@ -58,19 +69,17 @@ class Attempt:
 
     def __init__(self, means: CallMeans, target: Target, *, voice: Voice, call_id: str, nth: int) -> None:
         self.attempt_id = f"att_{secrets.token_hex(12)}"
-        self.silent_s: float | None = (
-            None  # how long the model was silent at the end; None if it said nothing
-        )
+        self.said = False  # something visible is on the log
+        self.silent_s: float | None = None  # since the model last advanced; None if it never did
         self._means = means
         self._target = target
         self._voice = voice
         self._call_id = call_id
         self._nth = nth
         self._began_s = means.clock.monotonic_s()
+        self._used: Callable[[], TokensUsed | None] = lambda: None
 
-    async def run(
-        self, request: ModelRequest, *, tool_ids: set[str], before_first: Callable[[], None]
-    ) -> Answer | Classified:
+    async def run(self, request: ModelRequest, *, tool_ids: set[str], hooks: Hooks) -> Answer | Classified:
         """The answer, or what went wrong; raises CancelledError and what the voice raises."""
         tokens = estimated_tokens(request)
         over = int(tokens * SURELY_OVER) - self._target.context_window
@@ -78,47 +87,55 @@ class Attempt:
             return classify(self._facts(over_window_tokens=over), self._target)
         deadlines = self._deadlines(request, tokens)
         self._emit_started(deadlines)
-        speaker = Speaker(self._voice, tool_ids=tool_ids, before_first=before_first)
+        speaker = Speaker(self._voice, tool_ids=tool_ids, before_first=hooks.before_first)
+        watchdog = Watchdog(deadlines, wall_s=lambda: self._means.clock.now_ms() / 1000)
+        self._voice.live = lambda: live_line(
+            self._target.model, watchdog, then=hooks.after_failure, hint=self._hint()
+        )
         try:
-            exchange, ended = await self._exchange(request, deadlines, speaker=speaker)
+            ended = await self._exchange(request, watchdog, speaker=speaker)
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the call truthfully
             _log.exception("a model call met a bug of ours")
             return self._failed(self._facts(bug=repr(error)), "cancel")
-        except BaseException:
-            self._failed(self._facts(cancelled_by="stop"), "cancel")
+        except BaseException as error:
+            # Our own cancel scope: its type says so, and what it was cancelled with is the cause.
+            cause = next((said for said in error.args if isinstance(said, str) and said), "stop")
+            self._failed(self._facts(cancelled_by=cause), "cancel")
             raise
-        if speaker.said:
-            self.silent_s = exchange.watchdog.silent_s
-        if exchange.used is not None:
-            self._emit_usage(exchange.used)
-        if exchange.first_event_s is not None:
-            await self._means.shared.began(self._target, tokens, first_event_s=exchange.first_event_s)
-        return self._judged(ended, speaker)
+        finally:
+            self.said = speaker.said
+            if watchdog.progress_s is not None:
+                self.silent_s = asyncio.get_running_loop().time() - watchdog.progress_s
+        judged = self._judged(ended, speaker, heard=watchdog.first_event_s is not None)
+        if watchdog.first_event_s is not None:
+            await self._means.shared.began(self._target, tokens, first_event_s=watchdog.first_event_s)
+        return judged
 
-    async def _exchange(
-        self, request: ModelRequest, deadlines: Deadlines, *, speaker: Speaker
-    ) -> tuple[Exchange, Ended]:
+    async def _exchange(self, request: ModelRequest, watchdog: Watchdog, *, speaker: Speaker) -> Ended:
         adapter = ADAPTERS[self._target.wire]
         built = adapter.build(request, self._target, blobs=await self._blobs(request))
-        watchdog = Watchdog(deadlines)
-        self._voice.live = lambda: live_line(self._target.name, watchdog, hint=self._hint())
         exchange = Exchange(built, adapter.parser(), watchdog=watchdog, hear=speaker.hear, voice=self._voice)
-        return exchange, await exchange.run(self._means.http, now_ms=self._means.clock.now_ms)
+        self._used = lambda: exchange.used
+        return await exchange.run(self._means.http, now_ms=self._means.clock.now_ms)
 
-    def _judged(self, ended: Ended, speaker: Speaker) -> Answer | Classified:
+    def _judged(self, ended: Ended, speaker: Speaker, *, heard: bool) -> Answer | Classified:
         if ended.facts is not None:
-            return self._failed(replace(ended.facts, hint=self._hint()), ended.close_reason)
+            silently = not heard and not ended.facts.status
+            facts = replace(ended.facts, hint=self._hint()) if silently else ended.facts
+            return self._failed(facts, ended.close_reason)
         assert ended.finish is not None
         reason = ended.finish.reason
         if reason == "length" or (speaker.produced and reason != "refused"):
             tools = speaker.tools() if reason != "length" else ()
+            self._emit_usage()
             return Answer(self._call_id, "tools" if tools else reason, tools)
         return self._failed(self._facts(finish=reason, produced=speaker.produced), "done")
 
     def _failed(self, facts: Facts, close_reason: CloseReason) -> Classified:
         classified = classify(facts, self._target)
+        self._emit_usage()
         self._emit(
             e.AttemptFailed,
             attempt_id=self.attempt_id,
@@ -129,7 +146,7 @@ class Attempt:
         return classified
 
     def _facts(self, **known: Any) -> Facts:
-        return Facts(stage="streaming", now_ms=self._means.clock.now_ms(), hint=self._hint(), **known)
+        return Facts(stage="streaming", now_ms=self._means.clock.now_ms(), **known)
 
     def _hint(self) -> str:
         target = self._target
@@ -167,7 +184,10 @@ class Attempt:
             first_event_s=deadlines.first_event.patience_s,
         )
 
-    def _emit_usage(self, used: TokensUsed) -> None:
+    def _emit_usage(self) -> None:
+        used = self._used()
+        if used is None:
+            return
         self._emit(
             e.Usage,
             call_id=self._call_id,

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from holdfast.capabilities import Voice
 from holdfast.deadlines import CLOSE_REASONS, State
-from holdfast.failure_rules import Stage
+from holdfast.failure_rules import Break, Stage
 from holdfast.failures import Facts
 from holdfast.model_events import ErrorReported, Finished, ModelEvent, TokensUsed
 from holdfast.models.error_bodies import read_error
@@ -48,38 +48,43 @@ class Exchange:
         self._parser = parser
         self._hear = hear
         self._voice = voice
-        self.watchdog = watchdog
+        self._watchdog = watchdog
         self.used: TokensUsed | None = None
-        self.first_event_s: float | None = None  # how long it took to hear anything of the model
         self._finish: Finished | None = None
         self._error: ErrorReported | None = None
+        self._status = 0
+        self._headers: dict[str, str] = {}
 
     async def run(self, http: ModelHttp, *, now_ms: Callable[[], int]) -> Ended:
         """Send, listen, and say how it ended; raises nothing but CancelledError and what the voice raises."""
-        status, headers = 0, dict[str, str]()
+        broke: Break | None = None
         try:
-            async with self.watchdog, http.post(self._request, self.watchdog) as reply:
-                status, headers = reply.status, dict(reply.headers)
+            async with self._watchdog, http.post(self._request, self._watchdog) as reply:
+                self._status, self._headers = reply.status, dict(reply.headers)
                 await self._listen(reply)
-            broke = None
         except TimeoutError:
-            if self.watchdog.passed is None:
+            if self._watchdog.passed is None:
                 raise
-            broke = None
         except Broken as error:
             broke = error.how
         except MalformedFrame:
             broke = "protocol"
         if self._finish is not None:
             return Ended("done", self._finish)
-        passed = self.watchdog.passed
+        return self._failed(broke, now_ms())
+
+    def _failed(self, broke: Break | None, now_ms: int) -> Ended:
+        passed = self._watchdog.passed
+        bad_status = self._status if self._status != OK else 0
+        if not (broke or passed or bad_status or self._error):
+            broke = "eof"  # a good answer that ended in good order, but for its terminal marker
         facts = Facts(
-            stage=_STAGES.get(self.watchdog.state, "streaming"),
-            now_ms=now_ms(),
-            status=status if status != OK else 0,
-            headers=headers,
+            stage=_STAGES.get(self._watchdog.state, "streaming"),
+            now_ms=now_ms,
+            status=bad_status,
+            headers=self._headers,
             error=self._error,
-            broke=broke if broke or passed or self._error or status != OK else "eof",
+            broke=broke,
             deadline=passed,
         )
         return Ended(CLOSE_REASONS[passed.kind] if passed else "peer", facts=facts)
@@ -94,12 +99,12 @@ class Exchange:
 
     async def _stream(self, reply: Reply) -> None:
         sse, parser = SseParser(), self._parser
-        async for piece in reply.pieces:
+        while piece := await reply.read():
             for frame in sse.feed(piece):
                 self._take(parser.parse(frame))
             if self._voice.full:
                 await self._make_room()
-            if self._error is not None or (parser.finished and reply.drain()):
+            if self._error is not None or (parser.finished and reply.at_end()):
                 return
         for frame in sse.end():
             self._take(parser.parse(frame))
@@ -107,16 +112,13 @@ class Exchange:
 
     async def _make_room(self) -> None:
         """While our own journal is behind, the peer is not late."""
-        self.watchdog.rest()
+        self._watchdog.rest()
         await self._voice.room()
-        self.watchdog.go_on()
+        self._watchdog.go_on()
 
     def _take(self, events: Sequence[ModelEvent]) -> None:
-        hear, watchdog = self._hear, self.watchdog
-        if self.first_event_s is None and events:
-            self.first_event_s = watchdog.elapsed_s
         for event in events:
-            watchdog.hear(event)
+            self._watchdog.hear(event)
             match event:
                 case TokensUsed():
                     self.used = event
@@ -125,13 +127,11 @@ class Exchange:
                 case ErrorReported():
                     self._error = event
                 case _:
-                    hear(event)
+                    self._hear(event)
 
 
 async def _whole(reply: Reply, bytes_max: int) -> bytes:
     body = bytearray()
-    async for piece in reply.pieces:
+    while len(body) <= bytes_max and (piece := await reply.read()):
         body += piece
-        if len(body) > bytes_max:
-            break
     return bytes(body[:bytes_max])

@@ -1,33 +1,28 @@
-"""HTTP to model servers: the only module that knows which client is used.
+"""HTTP to model servers: with `upload`, the only module that knows which client is used.
 
 The client's own ideas about time and number (total timeouts, connection limits, thread-pool DNS) are all
 switched off: waiting is the watchdog's affair.
 """
 
-import asyncio
-import socket
-import struct
-import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import aiohttp
-from aiohttp.abc import AbstractStreamWriter
+from aiohttp.abc import AbstractResolver
 
 from holdfast.deadlines import Sign
 from holdfast.failure_rules import Break
+from holdfast.models.upload import Upload
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 
 KEPT_ALIVE_S = 30.0
-STALE_RETRIES_MAX = 8
-PIECE_BYTES = 64 * 1024
-LOOK_FIRST_S = 0.002
-LOOK_LAST_S = 1.0
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
+KEPT_ALIVE_MAX = 64
+STALE_S = 2.0  # a connection that was closed meanwhile says so within a round trip
 
 
 class Broken(Exception):
@@ -38,108 +33,32 @@ class Broken(Exception):
         self.how: Break = how
 
 
-class Upload(aiohttp.payload.Payload):
-    """A body that knows its connection and how much of it the peer has taken."""
-
-    _value: bytes
-
-    def __init__(self, body: bytes, watchdog: Watchdog) -> None:
-        super().__init__(body, content_type="application/json")
-        self._size = len(body)
-        self._watchdog = watchdog
-        self._looking: asyncio.TimerHandle | None = None
-        self.transport: asyncio.Transport | None = None
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """See aiohttp."""
-        return self._value.decode(encoding, errors)
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send in pieces; the watchdog hears of each that found room."""
-        self.transport = cast("asyncio.Transport | None", getattr(writer, "transport", None))
-        body = self._value
-        for start in range(0, len(body), PIECE_BYTES):
-            await writer.write(body[start : start + PIECE_BYTES])
-            self._watchdog.sign(Sign.ACCEPTED)
-        self._look(left=len(body) + 1, pause_s=LOOK_FIRST_S)
-
-    def _look(self, *, left: int, pause_s: float) -> None:
-        """The kernel swallows megabytes, so a request is sent when the kernel has got rid of them."""
-        still = unsent_bytes(self.transport)
-        if not still:
-            self._watchdog.sign(Sign.SENT)
-            return
-        if still < left:
-            self._watchdog.sign(Sign.ACCEPTED)
-        later_s = min(pause_s * 2, LOOK_LAST_S)
-        loop = asyncio.get_running_loop()
-        self._looking = loop.call_later(pause_s, lambda: self._look(left=min(left, still), pause_s=later_s))
-
-    def end(self) -> None:
-        """No longer look."""
-        if self._looking is not None:
-            self._looking.cancel()
-
-    def abort(self) -> None:
-        """Close the connection now, whatever is still unsent."""
-        if self.transport is not None and not self.transport.is_closing():
-            if unsent_bytes(self.transport):
-                bare = self.transport.get_extra_info("socket")
-                if bare is not None:
-                    bare.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            self.transport.abort()
-
-
-if sys.platform == "linux":
-    import fcntl
-    import termios
-
-    def _in_kernel(bare: socket.socket) -> int:
-        answer = fcntl.ioctl(bare.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
-        return int.from_bytes(answer, sys.byteorder)
-else:
-
-    def _in_kernel(bare: socket.socket) -> int:  # noqa: ARG001  # only Linux tells
-        return 0
-
-
-def unsent_bytes(transport: asyncio.Transport | None) -> int:
-    """What was written and the peer has not acknowledged, as far as the system tells."""
-    if transport is None or transport.is_closing():
-        return 0
-    bare = transport.get_extra_info("socket")
-    return transport.get_write_buffer_size() + (_in_kernel(bare) if bare is not None else 0)
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer whose head has come."""
+    """An answer whose head has come; `read` gives the next bytes of its body, none at its end."""
 
     status: int
     headers: Mapping[str, str]
-    pieces: AsyncIterator[bytes]
-    drain: Callable[[], bool]
+    read: Callable[[], Awaitable[bytes]]
+    at_end: Callable[[], bool]
 
 
 class ModelHttp:
     """The connections to all model servers; an async context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, resolver: AbstractResolver | None = None) -> None:
         self._stack = AsyncExitStack()
-        self._session: aiohttp.ClientSession | None = None
+        self._resolver = resolver
+        self._keeping: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None
+        self._under_way = 0
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=KEPT_ALIVE_S, resolver=aiohttp.AsyncResolver(), ttl_dns_cache=30
-        )
-        session = aiohttp.ClientSession(
-            connector=connector,
-            timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[_trace()],
-            skip_auto_headers=("user-agent",),
-        )
-        self._session = await self._stack.enter_async_context(session)
+        resolver = self._resolver or aiohttp.AsyncResolver()
+        self._stack.push_async_callback(resolver.close)
+        keeping = _connector(resolver, keepalive_timeout=KEPT_ALIVE_S)
+        self._keeping = await self._stack.enter_async_context(_session(keeping))
+        self._fresh = await self._stack.enter_async_context(_session(_connector(resolver, force_close=True)))
         return self
 
     async def __aexit__(
@@ -149,47 +68,39 @@ class ModelHttp:
 
     @asynccontextmanager
     async def post(self, request: WireRequest, watchdog: Watchdog) -> AsyncGenerator[Reply]:
-        """Send the request and yield the reply; raises Broken, also out of the reply's pieces.
+        """Send the request and yield the reply; raises Broken, also out of the block that reads it.
 
         However the block is left, the connection is either whole and kept, or closed at once.
         """
-        upload, response = await self._sent(request, watchdog)
-        kept = False
+        self._under_way += 1
         try:
-            reply = _reply(response)
-            yield reply
-            kept = reply.drain()
+            upload, response = await self._sent(request, watchdog)
+            try:
+                yield _reply(response)
+            finally:
+                upload.end()
+                # At its end a response gives its connection back by itself, and someone else may have it.
+                if response.connection is not None or not upload.written:
+                    upload.abort()
+                    response.close()
+        except (aiohttp.ClientError, OSError) as error:
+            raise Broken(_how(error)) from error
         finally:
-            upload.end()
-            if kept:
-                response.release()
-            else:
-                upload.abort()
-                response.close()
+            self._under_way -= 1
 
     async def _sent(self, request: WireRequest, watchdog: Watchdog) -> tuple[Upload, aiohttp.ClientResponse]:
-        assert self._session is not None, "ModelHttp is an async context manager"
-        headers = {"accept-encoding": "identity", "user-agent": "holdfast"} | request.headers
-        for _ in range(STALE_RETRIES_MAX):
-            upload = Upload(request.body, watchdog)
-            trip = _Trip(watchdog)
+        assert self._keeping is not None, "ModelHttp is an async context manager"
+        assert self._fresh is not None
+        trip = _Trip(watchdog)
+        if self._under_way <= KEPT_ALIVE_MAX:
             try:
-                response = await self._session.post(
-                    request.url, data=upload, headers=headers, allow_redirects=False, trace_request_ctx=trip
-                )
-            except BaseException as error:
-                upload.end()
-                upload.abort()
-                if trip.reused and isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
-                    # A kept connection that the peer had closed meanwhile: nobody has seen the request.
-                    continue
-                how = _how(error)
-                if how is not None:
-                    raise Broken(how) from error
-                raise
-            else:
-                return upload, response
-        raise Broken("eof")
+                return await _posted(self._keeping, request, trip=trip)
+            except (aiohttp.ServerDisconnectedError, OSError):
+                if not trip.was_stale():
+                    raise
+            # A kept connection that the peer had closed meanwhile: nobody has seen the request.
+            watchdog.begin_again()
+        return await _posted(self._fresh, request, trip=trip)
 
 
 @dataclass(slots=True)
@@ -197,7 +108,45 @@ class _Trip:
     """What the trace hooks tell of one request."""
 
     watchdog: Watchdog
-    reused: bool = False
+    reused_s: float | None = None
+
+    def was_stale(self) -> bool:
+        """Whether a break now means that the connection was dead when it was taken."""
+        return self.reused_s is not None and time.monotonic() - self.reused_s < STALE_S
+
+
+async def _posted(
+    session: aiohttp.ClientSession, request: WireRequest, *, trip: _Trip
+) -> tuple[Upload, aiohttp.ClientResponse]:
+    upload = Upload(request.body, trip.watchdog)
+    try:
+        response = await session.post(
+            request.url,
+            data=upload,
+            headers={"accept-encoding": "identity", "user-agent": "holdfast"} | request.headers,
+            allow_redirects=False,
+            trace_request_ctx=trip,
+        )
+    except BaseException:
+        upload.end()
+        upload.abort()
+        raise
+    return upload, response
+
+
+def _connector(resolver: AbstractResolver, **options: Any) -> aiohttp.TCPConnector:
+    # The client's cache resolves in tasks that outlive a cancelled call; the resolver has a cache of its own.
+    return aiohttp.TCPConnector(limit=0, resolver=resolver, use_dns_cache=False, **options)
+
+
+def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trace_configs=[_trace()],
+        skip_auto_headers=("user-agent",),
+    )
 
 
 def _trace() -> aiohttp.TraceConfig:
@@ -205,7 +154,7 @@ def _trace() -> aiohttp.TraceConfig:
         context.trace_request_ctx.watchdog.sign(Sign.CONNECTED)
 
     async def reused(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        context.trace_request_ctx.reused = True
+        context.trace_request_ctx.reused_s = time.monotonic()
         context.trace_request_ctx.watchdog.sign(Sign.CONNECTED)
 
     trace = aiohttp.TraceConfig()
@@ -215,19 +164,11 @@ def _trace() -> aiohttp.TraceConfig:
 
 
 def _reply(response: aiohttp.ClientResponse) -> Reply:
-    async def pieces() -> AsyncIterator[bytes]:
-        content = response.content
-        try:
-            while piece := await content.readany():
-                yield piece
-        except (aiohttp.ClientError, ConnectionError) as error:
-            raise Broken(_how(error) or "eof") from error
-
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Reply(response.status, headers, pieces(), response.content.at_eof)
+    return Reply(response.status, headers, response.content.readany, response.content.at_eof)
 
 
-def _how(error: BaseException) -> Break | None:
+def _how(error: aiohttp.ClientError | OSError) -> Break:
     match error:
         case aiohttp.ClientConnectorDNSError():
             return "dns"
@@ -239,9 +180,7 @@ def _how(error: BaseException) -> Break | None:
             return "refused"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             return "reset" if isinstance(error.__cause__, ConnectionError) else "eof"
-        case aiohttp.ClientOSError() | ConnectionError():
+        case OSError():
             return "reset"
-        case aiohttp.ClientError():
-            return "protocol"
         case _:
-            return None
+            return "protocol"

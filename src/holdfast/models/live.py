@@ -1,34 +1,38 @@
 """The live line: what a call is waiting for, since when, and what happens next."""
 
+from collections.abc import Callable
+
 from holdfast.deadlines import DeadlineKind, State
 from holdfast.models.watchdog import Watchdog
+from holdfast.values import FailureKind
 
 DOING: dict[State, str] = {
-    State.CONNECTING: "connecting to {target}",
-    State.UPLOADING: "sending the request to {target}",
-    State.WAITING: "waiting for {target}",
-    State.BEGUN: "{target} is at work",
-    State.STREAMING: "{target} is answering",
-    State.OPENED: "{target} is thinking",
-    State.ENDING: "{target} has answered",
+    State.CONNECTING: "connecting to {model}",
+    State.UPLOADING: "sending the request to {model}",
+    State.WAITING: "waiting for {model}",
+    State.BEGUN: "{model} is at work",
+    State.STREAMING: "{model} is answering",
+    State.OPENED: "{model} is thinking",
+    State.ENDING: "{model} has answered",
 }
-THEN: dict[DeadlineKind, str] = {
-    "connect": "tries again",
-    "upload": "tries again",
-    "first_event": "reconnects",
-    "first_progress": "reconnects",
-    "gap": "reconnects",
-    "tail": "goes on",
+WOULD_BE: dict[DeadlineKind, FailureKind] = {
+    "connect": "connect_failed",
+    "upload": "upload_stalled",
+    "first_event": "no_first_event",
+    "first_progress": "stalled",
+    "gap": "stalled",
 }
 
 
-def live_line(target: str, watchdog: Watchdog, *, hint: str = "") -> str:
-    """For example: waiting for main · 31 s · reconnects at 45 s."""
-    silent_s = watchdog.silent_s
-    words = [DOING[watchdog.state].format(target=target), f"{silent_s:.0f} s"]
+def live_line(
+    model: str, watchdog: Watchdog, *, then: Callable[[FailureKind], str] = lambda _: "reconnects", hint: str = ""
+) -> str:
+    """For example: waiting for gpt-x · 31 s · reconnects at 45 s; `then` says what follows a failure."""
+    words = [DOING[watchdog.state].format(model=model), f"{watchdog.silent_s:.0f} s"]
     deadline = watchdog.deadline
     if deadline is not None:
-        words.append(f"{THEN[deadline.kind]} at {deadline.patience_s:g} s")
+        failure = WOULD_BE.get(deadline.kind)
+        words.append(f"{then(failure) if failure else 'goes on'} at {deadline.patience_s:g} s")
     if hint and watchdog.state is State.WAITING:
         words.append(hint)
     return " · ".join(words)

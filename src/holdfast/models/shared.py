@@ -1,7 +1,8 @@
 """What all runs know together about the targets: gates, breakers, learned patience; kept as notes."""
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 
 from holdfast.gates import (
     Breaker,
@@ -20,25 +21,36 @@ from holdfast.gates import (
     pass_breaker_by_hand,
     try_gate,
 )
-from holdfast.interfaces import Notes
+from holdfast.interfaces import JournalError, Notes
 from holdfast.learned import Learned, dump_learned, learn, learned_note, load_learned, p95_s
 from holdfast.targets import Target
 from holdfast.values import FailureKind
 
+_log = logging.getLogger(__name__)
+
 NEWS = 0.1  # a p95 that moved by a tenth is worth writing down
+LOOK_S = 15.0  # a computer that slept finds the wall clock further on than its timers
 
 
 class Shared:
     """The state of every target, the same for all runs; it is loaded once and written when it changes."""
 
-    def __init__(self, notes: Notes, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        notes: Notes,
+        now_ms: Callable[[], int],
+        *,
+        sleep_s: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._notes = notes
         self._now_ms = now_ms
+        self._sleep_s = sleep_s
         self._gates: dict[str, Gate] = {}
         self._breakers: dict[str, Breaker] = {}
         self._learned: dict[str, Learned] = {}
         self._saved_p95_s: dict[str, float] = {}
-        self._opened: dict[str, asyncio.Event] = {}
+        self._passes: set[str] = set()  # gates at which the next one who waits may pass
+        self._waiting: dict[str, set[asyncio.Timeout]] = {}
 
     async def load(self) -> None:
         """Remember what an earlier process knew."""
@@ -58,32 +70,37 @@ class Shared:
 
     async def close_gate(self, target: Target, *, until_ms: int, why: str) -> None:
         """The provider named a time."""
-        key = gate_note(target)
-        gate = close_gate(self.gate(target), until_ms=until_ms, why=why)
-        if gate is not self._gates.get(key):
-            self._gates[key] = gate
-            await self._notes.put_note(key, dump_gate(gate))
+        before = self.gate(target)
+        gate = close_gate(before, until_ms=until_ms, why=why)
+        if gate is not before:
+            self._passes.discard(gate_note(target))
+            await self._set_gate(target, gate)
 
-    async def wait_at_gate(self, target: Target) -> None:
-        """Wait until the gate opens by itself or is opened by hand."""
+    async def wait(self, target: Target, until_ms: int = 0) -> None:
+        """Wait until a time, and until the gate is open; or until a person lets this one pass."""
         key = gate_note(target)
-        while wait_ms := gate_wait_ms(self.gate(target), self._now_ms()):
-            opened = self._opened.setdefault(key, asyncio.Event())
-            try:
-                async with asyncio.timeout(wait_ms / 1000):
-                    await opened.wait()
-            except TimeoutError:
-                continue
-            if try_gate(self.gate(target), self._now_ms()) is not None:
+        while (
+            left_ms := max(until_ms - self._now_ms(), gate_wait_ms(self.gate(target), self._now_ms()))
+        ) > 0:
+            if key in self._passes:
+                self._passes.remove(key)
                 return
+            try:
+                async with asyncio.timeout(None) as scope:
+                    self._waiting.setdefault(key, set()).add(scope)
+                    await self._sleep_s(min(left_ms / 1000, LOOK_S))
+            except TimeoutError:
+                continue  # something has changed
+            finally:
+                self._waiting.get(key, set()).discard(scope)
 
-    def try_now(self, target: Target) -> bool:
+    async def try_now(self, target: Target) -> bool:
         """A person does not want to wait: one attempt may pass; False if one has passed already."""
-        key, gate = gate_note(target), try_gate(self.gate(target), self._now_ms())
+        gate = try_gate(self.gate(target), self._now_ms())
         if gate is None:
             return False
-        self._gates[key] = Gate(until_ms=0)
-        self._opened.pop(key, asyncio.Event()).set()
+        self._passes.add(gate_note(target))
+        await self._set_gate(target, gate)
         return True
 
     def may_pass(self, target: Target) -> bool:
@@ -103,8 +120,10 @@ class Shared:
         await self._set_breaker(target, after_failure(self.breaker(target), kind, now_ms=self._now_ms()))
 
     async def answered(self, target: Target) -> None:
-        """An attempt brought an answer."""
+        """An attempt brought an answer; if it passed a closed gate, the gate had no reason any more."""
         await self._set_breaker(target, after_success())
+        if self.gate(target).tried:
+            await self._set_gate(target, Gate())
 
     async def began(self, target: Target, input_tokens: int, *, first_event_s: float) -> None:
         """An attempt heard something of its target, and so soon."""
@@ -114,15 +133,29 @@ class Shared:
         now_s = p95_s(learned, input_tokens) or 0.0
         if abs(now_s - self._saved_p95_s.get(key, 0.0)) > NEWS * now_s:
             self._saved_p95_s[key] = now_s
-            await self._notes.put_note(key, dump_learned(learned))
+            await self._put(key, dump_learned(learned))
 
     def learned_p95_s(self, target: Target, input_tokens: int) -> float | None:
         """How long the target took lately for requests of this size."""
         learned = self._learned.get(learned_note(target))
         return None if learned is None else p95_s(learned, input_tokens)
 
+    async def _set_gate(self, target: Target, gate: Gate) -> None:
+        key = gate_note(target)
+        self._gates[key] = gate
+        for scope in self._waiting.pop(key, ()):
+            scope.reschedule(0)
+        await self._put(key, dump_gate(gate))
+
     async def _set_breaker(self, target: Target, breaker: Breaker) -> None:
         key = breaker_note(target)
         if breaker != self._breakers.get(key, Breaker()):
             self._breakers[key] = breaker
-            await self._notes.put_note(key, dump_breaker(breaker))
+            await self._put(key, dump_breaker(breaker))
+
+    async def _put(self, key: str, value: bytes) -> None:
+        """A note that cannot be written may cost time after a restart, and is no reason to fail a call."""
+        try:
+            await self._notes.put_note(key, value)
+        except JournalError as error:
+            _log.warning("the note %s was not written: %s", key.partition(":")[0], error)

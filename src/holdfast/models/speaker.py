@@ -88,6 +88,7 @@ class Speaker:
             segment = self._segment(item.index)
             voice.emit(e.TextDone(at_ms=voice.now_ms(), run_id=voice.run_id, segment=segment, text=item.text))
         elif item.kind == "reasoning" and (item.text or item.opaque):
+            self._begin()
             segment = self._segment(item.index)
             voice.emit(
                 e.ReasoningDone(

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -28,14 +29,19 @@ class Watchdog:
     time, sees that there was progress, and is set anew.
     """
 
-    def __init__(self, deadlines: Deadlines) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._began_s = self._loop.time()
-        self._watch = begin(deadlines, self._began_s)
+    def __init__(self, deadlines: Deadlines, *, wall_s: Callable[[], float] = time.time) -> None:
+        loop = asyncio.get_running_loop()
+        self._now_s = loop.time
+        self._call_at = loop.call_at
+        self._wall_s = wall_s
+        self._watch = begin(deadlines, self._now_s())
         self._scope = asyncio.timeout(None)
         self._timer: asyncio.TimerHandle | None = None
         self._armed = self._read()
-        self._progress_s = 0.0
+        self._resting = False
+        self._streaming = False
+        self.progress_s: float | None = None  # when the model last advanced, by the loop's clock
+        self.first_event_s: float | None = None  # how long a request that was sent waited for any event
         self.passed: Deadline | None = None
 
     async def __aenter__(self) -> Self:
@@ -46,7 +52,7 @@ class Watchdog:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        self._disarm()
+        self.rest()
         return await self._scope.__aexit__(kind, error, trace)
 
     @property
@@ -56,18 +62,20 @@ class Watchdog:
 
     @property
     def deadline(self) -> Deadline | None:
-        """What comes next if nothing happens."""
-        return next_deadline(self._current())
-
-    @property
-    def elapsed_s(self) -> float:
-        """How long the attempt has taken so far."""
-        return self._loop.time() - self._began_s
+        """What comes next if nothing happens; None while nothing is counted."""
+        return None if self._resting else next_deadline(self._current())
 
     @property
     def silent_s(self) -> float:
         """How long ago the state began or, while streaming, the last progress was."""
-        return self._loop.time() - self._current().since_s
+        return self._now_s() - self._current().since_s
+
+    def advanced(self) -> None:
+        """The model made progress: `hear` for the thousands of pieces of a stream, which change no state."""
+        if self._streaming:
+            self.progress_s = self._now_s()
+        else:
+            self.sign(Sign.PROGRESS)
 
     def hear(self, event: ModelEvent) -> None:
         """The model did something."""
@@ -75,37 +83,54 @@ class Watchdog:
 
     def sign(self, sign: Sign) -> None:
         """The attempt heard something."""
-        if sign is Sign.PROGRESS and self._watch.state is State.STREAMING:
-            self._progress_s = self._loop.time()
+        now_s = self._now_s()
+        before = self._current()
+        if sign is Sign.PROGRESS:
+            self.progress_s = now_s
+            if self._streaming:
+                return
+        moved = step(before, sign, now_s=now_s)
+        if moved is before:
             return
-        moved = step(self._current(), sign, now_s=self._loop.time())
-        if moved is not self._watch:
-            self._watch = moved
-            self._arm()
+        if before.state is State.WAITING:
+            self.first_event_s = now_s - before.since_s
+        elif before.state is State.UPLOADING and moved.state not in {State.UPLOADING, State.WAITING}:
+            self.first_event_s = 0.0
+        self._go_to(moved)
+
+    def begin_again(self) -> None:
+        """Another connection for the same attempt."""
+        self._go_to(begin(self._watch.deadlines, self._now_s()))
 
     def rest(self) -> None:
         """Stop counting: it is we who keep the peer waiting."""
+        self._resting = True
         self._disarm()
 
     def go_on(self) -> None:
         """Count again, from now."""
-        self._watch = Watch(self._watch.deadlines, self._watch.state, self._loop.time())
+        self._resting = False
+        self._go_to(Watch(self._watch.deadlines, self._watch.state, self._now_s()))
+
+    def _go_to(self, watch: Watch) -> None:
+        self._watch = watch
+        self._streaming = watch.state is State.STREAMING
         self._arm()
 
     def _current(self) -> Watch:
         watch = self._watch
-        if self._progress_s > watch.since_s and watch.state is State.STREAMING:
-            self._watch = watch = Watch(watch.deadlines, watch.state, self._progress_s)
+        if self._streaming and self.progress_s is not None and self.progress_s > watch.since_s:
+            self._watch = watch = Watch(watch.deadlines, watch.state, self.progress_s)
         return watch
 
     def _arm(self) -> None:
-        deadline = next_deadline(self._watch)
+        deadline = self.deadline
         if deadline is None:
             self._disarm()
         elif self._timer is None or self._timer.when() > deadline.at_s:
             self._disarm()
             self._armed = self._read()
-            self._timer = self._loop.call_at(deadline.at_s, self._look)
+            self._timer = self._call_at(deadline.at_s, self._look)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -117,10 +142,10 @@ class Watchdog:
         found = wake(self._current(), armed=self._armed, woke=self._read())
         if isinstance(found, Deadline):
             self.passed = found
-            self._scope.reschedule(self._loop.time())
+            self._scope.reschedule(self._now_s())
         else:
             self._watch = found
             self._arm()
 
     def _read(self) -> Reading:
-        return Reading(self._loop.time(), time.time())
+        return Reading(self._now_s(), self._wall_s())

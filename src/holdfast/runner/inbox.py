@@ -1,75 +1,242 @@
-"""The inbox: what people send is on disk before anything else happens."""
+"""The inbox: what people send is on disk before anything else; each input has one visible state."""
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from holdfast import events as e
+from holdfast import session
+from holdfast.events import Input
+from holdfast.inputs import MessageState, SessionMessage
 from holdfast.interfaces import (
     Appended,
     Clock,
+    Condition,
     Declined,
+    IfAskOpen,
     IfRunOpen,
     IfSessionKnown,
     IfSessionNew,
+    KeyConflict,
+    Once,
+    Replayed,
     Store,
 )
 from holdfast.runner.supervisor import Supervisor
-from holdfast.values import HistoryMessage, RunSettings
+from holdfast.session import Session
+from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings
+
+QUEUE_MAX = 50
+
+WhenBusy: TypeAlias = Literal["queue", "steer", "redirect", "reject"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a person, or a program for them, sends."""
+
+    text: str
+    parts: tuple[Part, ...] = ()
+    client_id: str = ""
+    settings: RunSettings = field(default_factory=RunSettings)
+    history: tuple[HistoryMessage, ...] | None = None
+    source: str = "api"
+    when_busy: WhenBusy = "queue"
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message that is on disk, and the run that it started or will start."""
+    """A message that is on disk, and the run that has it or will have it."""
 
     session_id: str
     message_id: str
     run_id: str
+    mode: Literal["send", "queue", "steer", "redirect"] = "send"
 
 
 @dataclass(frozen=True, slots=True)
+class NotSent:
+    """A message that was not taken, and why; nothing was stored."""
+
+    why: Literal["session_deleted", "queue_full", "busy", "run_over"]
+
+
 class Inbox:
     """Takes inputs, stores them, and wakes whoever acts on them."""
 
-    store: Store
-    supervisor: Supervisor
-    clock: Clock
+    def __init__(self, store: Store, supervisor: Supervisor, clock: Clock) -> None:
+        self._store = store
+        self._supervisor = supervisor
+        self._clock = clock
 
     async def send(
-        self,
-        text: str,
-        *,
-        session_id: str = "",
-        settings: RunSettings | None = None,
-        history: tuple[HistoryMessage, ...] | None = None,
-    ) -> Sent | None:
-        """Start a run with this message, now or when its session is free; None if the session is deleted."""
-        session_id = session_id or f"ses_{secrets.token_hex(12)}"
-        now_ms = self.clock.now_ms()
-        sent = Sent(session_id, f"msg_{secrets.token_hex(12)}", f"run_{secrets.token_hex(16)}")
-        created = e.SessionCreated(at_ms=now_ms, epoch=secrets.token_hex(8))
-        inputs = [
-            e.MessageAccepted(at_ms=now_ms, message_id=sent.message_id, text=text),
-            e.RunQueued(
-                at_ms=now_ms,
-                run_id=sent.run_id,
-                message_id=sent.message_id,
-                settings=settings or RunSettings(),
-                history=history,
-            ),
-        ]
-        result = await self.store.append(session_id, inputs, when=[IfSessionKnown()])
-        if isinstance(result, Declined):
-            result = await self.store.append(session_id, [created, *inputs], when=[IfSessionNew()])
-        if not isinstance(result, Appended):
-            return None
-        self.supervisor.wake(session_id, result.last_seq)
-        return sent
+        self, session_id: str, message: Message, *, sent: Sent | None = None, once: Once | None = None
+    ) -> Sent | NotSent | Replayed | KeyConflict:
+        """Start a run with this message, or do what `when_busy` says while another run has the session."""
+        state = await self.state(session_id)
+        busy = bool(state.open_runs)
+        current = state.current_run
+        if busy and message.when_busy == "reject":
+            return NotSent("busy")
+        if current is not None and (message.when_busy == "steer" or message.when_busy == "redirect"):
+            return await self.steer(session_id, current.run_id, message=message, mode=message.when_busy)
+        if len(state.inbox.queue) >= QUEUE_MAX:
+            return NotSent("queue_full")
+        sent = sent or new_ids(session_id)
+        mode = "queue" if busy else "send"
+        accepted = e.MessageAccepted(
+            at_ms=self._clock.now_ms(),
+            message_id=sent.message_id,
+            text=message.text,
+            mode=mode,
+            client_id=message.client_id,
+            parts=message.parts,
+        )
+        queued = e.RunQueued(
+            at_ms=self._clock.now_ms(),
+            run_id=sent.run_id,
+            message_id=sent.message_id,
+            settings=message.settings,
+            history=message.history,
+        )
+        result = await self._append_or_create(session_id, [accepted, queued], message=message, once=once)
+        if isinstance(result, Appended):
+            return Sent(session_id, sent.message_id, sent.run_id, mode)
+        return NotSent("session_deleted") if isinstance(result, Declined) else result
+
+    async def _append_or_create(
+        self, session_id: str, inputs: Sequence[Input], *, message: Message, once: Once | None
+    ) -> Appended | Declined | Replayed | KeyConflict:
+        result = await self._append(session_id, inputs, when=[IfSessionKnown()], once=once)
+        if not isinstance(result, Declined):
+            return result
+        created = e.SessionCreated(
+            at_ms=self._clock.now_ms(),
+            epoch=secrets.token_hex(8),
+            source=message.source,
+            workspace=message.settings.workspace,
+        )
+        return await self._append(session_id, [created, *inputs], when=[IfSessionNew()], once=once)
+
+    async def steer(
+        self, session_id: str, run_id: str, *, message: Message, mode: Literal["steer", "redirect"] = "steer"
+    ) -> Sent | NotSent:
+        """Say something to a run that is under way; it hears it at its next model call."""
+        sent = Sent(session_id, f"msg_{secrets.token_hex(12)}", run_id, mode)
+        accepted = e.MessageAccepted(
+            at_ms=self._clock.now_ms(),
+            message_id=sent.message_id,
+            text=message.text,
+            mode=mode,
+            client_id=message.client_id,
+            parts=message.parts,
+            run_id=run_id,
+        )
+        result = await self._append(session_id, [accepted], when=[IfRunOpen(run_id)])
+        return sent if isinstance(result, Appended) else NotSent("run_over")
 
     async def stop(self, session_id: str, run_id: str, *, cause: str = "user_stop", by: str = "") -> bool:
-        """Ask for the run's end; False if it has ended."""
-        stop = e.StopRequested(at_ms=self.clock.now_ms(), run_id=run_id, cause=cause, by=by)
-        result = await self.store.append(session_id, [stop], when=[IfRunOpen(run_id)])
+        """Ask for the run's end; what waits behind it stays, paused. False if it has ended."""
+        now_ms = self._clock.now_ms()
+        inputs: list[Input] = [e.StopRequested(at_ms=now_ms, run_id=run_id, cause=cause, by=by)]
+        state = await self.state(session_id)
+        waiting = [x for x in state.inbox.queue if state.inbox.messages[x].run_id != run_id]
+        if waiting and not state.queue_paused:
+            inputs.append(e.QueuePaused(at_ms=now_ms))
+        return isinstance(await self._append(session_id, inputs, when=[IfRunOpen(run_id)]), Appended)
+
+    async def answer_approval(
+        self,
+        session_id: str,
+        answered: e.ApprovalAnswered,
+        *,
+        rule: GrantRule | None = None,
+    ) -> bool:
+        """Settle exactly this approval; "session" and "always" store the rule that was shown."""
+        inputs: list[Input] = [answered]
+        if rule is not None and answered.choice in {"session", "always"}:
+            inputs.append(
+                e.GrantAdded(
+                    at_ms=answered.at_ms,
+                    grant_id=f"gra_{secrets.token_hex(8)}",
+                    rule=rule,
+                    scope="session" if answered.choice == "session" else "always",
+                    approval_id=answered.approval_id,
+                    by=answered.by,
+                )
+            )
+        when = [IfAskOpen(answered.approval_id)]
+        return isinstance(await self._append(session_id, inputs, when=when), Appended)
+
+    async def answer_question(self, session_id: str, answered: e.QuestionAnswered) -> bool:
+        """Settle exactly this question."""
+        when = [IfAskOpen(answered.question_id)]
+        return isinstance(await self._append(session_id, [answered], when=when), Appended)
+
+    async def change_message(
+        self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
+    ) -> SessionMessage | None:
+        """Edit, move or take back a waiting message; None if it is unknown or no longer waits."""
+        known = (await self.state(session_id)).inbox.messages.get(change.message_id)
+        if known is None or known.state not in {MessageState.QUEUED, MessageState.STEERING}:
+            return None
+        result = await self._append(session_id, [change], when=[IfSessionKnown()])
         if not isinstance(result, Appended):
-            return False
-        self.supervisor.wake(session_id, result.last_seq)
-        return True
+            return None
+        after = (await self.state(session_id)).inbox.messages[change.message_id]
+        # Whoever took it up first has it: then the change had no effect, and the caller hears so.
+        return None if after.state is MessageState.DISPATCHED else after
+
+    async def retry(self, session_id: str, run_id: str) -> Sent | NotSent:
+        """Rewind the session to before the run's answer and run its message again."""
+        state = await self.state(session_id)
+        run = state.runs[run_id]
+        if state.open_runs:
+            return NotSent("busy")
+        now_ms = self._clock.now_ms()
+        sent = Sent(session_id, run.message_id, f"run_{secrets.token_hex(16)}")
+        rewound = e.SessionRewound(at_ms=now_ms, to_seq=run.first_seq)
+        queued = e.RunQueued(
+            at_ms=now_ms, run_id=sent.run_id, message_id=run.message_id, settings=run.settings
+        )
+        result = await self._append(session_id, [rewound, queued], when=[IfSessionKnown()])
+        return sent if isinstance(result, Appended) else NotSent("session_deleted")
+
+    async def put(self, session_id: str, *inputs: Input) -> bool:
+        """Any other input of a known session: its title, its queue, its grants; False if it is deleted."""
+        return isinstance(await self._append(session_id, inputs, when=[IfSessionKnown()]), Appended)
+
+    async def state(self, session_id: str) -> Session:
+        """The session as its log stands now."""
+        owner = self._supervisor.owner(session_id)
+        if owner is not None and owner.view.last_seq >= await self._store.last_seq(session_id):
+            return owner.view.session
+        state = Session()
+        while records := await self._store.read(session_id, after=state.last_seq):
+            for record in records:
+                session.apply(state, record.seq, record.event)
+        return state
+
+    async def _append(
+        self,
+        session_id: str,
+        inputs: Sequence[Input],
+        *,
+        when: Sequence[Condition],
+        once: Once | None = None,
+    ) -> Appended | Declined | Replayed | KeyConflict:
+        result = await self._store.append(session_id, inputs, when=when, once=once)
+        if isinstance(result, Appended):
+            self._supervisor.wake(session_id, result.last_seq)
+        return result
+
+
+def new_ids(session_id: str) -> Sent:
+    """Ids for a message and its run; whoever answers idempotently needs them before the append."""
+    return Sent(session_id, f"msg_{secrets.token_hex(12)}", f"run_{secrets.token_hex(16)}")
+
+
+def new_session_id() -> str:
+    """An id for a session that the client did not name."""
+    return f"ses_{secrets.token_hex(12)}"

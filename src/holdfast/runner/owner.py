@@ -6,42 +6,50 @@ log; after a crash it reads the same log and goes on.
 
 import asyncio
 import logging
+import secrets
 from dataclasses import dataclass
 
 from holdfast import events as e
+from holdfast.agent.calls import stopped
 from holdfast.agent.loop import Outcome, run_agent
+from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
-from holdfast.capabilities import Model
 from holdfast.entries import Text, Thinking
-from holdfast.interfaces import Clock, Fence, IfRunOpen, JournalError, Store
+from holdfast.inputs import MessageState, SessionMessage
+from holdfast.interfaces import Fence, IfRunOpen, JournalError
 from holdfast.phases import Phase
 from holdfast.run import Run
 from holdfast.values import Failure
 
 _log = logging.getLogger(__name__)
 
+RESUMPTIONS_MAX = 3
+SUSPECT_FROM = 2
+
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What every owner works with."""
+class Floor:
+    """What owners share: slots for runs, and the one place for runs that may be what crashed us."""
 
-    store: Store
-    model: Model
-    clock: Clock
-    instructions: str = ""
+    slots: asyncio.Semaphore
+    suspects: asyncio.Lock
+    on_restart: str = "resume"
 
 
 class SessionOwner:
     """Carries out the runs of one session until none is left."""
 
-    def __init__(self, session_id: str, means: Means) -> None:
+    def __init__(self, session_id: str, means: AgentMeans, floor: Floor) -> None:
         self.session_id = session_id
         self.view = SessionView()
         self._means = means
+        self._floor = floor
         self._current: asyncio.Task[None] | None = None
         self._current_id = ""
         self._stop_cause = ""
+        self._settling: set[str] = set()
+        self.logs: dict[str, RunLog] = {}
 
     async def work(self) -> None:
         """Follow the log until there is nothing to run; cancelling it cancels the current run."""
@@ -50,61 +58,101 @@ class SessionOwner:
         async with asyncio.TaskGroup() as tasks:
             async for records in self._means.store.follow(self.session_id):
                 self.view.apply(records)
-                if self.view.last_seq >= newest:
-                    self._react(tasks, fence)
-                    if self._current is None:
-                        return
+                if self.view.last_seq >= newest and not await self._react(tasks, fence):
+                    return
 
-    def _react(self, tasks: asyncio.TaskGroup, fence: Fence) -> None:
+    async def _react(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
+        """Do what the log asks for; False if there is nothing more to do."""
         if self._current is not None and self.view.run(self._current_id).phase is Phase.ENDED:
             self._current = None
+        self._settling = {id_ for id_ in self._settling if self.view.run(id_).phase is not Phase.ENDED}
+        for run in self.view.session.open_runs:
+            if self._is_over(run) and run.run_id not in self._settling:
+                self._settling.add(run.run_id)
+                tasks.create_task(self._settle(run, fence), name=f"settle {run.run_id}")
         if self._current is None:
-            run = self._next_run()
-            if run is not None:
-                self._current_id, self._stop_cause = run.run_id, ""
-                self._current = tasks.create_task(self._carry_out(run, fence), name=f"run {run.run_id}")
-        if self._current is not None and self.view.run(self._current_id).phase is Phase.STOPPING:
-            self._stop(self.view.run(self._current_id).stop_cause)
+            return await self._start_next(tasks, fence) or bool(self._settling)
+        run = self.view.run(self._current_id)
+        if run.phase is Phase.STOPPING and not self._stop_cause:
+            self._stop_cause = run.stop_cause
+            self._current.cancel(run.stop_cause)
+        return True
 
-    def _next_run(self) -> Run | None:
-        begun = self.view.session.current_run
-        if begun is not None:
-            return begun
-        if self.view.session.queue_paused:
-            return None
-        return next(iter(self.view.session.open_runs), None)
+    def _is_over(self, run: Run) -> bool:
+        """Nobody carries it out and nobody wants it any more: all that is missing is its ending."""
+        if self._current is not None and run.run_id == self._current_id:
+            return False
+        message = self.view.session.inbox.messages[run.message_id]
+        removed = run.phase is Phase.QUEUED and message.state is MessageState.REMOVED
+        return removed or run.phase is Phase.STOPPING
 
-    def _stop(self, cause: str) -> None:
-        assert self._current is not None
-        if not self._stop_cause:
-            self._stop_cause = cause
-            self._current.cancel(cause)
+    async def _start_next(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
+        session = self.view.session
+        run = next((run for run in session.open_runs if run.phase is Phase.RUNNING), None)
+        if run is None:
+            message = self._next_message()
+            if message is None:
+                return False
+            run = session.runs.get(message.run_id)
+            if run is None or run.phase is Phase.ENDED:
+                # A steer that came too late for its run: it gets a run of its own.
+                await self._queue_run(message)
+                return True
+        self._current_id, self._stop_cause = run.run_id, ""
+        self._current = tasks.create_task(self._carry_out(run, fence), name=f"run {run.run_id}")
+        return True
+
+    def _next_message(self) -> SessionMessage | None:
+        """The first of the queue; while the queue is paused, only what was sent after the pause."""
+        session = self.view.session
+        waiting = [session.inbox.messages[message_id] for message_id in session.inbox.queue]
+        if session.queue_paused:
+            waiting = [x for x in waiting if x.mode == "send" and x.seq > session.queue_paused_seq]
+        return waiting[0] if waiting else None
+
+    async def _queue_run(self, message: SessionMessage) -> None:
+        queued = e.RunQueued(
+            at_ms=self._means.clock.now_ms(),
+            run_id=f"run_{secrets.token_hex(16)}",
+            message_id=message.message_id,
+        )
+        await self._means.store.append(self.session_id, [queued])
+
+    async def _settle(self, run: Run, fence: Fence) -> None:
+        async with self._run_log(run, fence) as log:
+            await self._end(run, log, Outcome("cancelled", cause=run.stop_cause or "removed"))
 
     async def _carry_out(self, run: Run, fence: Fence) -> None:
-        run_id, means = run.run_id, self._means
-        async with RunLog(means.store, means.clock, run=(self.session_id, run_id), fence=fence) as log:
+        async with self._run_log(run, fence) as log:
+            self.logs[run.run_id] = log
             try:
                 outcome = await self._outcome(run, log)
-                await self._end(log, outcome, fence)
+                await self._end(run, log, outcome)
             except JournalError as error:
                 # Nothing was shown that is not on disk; the next start goes on from there.
-                _log.error("run %s cannot be written and rests until the next start: %s", run_id, error)
+                _log.error("run %s cannot be written and rests until the next start: %s", run.run_id, error)
                 raise
+            finally:
+                del self.logs[run.run_id]
+
+    def _run_log(self, run: Run, fence: Fence) -> RunLog:
+        log = RunLog(self._means.store, self._means.clock, run=(self.session_id, run.run_id), fence=fence)
+        entries = self.view.transcript.runs[run.run_id].entries
+        spoken = [entry.segment for entry in entries if isinstance(entry, Text | Thinking)]
+        log.begin_segments_after(max(spoken, default=0))
+        return log
 
     async def _outcome(self, run: Run, log: RunLog) -> Outcome:
         try:
-            self._begin(run, log)
-            await self.view.settled(log)
-            return await run_agent(
-                self.view, log, model=self._means.model, instructions=self._means.instructions
-            )
+            if run.phase is Phase.QUEUED:
+                return await self._begin(run, log)
+            return await self._resume(run, log)
         except asyncio.CancelledError:
             if not self._stop_cause:
                 raise
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
-            await log.settled()
             return Outcome("cancelled", cause=self._stop_cause)
         except JournalError:
             raise
@@ -113,30 +161,69 @@ class SessionOwner:
             failure = Failure(kind="local_bug", text=f"Holdfast itself failed: {error!r}", rule="exception")
             return Outcome("failed", cause="local_bug", failure=failure)
 
-    def _begin(self, run: Run, log: RunLog) -> None:
-        now_ms = log.now_ms()
-        if run.phase is Phase.QUEUED:
+    async def _begin(self, run: Run, log: RunLog) -> Outcome:
+        async with self._floor.slots:
+            now_ms = log.now_ms()
             log.emit(e.MessageDispatched(at_ms=now_ms, run_id=run.run_id, message_id=run.message_id))
             log.emit(e.RunStarted(at_ms=now_ms, run_id=run.run_id))
-            return
-        log.emit(e.RunResumed(at_ms=now_ms, run_id=run.run_id, after="restart"))
-        if run.attempt_is_open:
-            log.emit(e.AttemptSuperseded(at_ms=now_ms, run_id=run.run_id, attempt_id=run.attempt_id))
-        spoken = [
-            x.segment for x in self.view.transcript.runs[run.run_id].entries if isinstance(x, Text | Thinking)
-        ]
-        log.begin_segments_after(max(spoken, default=0))
+            await self.view.settled(log)
+            return await run_agent(self.view, log, self._means)
 
-    async def _end(self, log: RunLog, outcome: Outcome, fence: Fence) -> None:
+    async def _resume(self, run: Run, log: RunLog) -> Outcome:
+        """Go on after a crash or a restart, but not for ever."""
+        if (run.settings.on_restart or self._floor.on_restart) == "interrupt":
+            return Outcome("interrupted", cause="restart")
+        if run.resumptions_without_progress >= RESUMPTIONS_MAX:
+            return Outcome("interrupted", cause="crash_loop")
+        async with self._floor.slots:
+            if run.resumptions_without_progress < SUSPECT_FROM:
+                return await self._go_on(run, log)
+            # One of these may be what takes us down: alone, it takes no other along.
+            async with self._floor.suspects:
+                return await self._go_on(run, log)
+
+    async def _go_on(self, run: Run, log: RunLog) -> Outcome:
+        log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after="restart"))
+        if run.attempt_is_open:
+            log.emit(e.AttemptSuperseded(at_ms=log.now_ms(), run_id=run.run_id, attempt_id=run.attempt_id))
+        await self.view.settled(log)
+        return await run_agent(self.view, log, self._means)
+
+    async def _end(self, run: Run, log: RunLog, outcome: Outcome) -> None:
+        """Close what is open, then say how it ended; the first ending stands, a second is declined."""
+        await self.view.settled(log)
+        now_ms = log.now_ms()
+        for call in run.unfinished_tools:
+            result = stopped(begun=call.started is not None)
+            log.emit(
+                e.ToolEnded(
+                    at_ms=now_ms,
+                    run_id=run.run_id,
+                    tool_call_id=call.asked.tool_call_id,
+                    ok=False,
+                    result=result.text,
+                    ending=result.ending,
+                )
+            )
+        for ask in run.open_asks:
+            log.emit(_withdrawn(ask.asked, now_ms=now_ms, cause=outcome.cause or outcome.kind))
+        await log.settled()
         ended = e.RunEnded(
-            at_ms=log.now_ms(),
-            run_id=log.run_id,
+            at_ms=now_ms,
+            run_id=run.run_id,
             outcome=outcome.kind,
             cause=outcome.cause,
             failure=outcome.failure,
             trace=outcome.trace,
         )
-        # Declined means that the run has its ending already: the first one stands.
         await self._means.store.append_run(
-            self.session_id, [ended], fence=fence, when=[IfRunOpen(log.run_id)]
+            self.session_id, [ended], fence=log.fence, when=[IfRunOpen(run.run_id)]
         )
+
+
+def _withdrawn(asked: e.ApprovalAsked | e.QuestionAsked, *, now_ms: int, cause: str) -> e.RunEvent:
+    if isinstance(asked, e.ApprovalAsked):
+        return e.ApprovalWithdrawn(
+            at_ms=now_ms, run_id=asked.run_id, approval_id=asked.approval_id, cause=cause
+        )
+    return e.QuestionWithdrawn(at_ms=now_ms, run_id=asked.run_id, question_id=asked.question_id, cause=cause)

@@ -2,22 +2,38 @@
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
+from holdfast.agent.means import AgentMeans
 from holdfast.interfaces import RunQuery
-from holdfast.runner.owner import Means, SessionOwner
+from holdfast.runner.owner import Floor, SessionOwner
 
 _log = logging.getLogger(__name__)
 PAGE = 200
 
 
-class Supervisor:
-    """Starts an owner for each session that has something to run; an async context manager."""
+@dataclass(frozen=True, slots=True)
+class RunnerLimits:
+    """How much runs at once, and what happens to runs that a restart interrupted."""
 
-    def __init__(self, means: Means) -> None:
+    runs_max: int = 64
+    on_restart: Literal["resume", "interrupt"] = "resume"
+    drain_s: float = 10.0
+
+
+class Supervisor:
+    """Starts an owner for each session that has something to run; an async context manager.
+
+    Leaving it gives the runs some time to end and then cancels them; the next start resumes those.
+    """
+
+    def __init__(self, means: AgentMeans, limits: RunnerLimits | None = None) -> None:
         self._means = means
-        self._owners: dict[str, asyncio.Task[None]] = {}
+        self._limits = limits or RunnerLimits()
+        self._floor = Floor(asyncio.Semaphore(self._limits.runs_max), asyncio.Lock(), self._limits.on_restart)
+        self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen
 
     async def __aenter__(self) -> Self:
@@ -27,19 +43,23 @@ class Supervisor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        owners = list(self._owners.values())
-        for owner in owners:
-            owner.cancel("shutdown")
-        if owners:
-            await asyncio.wait(owners)
+        tasks = [task for _, task in self._owners.values()]
+        for task in tasks:
+            task.cancel("shutdown")
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def owner(self, session_id: str) -> SessionOwner | None:
+        """Who owns the session now, if anyone."""
+        return self._owners[session_id][0] if session_id in self._owners else None
 
     def wake(self, session_id: str, seq: int) -> None:
         """There is something new on the session's log, up to `seq`."""
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))
         if session_id not in self._owners:
-            owner = SessionOwner(session_id, self._means)
+            owner = SessionOwner(session_id, self._means, self._floor)
             task = asyncio.create_task(owner.work(), name=f"own {session_id}")
-            self._owners[session_id] = task
+            self._owners[session_id] = (owner, task)
             task.add_done_callback(lambda done: self._ended(owner, done))
 
     def _ended(self, owner: SessionOwner, task: asyncio.Task[None]) -> None:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request, Response
 
 from holdfast import __version__
+from holdfast.agent.means import AgentMeans
 from holdfast.runner.inbox import Inbox
-from holdfast.runner.owner import Means
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server import problems
 from holdfast.server.runs import RunRoutes
@@ -19,7 +19,7 @@ async def health(_: Request) -> Response:
     return Response(f'{{"status":"ok","version":"{__version__}"}}', media_type="application/json")
 
 
-def make_app(means: Means, streams: Streams) -> FastAPI:
+def make_app(means: AgentMeans, streams: Streams) -> FastAPI:
     """The application; its lifespan owns the supervisor, and the caller owns the store."""
     supervisor = Supervisor(means)
     runs = RunRoutes(means.store, Inbox(means.store, supervisor, means.clock), streams)

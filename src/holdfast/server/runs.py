@@ -9,7 +9,7 @@ from holdfast import session, transcript
 from holdfast.interfaces import Store
 from holdfast.rows import RunRow
 from holdfast.run import Run
-from holdfast.runner.inbox import Inbox
+from holdfast.runner.inbox import Inbox, Message, Sent, new_session_id
 from holdfast.server import hermes
 from holdfast.server.problems import Problem, bad_request, run_not_found
 from holdfast.server.stream import EventStream, Streams, hermes_frames, native_frames
@@ -44,10 +44,9 @@ class RunRoutes:
         body = _decoded(await request.body())
         settings = RunSettings(model=body.model, instructions=body.instructions, metadata=body.metadata)
         history = None if body.conversation_history is None else tuple(body.conversation_history)
-        sent = await self._inbox.send(
-            body.input, session_id=body.session_id, settings=settings, history=history
-        )
-        if sent is None:
+        message = Message(text=body.input, settings=settings, history=history)
+        sent = await self._inbox.send(body.session_id or new_session_id(), message)
+        if not isinstance(sent, Sent):
             raise Problem(409, "The session is deleted", code="session_deleted", param="session_id")
         answer = {"run_id": sent.run_id, "status": "started", "session_id": sent.session_id}
         return _json(answer, 202)

@@ -33,7 +33,7 @@ class AskUser:
     args_type = AskUserArgs
     spec = spec_of(
         ASK_USER,
-        "Ask the user a question and wait for the answer. Use it only when the work cannot go on without one.",
+        "Ask the user a question and wait for the answer. Use it only when the work cannot go on otherwise.",
         args=AskUserArgs,
     )
     traits = ToolTraits(read_only=True)

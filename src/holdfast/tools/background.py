@@ -103,7 +103,7 @@ class Background:
         await settle(job.ended, within_s=self._linger_s)
 
     async def adopt(self) -> list[Job]:
-        """Find the jobs of an earlier server in the folder again; those still alive are watched from now on."""
+        """Find the jobs of an earlier server in the folder again, and watch those that are alive."""
         states, living = await offload(self._look_back)
         by_marker: dict[str, list[MarkedProcess]] = {}
         for one in living:

@@ -9,6 +9,7 @@ import os
 import runpy
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, cast
 
 _MAIN = "__holdfast_child__"  # a script's `if __name__ == "__main__"` part does not run here
@@ -54,7 +55,7 @@ def _found(request: dict[str, Any]) -> Any:
 
 def _said(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"
 
 

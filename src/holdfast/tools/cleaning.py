@@ -9,7 +9,7 @@ _STRING = r"\x1b[\]PX^_][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
 _CONTROL_SEQUENCE = r"\x1b\[[0-?]{0,256}[ -/]{0,16}[@-~]"
 _SHORT = r"\x1b[ -/]{0,16}[0-~]"
 _LONE = r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]+"
-_CODES = re.compile("|".join((_STRING, _CONTROL_SEQUENCE, _SHORT, _LONE)))
+_CODES = re.compile(f"{_STRING}|{_CONTROL_SEQUENCE}|{_SHORT}|{_LONE}")
 _UNFINISHED = re.compile(r"\x1b(?:[\]PX^_][^\x07\x1b\x9c\n]{0,4096}\x1b?|\[?[ -?]{0,272})\Z")
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from secrets import token_hex
 from threading import Event
@@ -118,8 +119,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
-        try:
+        # Only root gives files away; for others the file is theirs from now on, as with any editor.
+        with suppress(PermissionError):
             os.fchown(descriptor, old.st_uid, old.st_gid)
-        except PermissionError:
-            pass  # only root gives files away; the file is then ours, as with any editor
     os.fchmod(descriptor, old.st_mode & 0o777)

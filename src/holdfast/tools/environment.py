@@ -4,10 +4,36 @@ from collections.abc import Iterable, Mapping
 
 # Names that are passed on. Everything else stays here: keys and tokens have too many names to list.
 PASSED_ON = frozenset(
-    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR HOSTNAME "
-    "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR XDG_STATE_HOME "
-    "VIRTUAL_ENV CONDA_PREFIX PYENV_ROOT JAVA_HOME GOPATH GOROOT GOCACHE CARGO_HOME RUSTUP_HOME NVM_DIR "
-    "SSL_CERT_FILE SSL_CERT_DIR HOLDFAST_RUN".split()
+    [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "HOSTNAME",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "PYENV_ROOT",
+        "JAVA_HOME",
+        "GOPATH",
+        "GOROOT",
+        "GOCACHE",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "NVM_DIR",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "HOLDFAST_RUN",
+    ]
 )
 _FIXED = {
     # Nobody sits at a terminal: no colours, no pager, no password prompt that waits for ever.

@@ -56,7 +56,7 @@ class ReadFile:
     args_type = ReadFileArgs
     spec = spec_of(
         "read_file",
-        "Read a text file of the workspace, whole or some lines of it, or look at an image (PNG, JPEG, GIF, WebP).",
+        "Read a text file of the workspace, or some lines of it, or look at an image (PNG, JPEG, GIF, WebP).",
         args=ReadFileArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
@@ -87,7 +87,7 @@ class ReadFile:
         self._marks.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
         if isinstance(found, Picture):
             blob = await call.blobs.put_blob(found.data)
-            part = ImagePart(blob=blob, media_type=found.media_type, name=os.path.basename(inside))
+            part = ImagePart(blob=blob, media_type=found.media_type, name=Path(inside).name)
             return ToolResult(f"{inside}: {found.media_type}, {len(found.data):,} bytes.", parts=(part,))
         return ToolResult(_text(found, given))
 

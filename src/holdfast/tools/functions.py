@@ -1,4 +1,4 @@
-"""Tools from typed Python functions: asynchronous ones run on the loop, synchronous ones in a child process."""
+"""Tools from typed Python functions: asynchronous ones run on the loop, others in a child process."""
 
 import asyncio
 import inspect
@@ -8,21 +8,20 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import msgspec
 
 from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.tools import child
-from holdfast.tools.arguments import BadArguments, arguments_hash, canonical, parsed, schema_of
+from holdfast.tools.arguments import arguments_hash, canonical, parsed, schema_of
 from holdfast.tools.environment import child_environment
 from holdfast.tools.marker import Marker, foreground
 from holdfast.tools.offload import offload
 from holdfast.tools.output import Capture, Shown, shorten
 from holdfast.tools.process import Command, Ended, run_command
 from holdfast.tools.pump import Sink
-from holdfast.tools.shell import CaptureSink
 from holdfast.tools.signatures import CannotBeTool, arguments_struct, description_of
 from holdfast.values import Action
 
@@ -37,6 +36,16 @@ class Importable:
     module: str
     name: str
     file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where and how long a child works, and whose it is."""
+
+    cwd: str
+    environment: Mapping[str, str]
+    marker: Marker
+    patience_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,16 +77,13 @@ async def call_in_child(
     where: Importable,
     args: Mapping[str, object],
     *,
-    cwd: str,
-    environment: Mapping[str, str],
+    place: Place,
     sink: Sink,
-    marker: Marker,
-    patience_s: float,
     hear: Callable[[str], Awaitable[None]] | None = None,
 ) -> Answer:
     """Call a function in a child process; what it prints goes to the sink."""
     # An unlinked file, not a pipe: the answer of a child that is killed half-way waits for nobody.
-    with tempfile.TemporaryFile() as answer_file:
+    with await offload(_unlinked_file, undo=_close) as answer_file:
         request = {
             "import_path": sys.path,
             "module": where.module,
@@ -88,16 +94,24 @@ async def call_in_child(
         }
         command = Command(
             argv=(sys.executable, "-I", str(child.__file__)),
-            cwd=cwd,
-            environment=environment,
+            cwd=place.cwd,
+            environment=place.environment,
             stdin=msgspec.json.encode(request),
             pass_fds=(answer_file.fileno(),),
         )
-        ended = await run_command(command, sink, marker=marker, patience_s=patience_s, hear=hear)
+        ended = await run_command(command, sink, marker=place.marker, patience_s=place.patience_s, hear=hear)
         if ended.why != "exited":
             return Answer(ended=ended)
         data = await offload(lambda: os.pread(answer_file.fileno(), ANSWER_BYTES_MAX, 0))
     return _answer(ended, data)
+
+
+def _unlinked_file() -> IO[bytes]:
+    return tempfile.TemporaryFile()
+
+
+def _close(file: IO[bytes]) -> None:
+    file.close()
 
 
 def _answer(ended: Ended, data: bytes) -> Answer:
@@ -161,14 +175,16 @@ class FunctionTool:
             answer = await call_in_child(
                 where,
                 args,
-                cwd=str(call.workspace),
-                environment=self._environment,
-                sink=CaptureSink(capture),
-                marker=foreground(call.run_id, call.tool_call_id),
-                patience_s=self.traits.patience_s,
+                place=Place(
+                    cwd=str(call.workspace),
+                    environment=self._environment,
+                    marker=foreground(call.run_id, call.tool_call_id),
+                    patience_s=self.traits.patience_s,
+                ),
+                sink=capture,
                 hear=call.say,
             )
-            printed = (await asyncio.to_thread(capture.text))[0].strip()
+            printed = (await offload(capture.text))[0].strip()
         finally:
             capture.close()
         if answer.ended.why == "not_started":
@@ -208,14 +224,3 @@ def _late(patience_s: float) -> ToolResult:
 
 def _raised(error: Exception) -> ToolResult:
     return ToolResult(f"It failed: {type(error).__name__}: {error}", ok=False)
-
-
-__all__ = [
-    "BadArguments",
-    "CannotBeTool",
-    "FunctionTool",
-    "Importable",
-    "call_in_child",
-    "importable",
-    "tool",
-]

@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -16,6 +16,9 @@ from holdfast.tools.pump import Pump, Wake
 from holdfast.tools.reaper import reap_adopted
 from holdfast.tools.ring import Ring
 from holdfast.tools.scope import KillPatience, Scope, kill_scope
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 _LOOK_AGAIN_S = 1.0
 
@@ -49,6 +52,7 @@ class Job:
         self._waiters: set[asyncio.Future[None]] = set()
         self._ring: Ring | None = None
         self.output_lost = ""
+        self._left: Popen[bytes] | None = None
 
     @property
     def running(self) -> bool:
@@ -124,6 +128,8 @@ class Job:
             finally:
                 if self._ring is not None:
                     self._ring.close()
+            if self._left is not None:
+                self._left.wait()  # it is still our child, and somebody must collect it when it dies
 
         threading.Thread(target=body, name=f"holdfast-{self.state.job_id}", daemon=True).start()
 
@@ -173,9 +179,7 @@ class Job:
             leader = next((one for one in processes if one.pid == self.state.pid), processes[0])
             self._watch(output_fd, leader.pid, process=None, scope=scope)
 
-    def _watch(
-        self, output_fd: int, pid: int, *, process: "subprocess.Popen[bytes] | None", scope: Scope
-    ) -> None:
+    def _watch(self, output_fd: int, pid: int, *, process: "Popen[bytes] | None", scope: Scope) -> None:
         pump = Pump(output_fd, pid, wake=self._wake, sink=self)
         code: int | None = None
         try:
@@ -188,6 +192,7 @@ class Job:
             while why != "woken" and scope.living():
                 why = pump.until_exit(time.monotonic() + _LOOK_AGAIN_S)
             if why == "woken" and self._leaving:
+                self._left = process
                 return
             survivors = kill_scope(scope, patience=self._kill_patience, meanwhile=pump.sip)
             pump.sip()
@@ -230,7 +235,7 @@ class _Descriptors:
         self._open.append(os.open(path, flags | os.O_CLOEXEC))
         return self._open[-1]
 
-    def __enter__(self) -> "_Descriptors":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

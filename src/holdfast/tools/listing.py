@@ -22,7 +22,19 @@ NAMES_IN_FOLDER_MAX = 20_000
 DEPTH = 3
 DEPTH_MAX = 20
 NOT_LISTED = frozenset(
-    ".git .hg .svn node_modules __pycache__ .venv venv .tox .mypy_cache .pytest_cache .ruff_cache".split()
+    [
+        ".git",
+        ".hg",
+        ".svn",
+        "node_modules",
+        "__pycache__",
+        ".venv",
+        "venv",
+        ".tox",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+    ]
 )
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -56,8 +68,8 @@ class ListFiles:
     args_type = ListFilesArgs
     spec = spec_of(
         "list_files",
-        "List files and folders of the workspace. Folders end with /, links with @. Caches and version control "
-        "are named but not looked into.",
+        "List files and folders of the workspace. Folders end with /, links with @. Caches and version "
+        "control are named but not looked into.",
         args=ListFilesArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
@@ -141,10 +153,10 @@ def glob_fits(glob: str, path: str) -> bool:
     if len(wanted) == 1:
         return fnmatchcase(parts[-1], wanted[0])
     # How many parts of the path may be used up so far; never more than there are, so it stays small.
-    reached = {0}
+    reached: set[int] = {0}
     for want in wanted:
         if want == "**":
-            reached = set(range(min(reached), len(parts) + 1)) if reached else set()
+            reached = set(range(min(reached, default=len(parts) + 1), len(parts) + 1))
         else:
             reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], want)}
     return len(parts) in reached

@@ -30,8 +30,8 @@ class Capture:
         self._whole = tempfile.SpooledTemporaryFile(max_size=_RAW_END_BYTES)  # noqa: SIM115 - closed in close
         self._disk_failed = ""
 
-    def take(self, data: bytes) -> None:
-        """Keep what has its place, drop the rest."""
+    def take(self, data: bytes) -> bool:
+        """Keep what has its place, drop the rest; it never has enough."""
         self._keep_whole(data)
         self.total_bytes += len(data)
         room = _RAW_END_BYTES - len(self._head)
@@ -41,6 +41,7 @@ class Capture:
         self._tail += data
         if len(self._tail) > 2 * _RAW_END_BYTES:
             del self._tail[:-_RAW_END_BYTES]
+        return False
 
     def text(self, shown: Shown | None = None) -> tuple[str, str]:
         """What the model is shown, and a sentence on what was left out, empty when nothing was."""

@@ -211,7 +211,7 @@ def started(command: Command, *, stdout: int) -> "subprocess.Popen[bytes]":
             stdin = stack.enter_context(tempfile.TemporaryFile())
             stdin.write(command.stdin)
             stdin.seek(0)
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603 - what is started was approved, and is no shell's business here
             command.argv,
             cwd=command.cwd,
             env=command.environment,

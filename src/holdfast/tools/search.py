@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.functions import call_in_child, importable
+from holdfast.tools.functions import Place, call_in_child, importable
 from holdfast.tools.grep import MATCHES_IN_FILE_MAX, search
 from holdfast.tools.marker import Marker, foreground
 from holdfast.tools.process import Command, Ended, run_command
@@ -122,11 +122,13 @@ class SearchFiles:
         answer = await call_in_child(
             importable(search),
             args,
-            cwd=folder.path_for_children,
-            environment=self._environment,
+            place=Place(
+                cwd=folder.path_for_children,
+                environment=self._environment,
+                marker=marker,
+                patience_s=SEARCH_S,
+            ),
             sink=sink,
-            marker=marker,
-            patience_s=SEARCH_S,
         )
         return answer.ended, f"The search failed: {answer.error}" if answer.error else ""
 

@@ -16,9 +16,11 @@ from holdfast.tools import marker
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.background import Background, TooManyJobs
 from holdfast.tools.jobs import Job
-from holdfast.tools.output import Capture, shorten, Shown
+from holdfast.tools.offload import offload
+from holdfast.tools.output import Capture, Shown, shorten
 from holdfast.tools.process import Command, Ended, run_command
 from holdfast.tools.proctable import Seen
+from holdfast.tools.scope import KillPatience
 from holdfast.tools.workspace import Refused, Workspace
 from holdfast.values import Action
 
@@ -41,22 +43,8 @@ class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = TIME_LIMIT_S
     background: Annotated[
         bool,
-        Meta(
-            description="Leave it running and return at once; read it with shell_jobs, end it with shell_kill."
-        ),
+        Meta(description="Leave it running and return; read it with shell_jobs, end it with shell_kill."),
     ] = False
-
-
-class CaptureSink:
-    """A capture that never has enough."""
-
-    def __init__(self, capture: Capture) -> None:
-        self._capture = capture
-
-    def take(self, data: bytes) -> bool:
-        """See Sink.take."""
-        self._capture.take(data)
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +54,7 @@ class ShellWorld:
     environment: Mapping[str, str]
     background: Background
     argv: tuple[str, ...] = ("/bin/bash", "-c")
+    kill_patience: KillPatience | None = None
 
 
 class Shell:
@@ -74,9 +63,9 @@ class Shell:
     args_type = ShellArgs
     spec = spec_of(
         "shell",
-        "Run a command line with bash in the workspace and return its output and exit code. Standard input is "
-        "empty. When the command ends, everything that it started ends too; for a server or a watcher that "
-        "is to go on, set background.",
+        "Run a command line with bash in the workspace and return its output and exit code. Standard input "
+        "is empty. When the command ends, everything that it started ends too; for a server or a watcher "
+        "that is to go on, set background.",
         args=ShellArgs,
     )
     # The tool keeps its own time limit and returns the output so far; this one only catches its failure.
@@ -122,15 +111,16 @@ class Shell:
         try:
             ended = await run_command(
                 command,
-                CaptureSink(capture),
+                capture,
                 marker=marker.foreground(call.run_id, call.tool_call_id),
                 patience_s=given.time_limit_s,
                 hear=call.say,
+                kill_patience=self._world.kill_patience,
             )
             if ended.why == "not_started":
                 text = f"The command could not be started: {ended.error}"
                 return ToolResult(text, ok=False, ending="not_started")
-            text, left_out = await asyncio.to_thread(capture.text)
+            text, left_out = await offload(capture.text)
             blob, lack = await capture.keep(call.blobs) if left_out else ("", "")
         finally:
             capture.close()

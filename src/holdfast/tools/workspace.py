@@ -2,21 +2,23 @@
 
 What is guaranteed: a path is walked from the opened workspace, one name at a time, each folder opened from
 its opened parent without following links. A link is read and walked by ourselves, so it leads somewhere only
-if that is inside; ".." goes back to the folder that was come through. The file is then used through its opened
-parent. A link that is swapped in between check and use is therefore refused, not followed. Only regular files
-are opened; devices, FIFOs and sockets are refused before they are touched. What is not guaranteed: a hard link
-to a file outside looks like any file inside, and a folder that someone moves out of the workspace while it is
-in use is still used.
+if that is inside; ".." goes back to the folder that was come through. The file is then used through its
+opened parent. A link that is swapped in between check and use is therefore refused, not followed. Only
+regular files are opened; devices, FIFOs and sockets are refused before they are touched.
+
+What is not guaranteed: a hard link to a file outside looks like any file inside, and a folder that someone
+moves out of the workspace while it is in use is still used.
 """
 
 import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from holdfast.tools.offload import offload
 from holdfast.tools.proctable import ON_LINUX
@@ -90,7 +92,7 @@ class Folder:
         """A path that leads a child to this very folder while it is open here."""
         return f"/proc/self/fd/{self.fd}" if ON_LINUX else self.real
 
-    def __enter__(self) -> "Folder":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,13 +106,13 @@ class Workspace:
         self._root = root
 
     @contextmanager
-    def spot(self, path: str) -> Iterator[Spot]:
+    def spot(self, path: str) -> Generator[Spot]:
         """Where a path leads; raises Refused if that is outside or a folder on the way is missing."""
         with _saying_why(path), _Walk(self._root) as walk:
             yield walk.to(path, missing=_no_folder)
 
     @contextmanager
-    def spot_with_folders(self, path: str) -> Iterator[Spot]:
+    def spot_with_folders(self, path: str) -> Generator[Spot]:
         """The same, making the folders on the way."""
         with _saying_why(path), _Walk(self._root) as walk:
             yield walk.to(path, missing=_make_folder)
@@ -121,7 +123,7 @@ class Workspace:
             if spot.look() is None:
                 raise Refused(f"{spot.inside} does not exist.")
             descriptor = os.open(spot.name, _FOLDER_FLAGS, dir_fd=spot.folder_fd)
-            return Folder(descriptor, spot.inside, os.path.join(os.path.realpath(self._root), spot.inside))
+            return Folder(descriptor, spot.inside, str(Path(os.path.realpath(self._root), spot.inside)))
 
     async def open_folder(self, path: str) -> Folder:
         """The same, off the loop."""
@@ -131,9 +133,9 @@ class Workspace:
         """The absolute path that a person is shown: links resolved if it is inside, else as it was given."""
         try:
             with self.spot(path) as spot:
-                return os.path.normpath(os.path.join(os.path.realpath(self._root), spot.inside))
+                return os.path.normpath(Path(os.path.realpath(self._root), spot.inside))
         except Refused:
-            return os.path.normpath(os.path.join(self._root, path))
+            return os.path.normpath(self._root / path)
 
 
 class _Walk:
@@ -145,7 +147,7 @@ class _Walk:
         self._fds = [os.open(self._real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
         self._names: list[str] = []
 
-    def __enter__(self) -> "_Walk":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -219,7 +221,7 @@ def _make_folder(folder_fd: int, inside: str) -> None:
 
 
 @contextmanager
-def _saying_why(path: str) -> Iterator[None]:
+def _saying_why(path: str) -> Generator[None]:
     try:
         yield
     except OSError as error:

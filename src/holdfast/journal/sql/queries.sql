@@ -146,6 +146,9 @@ SELECT sessions.session_id, sessions.title, snippet(search, 0, char(2), char(3),
 FROM search JOIN sessions ON sessions.key = :key
 WHERE search MATCH :words AND search.rowid = :rowid AND purge_at_ms = 0
 
+-- name: optimize_search
+INSERT INTO search (search) VALUES ('optimize')
+
 -- name: purge
 DELETE FROM search WHERE rowid BETWEEN :session << 32 AND (:session << 32) + 0xFFFFFFFF;
 DELETE FROM events WHERE session = :session;

@@ -1,0 +1,97 @@
+"""Asking people: an approval or a question is on the log, so the answer finds it after any crash."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import events as e
+from holdfast.agent.means import AgentMeans, Asked
+from holdfast.agent.runlog import RunLog
+from holdfast.agent.view import SessionView
+from holdfast.interfaces import Declined, IfAskOpen
+from holdfast.run import Ask
+from holdfast.tools.ask import AskUserArgs
+from holdfast.values import Action
+
+
+class People:
+    """Asks for one run; an ask that is open already is waited for, not asked again."""
+
+    def __init__(self, view: SessionView, log: RunLog, means: AgentMeans) -> None:
+        self._view = view
+        self._log = log
+        self._means = means
+
+    def earlier(self, tool_call_id: str) -> Ask | None:
+        """The newest ask about this tool call, settled or not."""
+        asks = self._view.run(self._log.run_id).asks.values()
+        return next((ask for ask in reversed(list(asks)) if ask.asked.tool_call_id == tool_call_id), None)
+
+    async def approve(self, tool_call_id: str, action: Action, verdict: Asked) -> Ask:
+        """Ask about the action, and wait until it is settled."""
+        approval_id = f"apr_{secrets.token_hex(12)}"
+        self._emit(
+            e.ApprovalAsked,
+            approval_id=approval_id,
+            tool_call_id=tool_call_id,
+            action=action,
+            findings=verdict.findings,
+            choices=verdict.choices,
+            expires_at_ms=self._expiry_ms(),
+        )
+        await self._view.settled(self._log)
+        return await self.settled(self._view.run(self._log.run_id).asks[approval_id])
+
+    async def question(self, tool_call_id: str, asked: AskUserArgs) -> Ask:
+        """Ask the question, and wait until it is settled."""
+        question_id = f"que_{secrets.token_hex(12)}"
+        self._emit(
+            e.QuestionAsked,
+            question_id=question_id,
+            tool_call_id=tool_call_id,
+            text=asked.text,
+            choices=asked.choices,
+            expires_at_ms=self._expiry_ms(),
+        )
+        await self._view.settled(self._log)
+        return await self.settled(self._view.run(self._log.run_id).asks[question_id])
+
+    async def settled(self, ask: Ask) -> Ask:
+        """Wait for the answer, or for its expiry; of the two the one that the journal took first counts."""
+        expires_at_ms = ask.asked.expires_at_ms
+        self._log.live = lambda: "waiting for a person to answer"
+        try:
+            left_s = (expires_at_ms - self._means.clock.now_ms()) / 1000 if expires_at_ms else None
+            async with asyncio.timeout(left_s if left_s is None else max(0.0, left_s)):
+                await self._view.until(lambda: ask.state != "open")
+        except TimeoutError:
+            await self._expire(ask)
+        finally:
+            self._log.live = None
+        return ask
+
+    async def _expire(self, ask: Ask) -> None:
+        asked = ask.asked
+        if isinstance(asked, e.ApprovalAsked):
+            ask_id = asked.approval_id
+            expired: e.RunEvent = self._made(e.ApprovalExpired, approval_id=ask_id)
+        else:
+            ask_id = asked.question_id
+            expired = self._made(e.QuestionExpired, question_id=ask_id)
+        log = self._log
+        result = await self._means.store.append_run(
+            log.session_id, [expired], fence=log.fence, when=[IfAskOpen(ask_id)]
+        )
+        assert not isinstance(result, Declined) or result.condition == IfAskOpen(ask_id)
+        await self._view.until(lambda: ask.state != "open")
+
+    def _expiry_ms(self) -> int:
+        patience_s = self._means.asks_expire_s
+        return self._means.clock.now_ms() + int(1000 * patience_s) if patience_s else 0
+
+    def _made(self, kind: Callable[..., e.RunEvent], **fields: Any) -> e.RunEvent:
+        return kind(at_ms=self._log.now_ms(), run_id=self._log.run_id, **fields)
+
+    def _emit(self, kind: Callable[..., e.RunEvent], **fields: Any) -> None:
+        self._log.emit(self._made(kind, **fields))

@@ -1,0 +1,248 @@
+"""The tool calls of an answer: approve, execute, record; each effect happens at most once.
+
+The intent (`tool.started`) is on disk before the effect and the result (`tool.ended`) after it. Whatever the
+log does not say has ended is finished here, so the first time and the time after a crash are one path.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from holdfast import events as e
+from holdfast.agent.asking import People
+from holdfast.agent.means import AgentMeans, Allowed, Asked, Refused, Verdict
+from holdfast.agent.runlog import RunLog
+from holdfast.agent.view import SessionView
+from holdfast.interfaces import Blobs, JournalError, Tool, ToolResult
+from holdfast.run import Ask
+from holdfast.run import ToolCall as CallState
+from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
+from holdfast.tools.ask import ASK_USER, AskUserArgs
+
+_log = logging.getLogger(__name__)
+
+OUTPUT_CHARS_MAX = 256 * 1024
+STOPPED = "Stopped while it ran; whether it took effect is unknown."
+NOT_STARTED = "Not run: the run was stopped before."
+UNKNOWN = (
+    "The server stopped while this ran; whether it took effect is unknown. It was not run again. "
+    "Find out what happened before you repeat it."
+)
+REPEATS_UNKNOWN = "the same action ran before and nobody knows whether it took effect"
+
+
+@dataclass(slots=True)
+class OneCall:
+    """One tool call as its tool sees it; see interfaces.ToolCall."""
+
+    session_id: str
+    run_id: str
+    tool_call_id: str
+    effect_key: str
+    workspace: Path
+    blobs: Blobs
+    log: RunLog
+    shown_chars: int = 0
+
+    async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
+        """See ToolCall.say."""
+        if self.shown_chars >= OUTPUT_CHARS_MAX:
+            return
+        shown = text[: OUTPUT_CHARS_MAX - self.shown_chars]
+        self.shown_chars += len(shown)
+        self.log.emit(
+            e.ToolOutput(
+                at_ms=self.log.now_ms(),
+                run_id=self.run_id,
+                tool_call_id=self.tool_call_id,
+                text=shown,
+                stream=stream,
+            )
+        )
+        await self.log.room()
+
+
+class ToolCalls:
+    """Finishes the tool calls of one run."""
+
+    def __init__(self, view: SessionView, log: RunLog, means: AgentMeans) -> None:
+        self._view = view
+        self._log = log
+        self._means = means
+        self._people = People(view, log, means)
+        self._begun: set[str] = set()
+        self._workspace = Path(view.run(log.run_id).settings.workspace or means.workspace)
+
+    async def finish(self) -> bool:
+        """Bring every open call to its end, in order; False if an expired ask is to end the run."""
+        tools = self._means.tools()
+        calls = self._view.run(self._log.run_id).unfinished_tools
+        numbered = [(call, ordinal, tools.get(call.asked.name)) for ordinal, call in enumerate(calls)]
+        go_on = True
+        for beside, group in groupby(numbered, key=lambda item: _may_run_beside_others(item[2])):
+            batch = list(group)
+            if beside:
+                async with asyncio.TaskGroup() as tasks:
+                    for call, ordinal, tool in batch:
+                        tasks.create_task(self._finish(call, tool, ordinal=ordinal))
+            else:
+                for call, ordinal, tool in batch:
+                    go_on = await self._finish(call, tool, ordinal=ordinal) and go_on
+            await self._view.settled(self._log)
+        return go_on
+
+    async def _finish(self, call: CallState, tool: Tool | None, *, ordinal: int) -> bool:
+        began_s = self._means.clock.monotonic_s()
+        try:
+            result = await self._result(call, tool, ordinal=ordinal)
+        except asyncio.CancelledError:
+            self._ended(call, stopped(begun=call.asked.tool_call_id in self._begun))
+            raise
+        self._ended(call, result, ms=int(1000 * (self._means.clock.monotonic_s() - began_s)))
+        return result.ending != "expired" or self._means.on_expiry == "continue"
+
+    async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
+        asked = call.asked
+        if tool is None:
+            return _not_run(f"There is no tool {asked.name!r}.")
+        if asked.bad_args:
+            return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
+        if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
+            return ToolResult(UNKNOWN, ok=False, ending="unknown")
+        try:
+            if asked.name == ASK_USER:
+                return await self._question(asked)
+            if call.started is None and (refused := await self._not_allowed(asked, tool)) is not None:
+                return refused
+            return await self._run(call, tool, ordinal=ordinal)
+        except BadArguments as error:
+            return _not_run(str(error))
+
+    async def _question(self, asked: e.ToolAsked) -> ToolResult:
+        ask = self._people.earlier(asked.tool_call_id)
+        if ask is None:
+            ask = await self._people.question(asked.tool_call_id, parsed(AskUserArgs, asked.args))
+        ask = await self._people.settled(ask)
+        if ask.state == "answered":
+            return ToolResult(ask.answer)
+        return ToolResult("Nobody answered in time.", ok=False, ending="expired")
+
+    async def _not_allowed(self, asked: e.ToolAsked, tool: Tool) -> ToolResult | None:
+        """None if the action may be done; else what the model hears."""
+        ask = self._people.earlier(asked.tool_call_id)
+        if ask is None:
+            verdict = self._verdict(asked, tool)
+            match verdict:
+                case Allowed():
+                    return None
+                case Refused():
+                    return ToolResult(verdict.why, ok=False, ending=verdict.ending)
+                case Asked():
+                    action = tool.action(asked.args, workspace=self._workspace)
+                    ask = await self._people.approve(asked.tool_call_id, action, verdict)
+        return _heard(await self._people.settled(ask))
+
+    def _verdict(self, asked: e.ToolAsked, tool: Tool) -> Verdict:
+        action = tool.action(asked.args, workspace=self._workspace)
+        grants = tuple(self._view.session.grants.values())
+        verdict = self._means.judge(tool, action, grants=grants, workspace=self._workspace)
+        if isinstance(verdict, Refused) or tool.traits.read_only or not self._repeats_unknown(asked):
+            return verdict
+        findings = verdict.findings if isinstance(verdict, Asked) else ()
+        return Asked((REPEATS_UNKNOWN, *findings), ("once", "deny"))
+
+    def _repeats_unknown(self, asked: e.ToolAsked) -> bool:
+        digest = arguments_hash(asked.name, asked.args)
+        return any(
+            tool.ended is not None
+            and tool.ended.ending in {"unknown", "killed"}
+            and arguments_hash(tool.asked.name, tool.asked.args) == digest
+            for run in self._view.session.runs.values()
+            for tool in run.tools.values()
+        )
+
+    async def _run(self, call: CallState, tool: Tool, *, ordinal: int) -> ToolResult:
+        asked, run = call.asked, self._view.run(self._log.run_id)
+        key = effect_key(run.run_id, run.turns, ordinal=ordinal, tool=asked.name, args=asked.args)
+        if call.started is not None:
+            key = call.started.effect_key
+        self._log.emit(
+            e.ToolStarted(
+                at_ms=self._log.now_ms(), run_id=run.run_id, tool_call_id=asked.tool_call_id, effect_key=key
+            )
+        )
+        await self._view.settled(self._log)
+        one = OneCall(
+            self._log.session_id,
+            run.run_id,
+            asked.tool_call_id,
+            key,
+            self._workspace,
+            self._means.store,
+            self._log,
+        )
+        self._begun.add(asked.tool_call_id)
+        return await _carefully(tool, asked.args, one)
+
+    def _ended(self, call: CallState, result: ToolResult, *, ms: int = 0) -> None:
+        self._log.emit(
+            e.ToolEnded(
+                at_ms=self._log.now_ms(),
+                run_id=self._log.run_id,
+                tool_call_id=call.asked.tool_call_id,
+                ok=result.ok,
+                result=result.text,
+                ending=result.ending,
+                parts=result.parts,
+                blob=result.blob,
+                ms=ms,
+            )
+        )
+
+
+async def _carefully(tool: Tool, args: Mapping[str, object], one: OneCall) -> ToolResult:
+    """Run it within its patience; whatever it raises is its result, not the end of the run."""
+    try:
+        async with asyncio.timeout(tool.traits.patience_s):
+            return await tool.run(args, one)
+    except TimeoutError:
+        text = f"Not finished after {tool.traits.patience_s:g} s, so it was ended; it may have had an effect."
+        return ToolResult(text, ok=False, ending="killed")
+    except (JournalError, BadArguments):
+        raise
+    except Exception as error:  # noqa: BLE001  # a tool is other people's code
+        _log.exception("tool %s raised", tool.spec.name)
+        return ToolResult(f"The tool failed: {error!r}", ok=False)
+
+
+def _may_run_beside_others(tool: Tool | None) -> bool:
+    return tool is not None and tool.traits.read_only and tool.traits.parallel_safe
+
+
+def _not_run(text: str) -> ToolResult:
+    return ToolResult(text, ok=False, ending="not_started")
+
+
+def _heard(ask: Ask) -> ToolResult | None:
+    """What the model hears of a settled approval; nothing if it may go on."""
+    match ask.state:
+        case "answered":
+            if ask.answer != "deny":
+                return None
+            why = f": {ask.reason}" if ask.reason else "."
+            return ToolResult(f"A person denied this{why}", ok=False, ending="denied")
+        case "expired":
+            return ToolResult("Nobody approved this in time, so it was not done.", ok=False, ending="expired")
+        case _:
+            return _not_run(NOT_STARTED)
+
+
+def stopped(*, begun: bool) -> ToolResult:
+    """What is said of a tool call that a stop cut short or kept from starting."""
+    if begun:
+        return ToolResult(STOPPED, ok=False, ending="killed")
+    return ToolResult(NOT_STARTED, ok=False, ending="not_started")

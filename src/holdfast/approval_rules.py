@@ -1,0 +1,164 @@
+"""Configured rules and given grants: which part of an action they are about, and what they cover of it.
+
+A rule's `argv` is read word by word and stands for the program, never for a wrapper around it.
+
+- An allow rule matches a command whose first words are these, all of its words being fixed. It covers the
+  program with any further words; redirections that write, settings, secret places and whatever cannot be seen
+  through are covered only by a rule that names `paths` (all that the command may touch must lie there), or,
+  for the shell as a whole, by a rule with neither.
+- An ask or deny rule matches more: the words in this order with others between them, under any path to the
+  program, and inside every wrapper; and with `paths` if anything that it may touch lies there.
+- A grant matches exactly: the same words, no others, in the same directory, fed by nothing, writing to no
+  other files than those it names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+from holdfast.places import Places, is_within
+from holdfast.shell_names import known_name, likely_name
+from holdfast.shell_words import Word
+from holdfast.values import GrantRule
+from holdfast.verdicts import Finding, FindingKind
+
+RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
+EVERY_TOOL = "*"
+
+_VERDICTS: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
+_BY_NAME: frozenset[FindingKind] = frozenset(("change", "program", "network"))
+_BY_PLACE: frozenset[FindingKind] = frozenset(("outside", "secret", "write", "write_outside"))
+_BY_WORDS: frozenset[FindingKind] = _BY_NAME | {"outside"}
+_BY_TOOL: frozenset[FindingKind] = _BY_NAME | {"write"}
+_BLANKET: frozenset[FindingKind] = _BY_NAME | _BY_PLACE | {"wrapper", "word", "setting"}
+GRANTABLE: frozenset[FindingKind] = _BY_NAME | {"outside", "write", "rule"}
+_GRANTABLE_ELSEWHERE: frozenset[FindingKind] = GRANTABLE | {"write_outside"}
+
+
+class BadRule(ValueError):
+    """A configured rule that cannot be meant; the text says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One configured rule."""
+
+    verdict: RuleVerdict
+    tool: str
+    argv: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What rules and grants are about: one command of a script, or the whole call of another tool."""
+
+    tool: str
+    findings: tuple[Finding, ...]
+    argv: tuple[str, ...] = ()
+    literal: bool = True
+    outers: tuple[tuple[str, ...], ...] = ()
+    cwds: tuple[str, ...] = ()
+    fed: bool = False
+    writes: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    host: str = ""
+
+
+def rule_from(table: Mapping[str, object]) -> Rule:
+    """The rule that a table of the configuration stands for; raises BadRule."""
+    verdicts: list[RuleVerdict] = [verdict for verdict in _VERDICTS if verdict in table]
+    if len(verdicts) != 1:
+        raise BadRule("A rule needs exactly one of allow, ask and deny.")
+    if unknown := sorted(table.keys() - {"argv", "paths", "host", *_VERDICTS}):
+        raise BadRule(f"A rule has no field {unknown[0]!r}; there are argv, paths and host.")
+    tool, host = table[verdicts[0]], table.get("host", "")
+    if not isinstance(tool, str) or not tool or not isinstance(host, str):
+        raise BadRule("A rule names its tool and its host as text.")
+    argv, paths = (_texts(table, name) for name in ("argv", "paths"))
+    if argv and tool != "shell":
+        raise BadRule(f"A rule with argv is about the tool shell, not {tool}.")
+    return Rule(verdicts[0], tool, argv=argv, paths=paths, host=plain_host(host))
+
+
+def _texts(table: Mapping[str, object], name: str) -> tuple[str, ...]:
+    value = table.get(name, ())
+    items = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else None
+    if items is None or not all(isinstance(item, str) for item in items) or (name in table and not items):
+        raise BadRule(f"A rule's {name} is a list of texts, and not empty.")
+    return cast("tuple[str, ...]", tuple(items))
+
+
+def plain_host(host: str) -> str:
+    """A host's name in the one spelling that is compared."""
+    return host.lower().rstrip(".")
+
+
+def first_rule(part: Part, rules: Sequence[Rule], *, places: Places) -> Rule | None:
+    """The first rule that is about this part."""
+    return next((rule for rule in rules if _is_about(rule, part, places=places)), None)
+
+
+def _is_about(rule: Rule, part: Part, *, places: Places) -> bool:
+    if rule.tool not in {part.tool, EVERY_TOOL} or (rule.host and rule.host != part.host):
+        return False
+    roots = [root for path in rule.paths for root in places.resolved(path, (places.workspace,))]
+    touched = (*part.paths, *part.writes) or part.cwds
+    within = [any(is_within(path, root) for root in roots) for path in touched]
+    if rule.verdict == "allow":
+        in_place = not roots or (bool(touched) and all(within))
+        return in_place and (not rule.argv or _begins_with(part, rule.argv))
+    return (not roots or any(within)) and (not rule.argv or _contains(part, rule.argv))
+
+
+def _begins_with(part: Part, argv: tuple[str, ...]) -> bool:
+    """Whether the fixed words of a part begin with these, its program being known by its name or path."""
+    if not part.literal or len(part.argv) < len(argv):
+        return False
+    program = part.argv[0] == argv[0] or known_name(Word(part.argv[0])) == argv[0]
+    return program and part.argv[1 : len(argv)] == argv[1:]
+
+
+def _contains(part: Part, argv: tuple[str, ...]) -> bool:
+    """Whether these words stand in this order in a part or in a wrapper around it."""
+    return any(
+        argv[0] in {words[0], likely_name(Word(words[0]))} and _in_order(argv[1:], words[1:])
+        for words in (part.argv, *part.outers)
+        if words
+    )
+
+
+def _in_order(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    rest = iter(words)
+    return all(word in rest for word in wanted)
+
+
+def covered_by_rule(rule: Rule) -> frozenset[FindingKind]:
+    """Which findings of a part an allow rule that is about it answers."""
+    if rule.paths:
+        return _BY_NAME | _BY_PLACE
+    if rule.tool == "shell" and not rule.argv:
+        return _BLANKET
+    return _BY_WORDS if rule.argv else _BY_TOOL
+
+
+def covered_by_grant(grant: GrantRule, part: Part) -> frozenset[FindingKind]:
+    """Which findings of a part a grant answers; none if the grant is about something else."""
+    if grant.tool != part.tool:
+        return frozenset()
+    if part.tool != "shell":
+        known = grant.host == part.host and bool(grant.paths) == bool(part.paths)
+        return _GRANTABLE_ELSEWHERE if known and set(part.paths) <= set(grant.paths) else frozenset()
+    same = bool(part.argv) and part.literal and grant.argv == part.argv and part.cwds == grant.paths[:1]
+    return GRANTABLE if same and not part.fed and set(part.writes) <= set(grant.paths[1:]) else frozenset()
+
+
+def grant_for(part: Part, findings: Sequence[Finding]) -> GrantRule | None:
+    """The narrowest grant that would answer these findings of a part, or None if no grant may."""
+    kinds = {finding.kind for finding in findings}
+    if part.tool != "shell":
+        grant = GrantRule(tool=part.tool, paths=part.paths, host=part.host)
+    else:
+        grant = GrantRule(tool=part.tool, argv=part.argv, paths=(*part.cwds[:1], *part.writes))
+    return grant if kinds <= covered_by_grant(grant, part) else None

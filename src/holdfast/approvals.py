@@ -1,0 +1,219 @@
+"""The approval policy: whether an action runs, is asked about, or is refused.
+
+A pure decision on a parsed action. For a shell command every part is judged by itself, and the whole gets the
+worst of them: denied before asked, asked before allowed. For each part the short list of what is always
+denied comes first, then the first configured rule that is about it, then grants, then the mode.
+
+- `ask`: commands and tools that only read inside the workspace run unasked.
+- `allow-workspace`: so do commands whose words are all fixed and whose paths all lie in the workspace; this
+  trusts the programs that they start.
+- `unattended`: like `ask`, but what would be asked is refused, since nobody is there.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.approval_rules import (
+    Part,
+    Rule,
+    covered_by_grant,
+    covered_by_rule,
+    first_rule,
+    grant_for,
+    plain_host,
+)
+from holdfast.places import Places, is_repository_file, is_secret
+from holdfast.shell_verdicts import judge_script
+from holdfast.values import Action, Choice, GrantRule
+from holdfast.verdicts import Allow, Ask, Deny, Finding, FindingKind, Verdict
+
+ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
+
+_READING_TOOLS = frozenset(("read_file", "list_files", "search_files"))
+_WRITING_TOOLS = frozenset(("write_file", "edit_file"))
+# They touch nothing but the person who is asked, or what the session itself started.
+_FREE_TOOLS = frozenset(("ask_user", "shell_jobs", "shell_kill"))
+_BY_MODE: dict[ApprovalMode, frozenset[FindingKind]] = {
+    "ask": frozenset(),
+    "allow-workspace": frozenset(("change", "write")),
+    "unattended": frozenset(),
+}
+_BECAUSE: dict[ApprovalMode, str] = {
+    "ask": "It only reads, inside the workspace.",
+    "allow-workspace": "It stays inside the workspace; the programs that it starts are trusted.",
+    "unattended": "It only reads, inside the workspace.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What an action is judged by; made at the edge, out of reach of the agent."""
+
+    places: Places
+    mode: ApprovalMode = "ask"
+    rules: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What is left to ask about each part, and why the action is denied (empty if it is not)."""
+
+    open: tuple[tuple[Part, tuple[Finding, ...]], ...]
+    denials: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def judge(action: Action, policy: Policy, grants: Sequence[GrantRule] = ()) -> Verdict:
+    """The verdict on one exact action; never raises, whatever the action says."""
+    judged = _judge(action, policy, grants)
+    if judged.denials:
+        return Deny(" ".join(judged.denials))
+    findings = tuple(dict.fromkeys(each.text for _, found in judged.open for each in found))
+    if not findings:
+        return Allow(" ".join(dict.fromkeys(judged.reasons)))
+    if policy.mode == "unattended":
+        return Deny("Nobody is there to ask.", reason="no_approver", findings=findings)
+    return Ask(findings)
+
+
+def rule_for(action: Action, policy: Policy, grants: Sequence[GrantRule] = ()) -> GrantRule | None:
+    """The rule that "session" or "always" would store, to be shown before it is; None if none may be.
+
+    A rule names one command. Where several parts of an action are open, or one has a finding that no rule may
+    cover, the action can only be allowed once.
+    """
+    judged = _judge(action, policy, grants)
+    if judged.denials:
+        return None
+    rules = [grant_for(part, findings) for part, findings in judged.open if findings]
+    first = rules[0] if rules else None
+    return first if all(rule == first for rule in rules) else None
+
+
+def choices_for(action: Action, policy: Policy, grants: Sequence[GrantRule] = ()) -> tuple[Choice, ...]:
+    """What a person may answer."""
+    if rule_for(action, policy, grants) is None:
+        return ("once", "deny")
+    return ("once", "session", "always", "deny")
+
+
+def describe(rule: GrantRule) -> str:
+    """A grant as a sentence, for the person who is about to give it."""
+    if rule.tool == "shell":
+        where, *files = rule.paths
+        into = f", writing {', '.join(files)}" if files else ""
+        return f"Exactly `{msgspec.json.encode(rule.argv).decode()}` in {where}{into}."
+    if rule.host:
+        return f"{rule.tool} from the host {rule.host}."
+    return f"{rule.tool} on {', '.join(rule.paths)}." if rule.paths else f"{rule.tool}, with any arguments."
+
+
+def digest_of(action: Action) -> str:
+    """The name of one exact action: the same for equal actions, another for any other."""
+    return sha256(msgspec.json.encode(action, order="sorted")).hexdigest()
+
+
+def _judge(action: Action, policy: Policy, grants: Sequence[GrantRule]) -> _Judged:
+    parts, denials = _parts(action, policy.places)
+    open_parts: list[tuple[Part, tuple[Finding, ...]]] = []
+    reasons: list[str] = []
+    for part in parts:
+        rule = first_rule(part, policy.rules, places=policy.places)
+        if rule is not None and rule.verdict == "deny":
+            denials.append(f"A rule denies {_named(rule)}.")
+        left = _left(part, policy, rule=rule, grants=grants)
+        open_parts.append((part, left))
+        reasons.append(_reason(part, policy.mode, rule=rule))
+    return _Judged(tuple(open_parts), tuple(dict.fromkeys(denials)), tuple(reasons))
+
+
+def _left(
+    part: Part, policy: Policy, *, rule: Rule | None, grants: Sequence[GrantRule]
+) -> tuple[Finding, ...]:
+    """The findings of a part that neither rule nor grant nor mode answers."""
+    findings = part.findings
+    covered = _BY_MODE[policy.mode]
+    if rule is not None and rule.verdict == "ask":
+        findings = (*findings, Finding("rule", f"A rule says to ask about {_named(rule)}."))
+    if rule is not None and rule.verdict == "allow":
+        covered |= covered_by_rule(rule)
+    for grant in grants:
+        covered |= covered_by_grant(grant, part)
+    return tuple(finding for finding in findings if finding.kind not in covered)
+
+
+def _reason(part: Part, mode: ApprovalMode, *, rule: Rule | None) -> str:
+    """Why a part with nothing left to ask runs."""
+    if all(finding.kind in _BY_MODE[mode] for finding in part.findings):
+        return _BECAUSE["ask"] if not part.findings else _BECAUSE[mode]
+    if rule is not None and rule.verdict == "allow":
+        return f"A rule allows {_named(rule)}."
+    return "It was granted before."
+
+
+def _named(rule: Rule) -> str:
+    return " ".join((rule.tool, *rule.argv, *rule.paths, rule.host)).strip()
+
+
+def _parts(action: Action, places: Places) -> tuple[list[Part], list[str]]:
+    """What an action consists of, and why it is denied whatever rules and grants say."""
+    if action.tool == "shell":
+        cwd = action.paths[0] if action.paths else places.workspace
+        script = judge_script(action.argv, places, cwd=cwd)
+        steps = [
+            Part(
+                tool="shell",
+                findings=step.findings,
+                argv=step.argv,
+                literal=step.literal,
+                outers=step.outers,
+                cwds=step.cwds,
+                fed=step.fed,
+                writes=step.writes,
+                paths=step.paths,
+            )
+            for step in script.steps
+        ]
+        return steps, list(script.denials)
+    paths = tuple(
+        sorted(path for each in action.paths for path in places.resolved(each, (places.workspace,)))
+    )
+    denials = [
+        f"It would write to {path}, which is Holdfast's own."
+        for path in paths
+        if action.tool not in _READING_TOOLS and places.holdfast(path)
+    ]
+    findings = tuple(dict.fromkeys(_tool_findings(action, paths, places)))
+    return [Part(action.tool, findings, paths=paths, host=plain_host(action.host))], denials
+
+
+def _tool_findings(action: Action, paths: tuple[str, ...], places: Places) -> Iterator[Finding]:
+    """Reasons to ask about a call of a tool other than the shell."""
+    for path in paths:
+        if is_secret(path) or places.holdfast(path):
+            yield Finding("secret", f"{path} is a place where secrets are kept.")
+    if action.tool in _READING_TOOLS | _WRITING_TOOLS:
+        if not paths:
+            yield Finding("write_outside", "It does not say which files it is about.")
+        for path in paths:
+            yield from _file_findings(action.tool, path, places)
+    elif action.tool == "fetch_url":
+        yield Finding(
+            "network", f"It fetches from {plain_host(action.host) or 'a host that it does not name'}."
+        )
+    elif action.tool not in _FREE_TOOLS:
+        yield Finding("program", f"What {action.tool} does is known only to the program behind it.")
+
+
+def _file_findings(tool: str, path: str, places: Places) -> Iterator[Finding]:
+    if tool in _READING_TOOLS:
+        if not places.inside(path):
+            yield Finding("outside", f"It reads {path}, which is outside the workspace.")
+    elif not places.inside(path) or is_repository_file(path):
+        yield Finding("write_outside", f"It writes {path}, outside the workspace's own files.")
+    else:
+        yield Finding("write", f"It writes {path}.")

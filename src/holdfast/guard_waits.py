@@ -1,0 +1,196 @@
+"""The waits of one guarded exchange, each with its exact timer; and its upload, which reports how far it is."""
+
+import asyncio
+import socket
+import struct
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import httpx2
+
+from holdfast.deadlines import (
+    Deadline,
+    Deadlines,
+    Reading,
+    Sign,
+    State,
+    Watch,
+    begin,
+    next_deadline,
+    step,
+    wake,
+)
+
+T = TypeVar("T")
+
+PIECE_BYTES = 64 * 1024
+LOOK_FIRST_S = 0.002
+LOOK_LAST_S = 1.0
+CONNECTED = "connection.connect_tcp.complete"  # the trace hook that hands out the new connection
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
+
+
+class DeadlinePassed(Exception):
+    """A wait was ended because its deadline had passed."""
+
+    def __init__(self, deadline: Deadline, state: State) -> None:
+        super().__init__(deadline.says)
+        self.deadline = deadline
+        self.state = state
+
+
+class Sentry:
+    """Watches one exchange through its waits; what the reader of the answer does between them is not counted.
+
+    A wait belongs to the task that makes it, and a later one may belong to another task. Outside a wait
+    there is neither a timer nor a cancel scope.
+    """
+
+    def __init__(self, deadlines: Deadlines, *, before_kill: Callable[[Deadline], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._watch = begin(deadlines, self._loop.time())
+        self._rested_s = self._watch.since_s
+        self._before_kill = before_kill
+        self._scope: asyncio.Timeout | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed = self._read()
+        self._passed: Deadline | None = None
+
+    @property
+    def state(self) -> State:
+        """Where the exchange is."""
+        return self._watch.state
+
+    async def over(self, waited: Awaitable[T]) -> T:
+        """What the peer brings; raises DeadlinePassed, and what the wait itself raises."""
+        self._go_on()
+        try:
+            async with asyncio.timeout(None) as self._scope:
+                self._arm()
+                return await waited
+        except TimeoutError:
+            if self._passed is None:
+                raise
+            raise DeadlinePassed(self._passed, self.state) from None
+        finally:
+            self._disarm()
+            self._scope = self._passed = None
+            self._rested_s = self._loop.time()
+
+    def sign(self, sign: Sign) -> None:
+        """The exchange heard something."""
+        moved = step(self._watch, sign, now_s=self._loop.time())
+        if moved is not self._watch:
+            self._watch = moved
+            if self._scope is not None:
+                self._arm()
+
+    def _go_on(self) -> None:
+        watch, now_s = self._watch, self._loop.time()
+        since_s = min(now_s, watch.since_s + (now_s - self._rested_s))
+        self._watch = Watch(watch.deadlines, watch.state, since_s, watch.rearmed)
+
+    def _arm(self) -> None:
+        self._disarm()
+        deadline = next_deadline(self._watch)
+        if deadline is not None:
+            self._armed = self._read()
+            self._timer = self._loop.call_at(deadline.at_s, self._look)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        found = wake(self._watch, armed=self._armed, woke=self._read())
+        if isinstance(found, Deadline):
+            assert self._scope is not None, "a timer runs only within a wait"
+            self._passed = found
+            self._before_kill(found)
+            self._scope.reschedule(self._loop.time())
+        else:
+            self._watch = found
+            self._arm()
+
+    def _read(self) -> Reading:
+        return Reading(self._loop.time(), time.time())
+
+
+class Upload(httpx2.AsyncByteStream):
+    """The body of a request, sent in pieces, with the sentry told of each that found room.
+
+    Any transport tells by reading the body that it is connected; httpx2's own tells through its trace hook
+    which socket it opened, and then a request counts as sent when the kernel has got rid of it. Over a
+    connection that is used again the socket is not known, and the kernel's word that it took all must do.
+    """
+
+    def __init__(self, body: httpx2.AsyncByteStream, deadlines: Deadlines) -> None:
+        self.sentry = Sentry(deadlines, before_kill=self._throw_away)
+        self._body = body
+        self._socket: socket.socket | None = None
+        self._looking: asyncio.TimerHandle | None = None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self.sentry.sign(Sign.CONNECTED)
+        sent_bytes = 0
+        async for piece in self._body:
+            for start in range(0, len(piece), PIECE_BYTES):
+                yield piece[start : start + PIECE_BYTES]
+                self.sentry.sign(Sign.ACCEPTED)
+            sent_bytes += len(piece)
+        self._look(left_bytes=sent_bytes + 1, pause_s=LOOK_FIRST_S)
+
+    def traced(self, extensions: Mapping[str, Any]) -> dict[str, Any]:
+        """The extensions of the request, with a trace hook of ours in front of the one that it may have."""
+        theirs = extensions.get("trace")
+
+        async def trace(name: str, info: dict[str, Any]) -> None:
+            if name == CONNECTED:
+                self._socket = info["return_value"].get_extra_info("socket")
+            if theirs is not None:
+                await theirs(name, info)
+
+        return {**extensions, "trace": trace}
+
+    def end(self) -> None:
+        """No longer look."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _look(self, *, left_bytes: int, pause_s: float) -> None:
+        still_bytes = _unsent_bytes(self._socket)
+        if not still_bytes:
+            self.sentry.sign(Sign.SENT)
+            return
+        if still_bytes < left_bytes:
+            self.sentry.sign(Sign.ACCEPTED)
+        left_bytes, later_s = min(left_bytes, still_bytes), min(pause_s * 2, LOOK_LAST_S)
+        loop = asyncio.get_running_loop()
+        self._looking = loop.call_later(
+            pause_s, lambda: self._look(left_bytes=left_bytes, pause_s=later_s)
+        )
+
+    def _throw_away(self, deadline: Deadline) -> None:
+        """The kernel would go on offering the rest to the peer after we have closed."""
+        if deadline.kind == "upload" and _unsent_bytes(self._socket):
+            assert self._socket is not None, "only a socket has something unsent"
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+if sys.platform == "linux":
+    import fcntl
+    import termios
+
+    def _unsent_bytes(bare: socket.socket | None) -> int:
+        if bare is None or bare.fileno() < 0:
+            return 0
+        answer = fcntl.ioctl(bare.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
+        return int.from_bytes(answer, sys.byteorder)
+else:
+
+    def _unsent_bytes(bare: socket.socket | None) -> int:  # noqa: ARG001  # only Linux tells
+        return 0

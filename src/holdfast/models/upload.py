@@ -1,0 +1,92 @@
+"""The body of a request on its way: how much of it the peer has taken, and how to throw away the rest."""
+
+import asyncio
+import socket
+import struct
+import sys
+from typing import cast
+
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+
+from holdfast.deadlines import Sign
+from holdfast.models.watchdog import Watchdog
+
+PIECE_BYTES = 64 * 1024
+LOOK_FIRST_S = 0.002
+LOOK_LAST_S = 0.25
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
+
+
+class Upload(aiohttp.payload.Payload):
+    """A body that knows its connection and how much of it the peer has taken."""
+
+    _value: bytes
+
+    def __init__(self, body: bytes, watchdog: Watchdog) -> None:
+        super().__init__(body, content_type="application/json")
+        self._size = len(body)
+        self._watchdog = watchdog
+        self._looking: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self.written = False  # handed to the system, which may still hold all of it
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """See aiohttp."""
+        return self._value.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send in pieces; the watchdog hears of each that found room."""
+        self._transport = cast("asyncio.Transport | None", getattr(writer, "transport", None))
+        body = self._value
+        for start in range(0, len(body), PIECE_BYTES):
+            await writer.write(body[start : start + PIECE_BYTES])
+            self._watchdog.sign(Sign.ACCEPTED)
+        self.written = True
+        self._look(left=len(body) + 1, pause_s=LOOK_FIRST_S)
+
+    def _look(self, *, left: int, pause_s: float) -> None:
+        """The kernel swallows megabytes, so a request is sent when the kernel has got rid of them."""
+        still = unsent_bytes(self._transport)
+        if not still:
+            self._watchdog.sign(Sign.SENT)
+            return
+        if still < left:
+            self._watchdog.sign(Sign.ACCEPTED)
+        later_s = min(pause_s * 2, LOOK_LAST_S)
+        loop = asyncio.get_running_loop()
+        self._looking = loop.call_later(pause_s, lambda: self._look(left=min(left, still), pause_s=later_s))
+
+    def end(self) -> None:
+        """No longer look."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def abort(self) -> None:
+        """Close the connection now, also one that politely waits to get rid of what is still unsent."""
+        if self._transport is None:
+            return
+        if unsent_bytes(self._transport):
+            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._transport.abort()
+
+
+if sys.platform == "linux":
+    import fcntl
+    import termios
+
+    def _in_kernel(bare: socket.socket) -> int:
+        answer = fcntl.ioctl(bare.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
+        return int.from_bytes(answer, sys.byteorder)
+else:
+
+    def _in_kernel(bare: socket.socket) -> int:  # noqa: ARG001  # only Linux tells
+        return 0
+
+
+def unsent_bytes(transport: asyncio.Transport | None) -> int:
+    """What was written and the peer has not acknowledged, as far as the system tells."""
+    bare = None if transport is None else transport.get_extra_info("socket")
+    if transport is None or bare is None or bare.fileno() < 0:
+        return 0
+    return transport.get_write_buffer_size() + _in_kernel(bare)

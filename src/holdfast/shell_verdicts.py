@@ -1,0 +1,212 @@
+"""What is found in a shell command: its steps with their reasons to ask, and reasons to refuse the whole."""
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.places import HARMLESS_DEVICES, Places, is_repository_file, is_secret
+from holdfast.shell_dangers import dangers
+from holdfast.shell_names import SYSTEM_DIRECTORIES, known_name
+from holdfast.shell_programs import concerns
+from holdfast.shell_reading import Reading, reading_of
+from holdfast.shell_syntax import Command, Redirect, parse
+from holdfast.shell_words import Word
+from holdfast.shell_wrappers import Step, steps
+from holdfast.verdicts import Finding
+
+DIRECTORIES_MAX = 16
+
+# fmt: off
+# Variables that only change how a program prints or how much it says.
+_HARMLESS_SETTINGS = frozenset((
+    "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "LINES",
+    "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "RUST_BACKTRACE", "NODE_ENV", "DEBUG",
+))
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedStep:
+    """One step: its words, where it would run, what it may touch, and its findings."""
+
+    argv: tuple[str, ...]
+    literal: bool  # the words are all fixed
+    outers: tuple[tuple[str, ...], ...]  # the words of the wrappers around it
+    cwds: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    fed: bool
+    writes: tuple[str, ...]  # resolved targets of redirections that write
+    paths: tuple[str, ...]  # resolved places that its words and other redirections may name
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedScript:
+    """All steps of a command, and why it is denied (empty if it is not)."""
+
+    steps: tuple[JudgedStep, ...]
+    denials: tuple[str, ...]
+
+
+def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedScript:
+    """Look at everything that an argv would run; `sh -c TEXT` stands for its text."""
+    judged: list[JudgedStep] = []
+    denials: list[str] = []
+    cwds = (places.resolve(cwd),)
+    for step in _steps(argv):
+        command = step.command
+        reading = _reading(command)
+        reads_only = reading is not None and not reading.problem
+        for sentence in dangers(command, places, cwds=cwds, reads_only=reads_only):
+            if sentence not in denials:
+                denials.append(sentence)
+        judged.append(_judge_step(step, reading, places, cwds=cwds))
+        cwds = _moved(command, places, cwds)
+    return JudgedScript(tuple(judged), tuple(denials))
+
+
+def _steps(argv: tuple[str, ...]) -> Iterator[Step]:
+    match argv:
+        case [("sh" | "/bin/sh" | "bash" | "/bin/bash" | "/usr/bin/bash"), "-c", text]:
+            script = parse(text)
+            if script.findings:
+                yield Step(Command(), tuple(Finding("syntax", sentence) for sentence in script.findings))
+            yield from steps(script.commands)
+        case []:
+            yield Step(Command(), (Finding("syntax", "There is nothing in it to run."),))
+        case _:
+            yield from steps((Command(words=tuple(Word(each) for each in argv)),))
+
+
+def _reading(command: Command) -> Reading | None:
+    """What the command would read, if its program is a known one of the system."""
+    name = known_name(command.words[0]) if command.words else ""
+    return reading_of(name, command.words) if name else None
+
+
+def _judge_step(step: Step, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]) -> JudgedStep:
+    command = step.command
+    findings = [*step.findings, *_words(command), *_settings(command)]
+    for redirect in command.redirects:
+        findings += _redirect(redirect, places, cwds=cwds)
+    if any(not places.inside(cwd) for cwd in cwds):
+        findings.append(Finding("outside", "It may run in a directory outside the workspace."))
+    if command.looped and _changes_directory(command):
+        findings.append(Finding("syntax", "It changes its directory in a loop."))
+    if command.words:
+        findings += _program(command, reading, places, cwds=cwds)
+    mentioned = {path for word in command.words[1:] for path in places.mentioned(word, cwds)}
+    for redirect in command.redirects:
+        mentioned |= places.named(redirect.target, cwds) if redirect.kind == "read" else frozenset()
+    return JudgedStep(
+        argv=tuple(word.text for word in command.words),
+        literal=all(word.literal for word in command.words),
+        outers=step.outers,
+        cwds=cwds,
+        findings=tuple(dict.fromkeys(findings)),
+        fed=command.fed,
+        writes=tuple(sorted(_written(command, places, cwds))),
+        paths=tuple(sorted(mentioned)),
+    )
+
+
+def _written(command: Command, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
+    """Where the command's output goes, as far as that is a file."""
+    found = (
+        places.named(redirect.target, cwds)
+        for redirect in command.redirects
+        if redirect.kind in {"write", "append"}
+    )
+    return frozenset(path for paths in found for path in paths) - HARMLESS_DEVICES
+
+
+def _words(command: Command) -> Iterator[Finding]:
+    for word in command.words:
+        if not word.literal:
+            yield Finding("word", f"`{word.text}` {word.why}.")
+
+
+def _settings(command: Command) -> Iterator[Finding]:
+    for name, value in command.assignments:
+        if name not in _HARMLESS_SETTINGS or not value.literal or "/" in value.text:
+            yield Finding("setting", f"It sets {name}, which may change what a program does.")
+
+
+def _redirect(redirect: Redirect, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+    """Findings for one redirection."""
+    target = redirect.target
+    if redirect.kind == "document":
+        if not target.literal:
+            yield Finding("word", "A document or text for its input is expanded when the command runs.")
+        return
+    if redirect.kind == "dup":
+        return
+    if not target.literal:
+        yield Finding("word", f"`{target.text}` {target.why}.")
+    for path in sorted(places.named(target, cwds) - HARMLESS_DEVICES):
+        if is_secret(path):
+            yield Finding("secret", f"{path} is a place where secrets are kept.")
+        if redirect.kind == "read":
+            if not places.inside(path):
+                yield Finding("outside", f"It reads {path}, which is outside the workspace.")
+        elif not places.inside(path) or is_repository_file(path):
+            yield Finding("write_outside", f"It writes {path}, which is outside the workspace's own files.")
+        else:
+            yield Finding("write", f"It writes {path}.")
+
+
+def _program(
+    command: Command, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Findings for the program with its words: nothing but its paths if it only reads."""
+    if reading is not None and not reading.problem:
+        if reading.from_root_only and set(cwds) != {places.workspace}:
+            yield Finding("change", "`git` may find the settings of another repository there.")
+        for word in reading.paths:
+            yield from _named(word, places, cwds=cwds)
+        return
+    name = command.words[0].text
+    yield Finding("change", f"`{name}` may change something." if reading is None else reading.problem)
+    yield from concerns(command.words)
+    yield from _origin(command.words[0], places, cwds=cwds)
+    for word in command.words[1:]:
+        yield from _named(word, places, cwds=cwds)
+        for path in sorted(places.mentioned(word, cwds)):
+            if is_repository_file(path):
+                yield Finding("write_outside", f"{path} is one of git's own files.")
+
+
+def _origin(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+    """Doubt a program that is neither the system's nor the workspace's, or whose name is not plain."""
+    if not word.text.isascii():
+        yield Finding("wrapper", f"The name `{word.text}` holds letters that may look like others.")
+    directory = posixpath.dirname(word.text)
+    if directory and not (posixpath.normpath(word.text) == word.text and directory in SYSTEM_DIRECTORIES):
+        for path in sorted(places.named(word, cwds)):
+            if not places.inside(path):
+                yield Finding("outside", f"It runs {path}, which is outside the workspace.")
+
+
+def _named(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+    """Findings for the places that a word may name."""
+    for path in sorted(places.mentioned(word, cwds) - HARMLESS_DEVICES):
+        if is_secret(path) or places.holdfast(path):
+            yield Finding("secret", f"{path} is a place where secrets are kept.")
+        if not places.inside(path):
+            yield Finding("outside", f"{path} is outside the workspace.")
+
+
+def _changes_directory(command: Command) -> bool:
+    return bool(command.words) and command.words[0].text in {"cd", "pushd"}
+
+
+def _moved(command: Command, places: Places, cwds: tuple[str, ...]) -> tuple[str, ...]:
+    """Every directory in which the next command may run: cd may fail, so the old ones stay."""
+    if not _changes_directory(command):
+        return cwds
+    operands = [word for word in command.words[1:] if not word.text.startswith("-")]
+    target = places.expanded(operands[0]) if operands else places.home
+    # A shell takes `link/..` for where it is, the system for where the link leads.
+    plain = {places.resolve(posixpath.normpath(posixpath.join(cwd, target))) for cwd in cwds}
+    found = plain | places.resolved(target, cwds)
+    moved = tuple(dict.fromkeys((*cwds, *sorted(found))))
+    return moved if len(moved) <= DIRECTORIES_MAX else (*moved[:DIRECTORIES_MAX], "/")

@@ -1,0 +1,149 @@
+"""Which addresses the web tool may reach: public ones, checked where the connection is made."""
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa", "onion")
+# What Python's is_global lets through or leaves open, in whole or in part, in one version or another.
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8",
+        "100.64.0.0/10",  # carriers' own
+        "168.63.129.16/32",  # a cloud's metadata at a public address
+        "192.0.0.0/24",
+        "192.88.99.0/24",  # relays to IPv6
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "64:ff9b::/96",  # NAT64: an IPv4 address in disguise
+        "64:ff9b:1::/48",
+        "100::/64",
+        "2001::/23",  # Teredo and other protocol assignments
+        "2002::/16",  # 6to4: an IPv4 address in disguise
+        "fc00::/7",
+        "fe80::/10",
+        "fec0::/10",
+        "ff00::/8",
+    )
+)
+_IPV6_IN_USE = ipaddress.ip_network("2000::/3")
+
+
+class UrlRefused(Exception):
+    """A URL that is not fetched; the text says why, for the model."""
+
+
+class AddressPolicy(Protocol):
+    """Says which hosts, ports and addresses may be reached."""
+
+    def insist_on_url(self, url: URL) -> None:
+        """Raise UrlRefused for what can be told from the URL alone."""
+        ...
+
+    def allows(self, address: IPAddress) -> bool:
+        """Whether a connection to this address may be made."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PublicOnly:
+    """The default: public addresses, by http and https, at their own ports."""
+
+    ports: frozenset[int] = frozenset({80, 443})
+
+    def insist_on_url(self, url: URL) -> None:
+        """See AddressPolicy.insist_on_url."""
+        insist_on_form(url)
+        if url.port not in self.ports:
+            raise UrlRefused(
+                f"Port {url.port} is not allowed, only {', '.join(map(str, sorted(self.ports)))}."
+            )
+        host = (url.raw_host or "").rstrip(".").lower()
+        address = spelled_address(host)
+        if address is not None:
+            if not self.allows(address):
+                raise UrlRefused(f"{host} is not a public address.")
+        elif "." not in host or any(host == name or host.endswith(f".{name}") for name in _LOCAL_NAMES):
+            raise UrlRefused(f"{host} is not a public name.")
+
+    def allows(self, address: IPAddress) -> bool:
+        """See AddressPolicy.allows."""
+        return is_public(address)
+
+
+def insist_on_form(url: URL) -> None:
+    """Raise UrlRefused for a URL that no policy lets through."""
+    if url.scheme not in {"http", "https"}:
+        raise UrlRefused(f"Only http and https URLs are fetched, not {url.scheme or 'one without a scheme'}.")
+    if not url.raw_host:
+        raise UrlRefused("The URL names no host.")
+    if url.raw_user is not None or url.raw_password is not None:
+        raise UrlRefused("A URL with a user name or password in it is not fetched.")
+
+
+def is_public(address: IPAddress) -> bool:
+    """Whether an address is one that anybody on the internet can reach."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None or address.scope_id is not None:
+            return False  # an IPv4 address in disguise has no business here, even a public one
+        if address not in _IPV6_IN_USE:
+            return False
+    if not address.is_global or address.is_multicast or address.is_reserved:
+        return False
+    return not any(address in network for network in _NOT_PUBLIC)
+
+
+def spelled_address(host: str) -> IPAddress | None:
+    """The address that a host is, in any spelling that a resolver takes: 127.1, 0x7f000001, 017700000001."""
+    try:
+        return ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        pass  # no spelling of today's
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except (OSError, UnicodeError):
+        return None
+
+
+class CheckedResolver(AbstractResolver):
+    """Hands out only addresses that the policy allows; the connection is made to these very addresses.
+
+    So it does not matter what the name's server says the next time it is asked.
+    """
+
+    def __init__(self, inner: AbstractResolver, policy: AddressPolicy) -> None:
+        self._inner = inner
+        self._policy = policy
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """See AbstractResolver.resolve."""
+        found = await self._inner.resolve(host, port, family)
+        allowed = [one for one in found if self._allows(one["host"])]
+        if not allowed:
+            addresses = ", ".join(_few(one["host"] for one in found)) or "no address"
+            raise UrlRefused(f"{host} is {addresses}, which is not public.")
+        return allowed
+
+    async def close(self) -> None:
+        """See AbstractResolver.close."""
+        await self._inner.close()
+
+    def _allows(self, text: str) -> bool:
+        try:
+            return self._policy.allows(ipaddress.ip_address(text))
+        except ValueError:
+            return False
+
+
+def _few(items: Iterable[str]) -> list[str]:
+    return list(items)[:3]

@@ -1,0 +1,134 @@
+"""The tools by name: what the model is told of, and whether its arguments fit."""
+
+import difflib
+import shutil
+from collections.abc import Iterable, Mapping
+from typing import Protocol, cast, runtime_checkable
+
+import msgspec
+
+from holdfast.interfaces import Tool
+from holdfast.messages import ToolSpec
+from holdfast.tools.addresses import PublicOnly
+from holdfast.tools.arguments import BadArguments, parsed
+from holdfast.tools.ask import AskUser
+from holdfast.tools.background import Background
+from holdfast.tools.contents import ReadMarks
+from holdfast.tools.edits import EditFile, WriteFile
+from holdfast.tools.fetch import Fetcher
+from holdfast.tools.files import ReadFile
+from holdfast.tools.listing import ListFiles
+from holdfast.tools.search import SearchFiles
+from holdfast.tools.shell import Shell, ShellWorld
+from holdfast.tools.shell_jobs import ShellJobs, ShellKill
+from holdfast.tools.web import FetchUrl
+
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+@runtime_checkable
+class HasArgsType(Protocol):
+    """A tool whose arguments are a Struct of ours."""
+
+    args_type: type[msgspec.Struct]
+
+
+class NameTaken(ValueError):
+    """Two tools have one name."""
+
+
+class Registry:
+    """Tools by name, in groups that come and go together, as those of an MCP server do."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, Tool]] = {}
+
+    def put(self, group: str, tools: Iterable[Tool]) -> None:
+        """Make these the tools of the group; raises NameTaken and changes nothing if a name is in use."""
+        offered: dict[str, Tool] = {}
+        for tool in tools:
+            name = tool.spec.name
+            taken = name in offered or any(
+                name in others for key, others in self._groups.items() if key != group
+            )
+            if taken:
+                raise NameTaken(f"There are two tools named {name!r}.")
+            offered[name] = tool
+        self._groups[group] = offered
+
+    def drop(self, group: str) -> None:
+        """Forget the group's tools."""
+        self._groups.pop(group, None)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that name."""
+        return next((tools[name] for tools in self._groups.values() if name in tools), None)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told, always in the same order, so that a provider's cache holds."""
+        return tuple(tool.spec for tools in self._groups.values() for tool in tools.values())
+
+    def unknown(self, name: str) -> str:
+        """What the model hears when it asks for a tool that is not there."""
+        names = [spec.name for spec in self.specs()]
+        near = difflib.get_close_matches(name[:100], names, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return f"There is no tool {name[:100]!r}.{hint} There are: {', '.join(names)}."
+
+
+def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
+    """Raise BadArguments, with what the model can do about it, if the arguments do not fit the tool."""
+    if isinstance(tool, HasArgsType):
+        parsed(tool.args_type, args)
+    else:
+        _insist_on_schema(tool.spec.schema, args)
+
+
+def tools_in_the_box(environment: Mapping[str, str], *, background: Background) -> list[Tool]:
+    """All of them, for one server; its children get the environment. Looks for ripgrep, so it blocks."""
+    marks = ReadMarks()
+    return [
+        Shell(ShellWorld(environment=environment, background=background)),
+        ShellJobs(background),
+        ShellKill(background),
+        ReadFile(marks),
+        WriteFile(marks),
+        EditFile(marks),
+        ListFiles(),
+        SearchFiles(environment, ripgrep=shutil.which("rg", path=environment.get("PATH"))),
+        FetchUrl(Fetcher(PublicOnly()), environment=environment),
+        AskUser(),
+    ]
+
+
+def _insist_on_schema(schema: Mapping[str, object], args: Mapping[str, object]) -> None:
+    # Names and plain types at the top only: whoever gave the schema checks the rest, and knows it better.
+    properties = cast("Mapping[str, Mapping[str, object]]", schema.get("properties") or {})
+    required = cast("list[str]", schema.get("required") or [])
+    missing = [name for name in required if name not in args]
+    if missing:
+        raise BadArguments(f"The arguments do not fit: {', '.join(missing)} is missing.")
+    unknown = [name for name in args if name not in properties]
+    if unknown and schema.get("additionalProperties") is False:
+        raise BadArguments(f"The arguments do not fit: there is no {', '.join(unknown)}.")
+    for name, value in args.items():
+        wanted = properties.get(name, {}).get("type")
+        kinds = cast("list[str]", wanted) if isinstance(wanted, list) else [wanted]
+        if all(isinstance(kind, str) for kind in kinds) and not any(_is(value, str(kind)) for kind in kinds):
+            raise BadArguments(f"The arguments do not fit: {name} is no {' or '.join(map(str, kinds))}.")
+
+
+def _is(value: object, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _JSON_TYPES.get(kind, (object,)))

@@ -1,0 +1,1 @@
+"""Tests of the tools, against real processes, files and servers."""

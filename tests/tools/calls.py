@@ -1,0 +1,81 @@
+"""A tool call as the tests make it, and what they look at afterwards."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+from holdfast.interfaces import Blobs
+from holdfast.journal.memory import MemoryStore
+from holdfast.tools.background import Background
+from holdfast.tools.environment import child_environment
+from holdfast.tools.proctable import table
+from holdfast.tools.scope import KillPatience, find_marked
+from holdfast.tools.shell import Shell, ShellWorld
+
+QUICK = KillPatience(term_s=0.2, kill_s=5.0)
+ENVIRONMENT = child_environment({})
+_numbers = count(1)
+
+
+@dataclass(kw_only=True)
+class Call:
+    """A ToolCall that remembers what was said."""
+
+    workspace: Path
+    session_id: str = "session-1"
+    run_id: str = field(default_factory=lambda: f"run-{os.getpid()}-{next(_numbers)}")
+    tool_call_id: str = "call:1 \0"
+    effect_key: str = "key"
+    blobs: Blobs = field(default_factory=MemoryStore)
+    said: str = ""
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
+        assert stream == "stdout"
+        self.said += text
+        self.heard.set()
+
+    async def hears(self, words: str) -> None:
+        """Wait until the tool has said it."""
+        async with asyncio.timeout(20):
+            while words not in self.said:
+                self.heard.clear()
+                await self.heard.wait()
+
+    async def left(self) -> list[str]:
+        """What is alive of this run's processes."""
+        found = await asyncio.to_thread(find_marked, lambda marker: marker.run_id == self.run_id)
+        return [f"{one.process} {one.process.state}" for one in found]
+
+
+def shell(background: Background, *, kill_patience: KillPatience = QUICK) -> Shell:
+    return Shell(ShellWorld(environment=ENVIRONMENT, background=background, kill_patience=kill_patience))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Look until it is so."""
+    async with asyncio.timeout(20):
+        while not await asyncio.to_thread(condition):  # noqa: ASYNC110 - /proc rings no bell
+            await asyncio.sleep(0.01)
+
+
+def dead_children() -> list[str]:
+    """Children of ours that nobody has collected."""
+    return [str(row) for row in table() if row.parent == os.getpid() and row.is_dead]
+
+
+def descriptors() -> set[tuple[str, str]]:
+    """Our open descriptors, with what they are of."""
+    folder = Path("/proc/self/fd")
+    return {(one.name, _target(one)) for one in folder.iterdir() if _target(one)}
+
+
+def _target(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return ""

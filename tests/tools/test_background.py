@@ -1,0 +1,202 @@
+"""Background processes: listed, read, ended, and found again after a restart."""
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from holdfast.chaos.cancel import CancelAt
+from holdfast.interfaces import ToolResult
+from holdfast.tools.background import Background
+from holdfast.tools.ring import Ring
+from holdfast.tools.scope import find_marked, kill_leftovers
+from holdfast.tools.shell_jobs import ShellJobs, ShellKill
+from tools.calls import QUICK, Call, dead_children, descriptors, shell, until
+
+
+async def start(background: Background, call: Call, command: str) -> str:
+    result = await shell(background).run({"command": command, "background": True}, call)
+    assert (result.ok, result.ending) == (True, "detached"), result.text
+    found = re.search(r"job-\w+", result.text)
+    assert found
+    return found[0]
+
+
+async def read(
+    background: Background, call: Call, job_id: str, *, wait_s: float = 20.0, since: int = 0
+) -> str:
+    args = {"job_id": job_id, "wait_s": wait_s, "since": since}
+    return (await ShellJobs(background).run(args, call)).text
+
+
+async def listed(background: Background, call: Call) -> list[str]:
+    return (await ShellJobs(background).run({}, call)).text.splitlines()
+
+
+async def kill(background: Background, call: Call, job_id: str) -> ToolResult:
+    return await ShellKill(background).run({"job_id": job_id}, call)
+
+
+async def test_a_background_process_goes_on_is_read_and_ended(background: Background, call: Call) -> None:
+    gate = call.workspace / "gate"
+    await asyncio.to_thread(os.mkfifo, gate)
+    job_id = await start(background, call, "echo first; cat gate; setsid sleep 1000 & sleep 1000")
+    assert "first" in await read(background, call, job_id)
+    waiting = asyncio.create_task(read(background, call, job_id, since=6))
+    await asyncio.to_thread(gate.write_text, "second\n")
+    assert (await waiting).splitlines()[1:] == ["second"]
+    assert [f"{job_id} is running" in line for line in await listed(background, call)] == [True]
+    assert (await kill(background, call, job_id)).text == f"{job_id} has ended with signal SIGTERM."
+    assert await call.left() == []
+    assert await asyncio.to_thread(dead_children) == []
+    assert "second" in await read(background, call, job_id)
+    assert (await kill(background, call, job_id)).ok
+
+
+async def test_one_that_ends_at_once_is_told_of_at_once(background: Background, call: Call) -> None:
+    result = await shell(background).run({"command": "echo in use; exit 3", "background": True}, call)
+    assert (result.ok, result.ending) == (False, "finished")
+    assert "has ended with exit code 3" in result.text
+    assert "in use" in result.text
+
+
+async def test_a_job_is_its_sessions_own(background: Background, call: Call) -> None:
+    job_id = await start(background, call, "sleep 1000")
+    other = Call(workspace=call.workspace, session_id="session-2")
+    assert await listed(background, other) == ["No background process was started in this session."]
+    assert not (await kill(background, other, job_id)).ok
+    assert len(await call.left()) == 1
+
+
+async def test_a_hundred_are_listed_and_ended_and_one_more_is_refused(
+    background: Background, call: Call
+) -> None:
+    starting = (start(background, call, "echo up; exec sleep 1000") for _ in range(100))
+    job_ids = await asyncio.gather(*starting)
+    assert len(await listed(background, call)) == 100
+    assert len(await call.left()) == 100
+    refused = await shell(background).run({"command": "true", "background": True}, call)
+    assert (refused.ok, refused.ending) == (False, "not_started")
+    assert "end some of them first" in refused.text
+    await asyncio.gather(*(kill(background, call, job_id) for job_id in job_ids))
+    assert await call.left() == []
+    assert await asyncio.to_thread(dead_children) == []
+    one_more = await start(background, call, "sleep 1000")
+    assert any(one_more in line for line in await listed(background, call))
+    assert len(await listed(background, call)) == 100
+
+
+async def test_after_a_restart_jobs_are_found_and_foreground_leftovers_killed(
+    background: Background, call: Call, tmp_path: Path
+) -> None:
+    gate = call.workspace / "gate"
+    await asyncio.to_thread(os.mkfifo, gate)
+    staying = await start(background, call, "echo old; cat gate; (setsid sleep 1000 &); sleep 1000")
+    gate_of_the_other = call.workspace / "gate of the other"
+    await asyncio.to_thread(os.mkfifo, gate_of_the_other)
+    ending = await start(background, call, "cat 'gate of the other'")
+    await background.close()
+    await asyncio.to_thread(gate_of_the_other.write_text, "end\n")
+    await until(lambda: len(find_marked(lambda marker: marker.run_id == call.run_id)) == 2)
+
+    again = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
+    await kill_leftovers(call.run_id, patience=QUICK)
+    adopted = await again.adopt()
+    await asyncio.wait([adopted[1].ended])
+    assert [(job.state.job_id, job.running) for job in adopted] == [(staying, True), (ending, False)]
+    await asyncio.to_thread(gate.write_text, "new\n")
+    assert "new" in await read(again, call, staying, since=4)
+    assert "old\nnew" in await read(again, call, staying)
+    assert (await kill(again, call, staying)).text.startswith(
+        f"{staying} has ended; its exit code is not known"
+    )
+    assert await call.left() == []
+    await again.close()
+
+    third = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
+    assert not any(job.running for job in await third.adopt() if job.state.job_id == staying)
+    assert "old\nnew" in await read(third, call, staying, wait_s=0)
+    await third.close()
+
+
+async def test_a_job_whose_server_is_gone_waits_and_does_not_die(
+    background: Background, call: Call, tmp_path: Path
+) -> None:
+    gate = call.workspace / "gate"
+    await asyncio.to_thread(os.mkfifo, gate)
+    job_id = await start(background, call, "cat gate; seq 1 50000; echo the end; sleep 1000")
+    await background.close()
+    await asyncio.to_thread(gate.write_text, "go\n")
+    again = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
+    await again.adopt()
+    job = again.job(job_id, session_id=call.session_id)
+    assert job
+    await until(lambda: job.output_bytes >= 288_000)
+    assert "49999\n50000\nthe end" in await read(again, call, job_id)
+    await kill(again, call, job_id)
+    await again.close()
+
+
+async def test_a_job_lives_as_long_as_anything_of_it(background: Background, call: Call) -> None:
+    job_id = await start(background, call, "cd /; setsid sleep 1000 >/dev/null 2>&1 & sleep 0.7; exit 5")
+    job = background.job(job_id, session_id=call.session_id)
+    assert job
+    await until(lambda: not Path(f"/proc/{job.state.pid}").exists())
+    assert job.running
+    assert (await kill(background, call, job_id)).text == f"{job_id} has ended with exit code 5."
+    assert await call.left() == []
+
+
+async def test_cancelled_at_any_await_the_start_leaves_no_process_and_no_file(
+    background: Background, call: Call, tmp_path: Path
+) -> None:
+    tool = shell(background)
+    before = await asyncio.to_thread(descriptors)
+    nth = 0
+    while True:
+        nth += 1
+        attempt = CancelAt(
+            tool.run({"command": "setsid sleep 1000 & sleep 1000", "background": True}, call), nth
+        )
+        task = await attempt.in_own_task()
+        if not attempt.reached:
+            assert task.result().ending == "detached"
+            break
+        assert task.cancelled()
+        assert await call.left() == []
+        assert not any(job.running for job in background.jobs(call.session_id))
+        await until(lambda: descriptors() <= before)
+    assert nth > 3
+    assert len(await asyncio.to_thread(lambda: list((tmp_path / "jobs").glob("*.fifo")))) <= nth
+
+
+def test_a_ring_keeps_the_end_of_what_was_written_and_where_it_was(tmp_path: Path) -> None:
+    ring = Ring(tmp_path / "ring", size_bytes=10)
+    assert ring.read(0) == (b"", 0)
+    ring.take(b"abcdef")
+    assert ring.read(0) == (b"abcdef", 0)
+    assert ring.read(4) == (b"ef", 4)
+    assert ring.read(99) == (b"", 6)
+    ring.take(b"ghijkl")
+    assert ring.read(0) == (b"cdefghijkl", 2)
+    assert ring.read(11) == (b"l", 11)
+    ring.take(b"0123456789ABCDEFGHIJKLM")
+    assert ring.read(0) == (b"DEFGHIJKLM", 25)
+    ring.close()
+    again = Ring(tmp_path / "ring", size_bytes=10)
+    assert again.read(30) == (b"IJKLM", 30)
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["job-1.state", "job-2.state"])
+async def test_a_state_that_cannot_be_read_is_left_alone(
+    background: Background, call: Call, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(b"{" if name == "job-1.state" else b'{"job_id": 1}')
+    assert await background.adopt() == []
+    assert await listed(background, call) == ["No background process was started in this session."]
+    assert (folder / name).exists()
