@@ -27,12 +27,12 @@ EVERY_TOOL = "*"
 
 _VERDICTS: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
 _BY_NAME: frozenset[FindingKind] = frozenset(("change", "program", "network"))
-_BY_PLACE: frozenset[FindingKind] = frozenset(("outside", "secret", "write", "write_outside"))
-_BY_WORDS: frozenset[FindingKind] = _BY_NAME | {"outside"}
-_BY_TOOL: frozenset[FindingKind] = _BY_NAME | {"write"}
-_BLANKET: frozenset[FindingKind] = _BY_NAME | _BY_PLACE | {"wrapper", "word", "setting"}
-GRANTABLE: frozenset[FindingKind] = _BY_NAME | {"outside", "write", "rule"}
-_GRANTABLE_ELSEWHERE: frozenset[FindingKind] = GRANTABLE | {"write_outside"}
+_BY_WORDS: frozenset[FindingKind] = frozenset((*_BY_NAME, "outside"))
+_BY_TOOL: frozenset[FindingKind] = frozenset((*_BY_NAME, "write"))
+_BY_PLACE: frozenset[FindingKind] = frozenset((*_BY_WORDS, "secret", "write", "write_outside"))
+_BLANKET: frozenset[FindingKind] = frozenset((*_BY_PLACE, "wrapper", "word", "setting"))
+_GRANTED: frozenset[FindingKind] = frozenset((*_BY_WORDS, "write", "rule"))
+_GRANTED_ELSEWHERE: frozenset[FindingKind] = frozenset((*_GRANTED, "write_outside"))
 
 
 class BadRule(ValueError):
@@ -137,7 +137,7 @@ def _in_order(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
 def covered_by_rule(rule: Rule) -> frozenset[FindingKind]:
     """Which findings of a part an allow rule that is about it answers."""
     if rule.paths:
-        return _BY_NAME | _BY_PLACE
+        return _BY_PLACE
     if rule.tool == "shell" and not rule.argv:
         return _BLANKET
     return _BY_WORDS if rule.argv else _BY_TOOL
@@ -149,9 +149,9 @@ def covered_by_grant(grant: GrantRule, part: Part) -> frozenset[FindingKind]:
         return frozenset()
     if part.tool != "shell":
         known = grant.host == part.host and bool(grant.paths) == bool(part.paths)
-        return _GRANTABLE_ELSEWHERE if known and set(part.paths) <= set(grant.paths) else frozenset()
+        return _GRANTED_ELSEWHERE if known and set(part.paths) <= set(grant.paths) else frozenset()
     same = bool(part.argv) and part.literal and grant.argv == part.argv and part.cwds == grant.paths[:1]
-    return GRANTABLE if same and not part.fed and set(part.writes) <= set(grant.paths[1:]) else frozenset()
+    return _GRANTED if same and not part.fed and set(part.writes) <= set(grant.paths[1:]) else frozenset()
 
 
 def grant_for(part: Part, findings: Sequence[Finding]) -> GrantRule | None:

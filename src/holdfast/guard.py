@@ -7,7 +7,7 @@ package retries by itself what is raised before it has the response, and its use
 import math
 from collections import deque
 from collections.abc import AsyncIterator
-from types import AsyncGeneratorType, TracebackType
+from types import TracebackType
 from typing import Self, TypedDict, Unpack
 
 import httpx2
@@ -96,8 +96,8 @@ def _is_length(value: object) -> bool:
 def client(inner: httpx2.AsyncBaseTransport | None = None, **rules: Unpack[Rules]) -> httpx2.AsyncClient:
     """A client under the guard's deadlines alone: httpx2's own are off.
 
-    It follows redirects, as the packages' own clients do. Without an `inner` transport it goes straight to the
-    network, past any proxy that the environment names.
+    It follows redirects, as the packages' own clients do. Without an `inner` transport it goes straight to
+    the network, past any proxy that the environment names.
     """
     guarded = GuardTransport(inner, **rules)
     return httpx2.AsyncClient(transport=guarded, timeout=None, follow_redirects=True)
@@ -142,10 +142,17 @@ class GuardTransport(httpx2.AsyncBaseTransport):
             upload.end()
         if response.status_code == SWITCHING_PROTOCOLS:
             return response
-        assert isinstance(response.stream, httpx2.AsyncByteStream), "an async transport answers with async bodies"
+        assert isinstance(response.stream, httpx2.AsyncByteStream), (
+            "an async transport answers with async bodies"
+        )
         listener = listener_for(request, response)
-        if not self._settings.require_terminal_marker: ???
-        stream = _GuardedStream(response.stream, listener, sentry=upload.sentry, request=request)
+        stream = _GuardedStream(
+            response.stream,
+            listener,
+            sentry=upload.sentry,
+            request=request,
+            requires_marker=self._settings.require_terminal_marker,
+        )
         if self._settings.await_first_event and listener.expects_marker:
             await stream.begin()
         response.stream = stream
@@ -156,18 +163,26 @@ class _GuardedStream(httpx2.AsyncByteStream):
     """The body of a response: hands on every piece as it comes, and listens to it."""
 
     def __init__(
-        self, inner: httpx2.AsyncByteStream, listener: Listener, *, sentry: Sentry, request: httpx2.Request
+        self,
+        inner: httpx2.AsyncByteStream,
+        listener: Listener,
+        *,
+        sentry: Sentry,
+        request: httpx2.Request,
+        requires_marker: bool,
     ) -> None:
         self._inner = inner
+        self._requires_marker = requires_marker
         self._listener = listener
         self._sentry = sentry
         self._request = request
         self._pieces = aiter(inner)
         self._held: deque[bytes] = deque()
+        self._reading = False
         self._ended = False
 
     async def begin(self) -> None:
-        """Read up to the first event, so that a package that hears of none has no response yet and tries again."""
+        """Read up to the first event: a package that has no response yet can try again by itself."""
         held_bytes = 0
         try:
             while self._sentry.state in _STAGES and held_bytes < HELD_BYTES_MAX:
@@ -222,22 +237,26 @@ class _GuardedStream(httpx2.AsyncByteStream):
         return piece
 
     async def _read(self) -> bytes | None:
+        self._reading = True
         try:
             return await anext(self._pieces)
         except StopAsyncIteration:
             return None
+        finally:
+            self._reading = False
 
     async def _check_end(self) -> None:
         self._ended = True
         self._listener.end()
-        if self._listener.expects_marker:
+        if self._requires_marker and self._listener.expects_marker:
             await self.aclose()
             raise dropped(self._request.url)
 
     async def _end_pieces(self) -> None:
         """A reader that leaves early leaves no half-run generator behind."""
-        if isinstance(self._pieces, AsyncGeneratorType) and not self._pieces.ag_running:
-            await self._pieces.aclose()
+        close = getattr(self._pieces, "aclose", None)
+        if close is not None and not self._reading:
+            await close()
 
 
 class _Body(msgspec.Struct):
@@ -252,7 +271,9 @@ class _Body(msgspec.Struct):
     def asks_to_reason(self) -> bool:
         """Whether long silent thinking is to be expected."""
         said = [bytes(raw) for raw in (self.thinking, self.reasoning, self.reasoning_effort)]
-        return any(raw and raw != b"null" and b'"none"' not in raw and b'"disabled"' not in raw for raw in said)
+        return any(
+            raw and raw != b"null" and b'"none"' not in raw and b'"disabled"' not in raw for raw in said
+        )
 
 
 _BODY = msgspec.json.Decoder(_Body)
@@ -267,9 +288,10 @@ def _body(request: httpx2.Request) -> _Body:
 
 def _deadlines(request: httpx2.Request, settings: _Settings) -> Deadlines:
     body = _body(request)
+    length = request.headers.get("content-length", "")
     asked = Asked(
         local=is_local(request.url.host),
-        input_tokens=int(request.headers.get("content-length", "0")) // CHARS_PER_TOKEN,
+        input_tokens=int(length) // CHARS_PER_TOKEN if length.isdecimal() else 0,
         reasoning=body.asks_to_reason,
     )
     deadlines = effective(settings, asked)

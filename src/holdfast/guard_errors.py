@@ -68,7 +68,9 @@ def cause_of(error: BaseException | None) -> GuardError | None:
 
 def killed(deadline: Deadline, stage: Stage, *, url: httpx2.URL) -> GuardError:
     """The error for a deadline that has passed."""
-    failure = _failure(Facts(stage=stage, now_ms=0, deadline=deadline), url, text=deadline_text(deadline, stage))
+    failure = _failure(
+        Facts(stage=stage, now_ms=0, deadline=deadline), url, text=deadline_text(deadline, stage)
+    )
     return _ERRORS[deadline.kind](failure, close_reason=CLOSE_REASONS[deadline.kind], deadline=deadline)
 
 

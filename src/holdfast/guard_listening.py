@@ -1,4 +1,4 @@
-"""Reading an answer along as it passes by: what each piece of it means for the watchdog, and whether it ended.
+"""Reading an answer along as it passes: what each piece means for the watchdog, and whether it is whole.
 
 What is not understood counts as progress: the guard kills only what it knows to be silent.
 """
@@ -14,7 +14,6 @@ from holdfast.deadlines import Sign, sign_of
 from holdfast.model_events import ErrorReported, Finished, Lifecycle, ModelEvent
 from holdfast.models.adapters import ADAPTERS
 from holdfast.models.sse import Frame, MalformedFrame, SseParser
-from holdfast.models.wire import StreamParser
 from holdfast.targets import Wire
 
 OK = 200
@@ -43,7 +42,7 @@ NAMES: dict[str, Sign] = {
     "response.reasoning_summary_text.delta": Sign.ALIVE,
     "response.reasoning_text.delta": Sign.ALIVE,
     "response.refusal.delta": Sign.ALIVE,
-    # Empty, or of a block that is a hosted tool's: what it opens is patience for once, which cannot be renewed.
+    # Empty, or of a hosted tool's block: it earns more patience once, and cannot renew it.
     "content_block_delta": Sign.OPENING,
 }
 DONE = ("delta", "done", "completed", "stop", "partial_image")
@@ -72,7 +71,7 @@ class Listener(Protocol):
 
 
 class BytesListener:
-    """Hears an answer that is no event stream: bytes are progress, the white space that keeps it alive is not."""
+    """Hears an answer that is no event stream: bytes are progress, white space only keeps it alive."""
 
     complete = False
     expects_marker = False
@@ -92,7 +91,7 @@ class EventsListener:
     def __init__(self, wire: Wire | None, *, compressed: bool = False) -> None:
         self.complete = False
         self._sse: SseParser | None = SseParser()
-        self._parser: StreamParser | None = ADAPTERS[wire].parser() if wire else None
+        self._parser = ADAPTERS[wire].parser() if wire else None
         self._inflate = zlib.decompressobj(ANY_ZLIB) if compressed else None
 
     @property

@@ -1,4 +1,4 @@
-"""The waits of one guarded exchange, each with its exact timer; and its upload, which reports how far it is."""
+"""The waits of one guarded exchange, each with its exact timer; and its upload, which says how far it is."""
 
 import asyncio
 import socket
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 PIECE_BYTES = 64 * 1024
 LOOK_FIRST_S = 0.002
-LOOK_LAST_S = 1.0
+LOOK_LAST_S = 0.1
 CONNECTED = "connection.connect_tcp.complete"  # the trace hook that hands out the new connection
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
 
@@ -170,9 +170,7 @@ class Upload(httpx2.AsyncByteStream):
             self.sentry.sign(Sign.ACCEPTED)
         left_bytes, later_s = min(left_bytes, still_bytes), min(pause_s * 2, LOOK_LAST_S)
         loop = asyncio.get_running_loop()
-        self._looking = loop.call_later(
-            pause_s, lambda: self._look(left_bytes=left_bytes, pause_s=later_s)
-        )
+        self._looking = loop.call_later(pause_s, lambda: self._look(left_bytes=left_bytes, pause_s=later_s))
 
     def _throw_away(self, deadline: Deadline) -> None:
         """The kernel would go on offering the rest to the peer after we have closed."""

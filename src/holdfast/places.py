@@ -126,6 +126,8 @@ def _pieces(text: str) -> Iterator[str]:
     if len(pieces) > 1:
         yield from (piece for piece in pieces if piece)
     if text.startswith("-"):
-        starts = [at for at in (text.find("/"), text.find("~"), text.find("..")) if at > 0]
+        # A value may stand right behind the letters of its option, and how many these are is not known.
+        joined = pieces[0] if "=" in text else text
+        starts = [at for at in (joined.find("/"), joined.find("~"), joined.find("..")) if at > 0]
         if starts:
-            yield text[min(starts) :]
+            yield joined[min(starts) :]

@@ -49,8 +49,9 @@ _MACHINE = frozenset((
     "kill", "pkill", "killall", "systemctl", "service", "crontab", "at", "batch", "shutdown", "reboot",
     "halt", "poweroff", "init", "telinit", "mount", "umount", "useradd", "userdel", "usermod", "passwd",
     "chpasswd", "groupadd", "visudo", "iptables", "nft", "ufw", "sysctl", "modprobe", "insmod", "rmmod",
-    "launchctl", "defaults", "osascript", "open", "xdg-open", "loginctl", "swapoff", "swapon", "fdisk", "parted", "chsh",
-    "hostname", "hostnamectl", "timedatectl", "setfacl", "setcap", "update-alternatives", "dpkg", "rpm",
+    "launchctl", "defaults", "osascript", "open", "xdg-open", "loginctl", "swapoff", "swapon", "fdisk",
+    "parted", "chsh", "hostname", "hostnamectl", "timedatectl", "setfacl", "setcap", "update-alternatives",
+    "dpkg", "rpm",
 ))
 _STARTS_OTHERS = frozenset((
     "vi", "vim", "nvim", "view", "ex", "ed", "emacs", "nano", "pico", "less", "more", "most", "man", "info",

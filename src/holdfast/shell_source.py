@@ -35,6 +35,13 @@ class Source:
         """Note that this stretch is accounted for."""
         self._spans.append((node.start_byte, node.end_byte))
 
+    def is_token(self, node: Node) -> bool:
+        """Whether an operator, a keyword or the number of a descriptor is in the text what the tree says."""
+        raw = self.raw(node)
+        if node.type == "file_descriptor":
+            return raw.isdigit() and self.stands_alone(node)
+        return raw.strip() == node.type.strip() and (not raw.isalpha() or self.stands_alone(node))
+
     def stands_alone(self, node: Node) -> bool:
         """Whether a shell, too, would begin and end a word where the node does."""
         before, after = node.start_byte, node.end_byte
@@ -42,9 +49,11 @@ class Source:
             before -= 2
         while self.text[after : after + 2] == b"\\\n":
             after += 2
-        return (before == 0 or self.text[before - 1] in _NEIGHBOURS) and (
-            after == len(self.text) or self.text[after] in _NEIGHBOURS
-        )
+        begins = before == 0 or self.text[before - 1] in _NEIGHBOURS
+        ends = after == len(self.text) or self.text[after] in _NEIGHBOURS
+        # Digits before an arrow are no word but the number of a descriptor.
+        number = self.raw(node).isdigit() and node.type != "file_descriptor"
+        return begins and ends and not (number and self.text[after : after + 1] in {b"<", b">"})
 
     def is_comment(self, node: Node) -> bool:
         """Whether a comment begins where a shell would begin one, and ends with its line."""

@@ -38,6 +38,7 @@ _OPERATORS: dict[str, RedirectKind] = {
     "<&-": "dup",
 }
 _DESCRIPTOR = re.compile(r"\d+-?|-")
+_DESCRIPTOR_STARTS = frozenset("-0123456789")
 # fmt: off
 _STRUCTURE = frozenset((
     "program", "list", "subshell", "do_group", "elif_clause", "else_clause", "if_statement",
@@ -264,6 +265,8 @@ class _Walk:
             self.commands.append(replace(command, words=words, redirects=(*command.redirects, *redirects)))
             return
         self.commands.append(self.placed(words=tuple(extra), redirects=tuple(redirects), place=place))
+        if body is not None and extra:
+            self.find(f"A word behind a redirection {UNREADABLE}.")
         if body is not None:
             self.visit(body, place)
 
@@ -331,20 +334,25 @@ class _Walk:
             yield from self.document(node, place, extra=extra)
             return
         kind: RedirectKind = "document" if node.type == "herestring_redirect" else "dup"
+        operator = ""
         targets: list[Word] = []
         self.check_line(node.children)
         for child in node.children:
             if child.type in _OPERATORS:
-                kind = _OPERATORS[child.type]
+                operator, kind = child.type, _OPERATORS[child.type]
                 self.explain(child, place)
             elif child.type in {"file_descriptor", "<<<"}:
                 self.explain(child, place)
             else:
                 targets.append(self.word(child, place))
-        if node.type != "herestring_redirect" and targets and _DESCRIPTOR.fullmatch(targets[0].text):
-            kind = "dup" if ">&" in self.source.raw(node) or "<&" in self.source.raw(node) else kind
+        target = targets[0] if targets else Word("")
+        if operator in {">&", "<&"} and _DESCRIPTOR.fullmatch(target.text):
+            kind = "dup"
+        elif operator == "<&" or (operator == ">&" and target.text[:1] in _DESCRIPTOR_STARTS):
+            # A shell ends the descriptor where this text goes on.
+            self.find(f"A redirection {UNREADABLE}.")
         extra += targets[1:]
-        yield Redirect(kind, targets[0] if targets else Word(""))
+        yield Redirect(kind, target)
 
     def document(self, node: Node, place: _Place, *, extra: list[Word]) -> Iterator[Redirect]:
         """Read a here-document, and whatever else stands on the line that begins it."""
@@ -367,8 +375,11 @@ class _Walk:
 
     def explain(self, node: Node, place: _Place) -> None:
         """Note that this stretch of the source is accounted for."""
-        if not place.inner:
-            self.source.explain(node)
+        if place.inner:
+            return
+        self.source.explain(node)
+        if (not node.is_named or node.type == "file_descriptor") and not self.source.is_token(node):
+            self.find(f"A part of it {UNREADABLE}.")
 
     def explain_word(self, node: Node, place: _Place) -> None:
         """Note a stretch that is a word, and doubt it if the source goes on beside it."""

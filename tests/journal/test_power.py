@@ -112,7 +112,7 @@ async def test_a_failing_disk_is_told_to_everyone_and_forgotten_when_it_heals(
     await store.close()
 
 
-@pytest.mark.parametrize("syncs", range(12))
+@pytest.mark.parametrize("syncs", [0, 1, 5])
 async def test_what_a_failed_sync_refused_is_not_there_after_a_kill(
     lab: SqliteLab, vfs: LossyVFS, syncs: int
 ) -> None:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.events import Event, ReasoningDelta, TextDelta
-from holdfast.interfaces import Clock, Fence, Journal, JournalError
+from holdfast.interfaces import Clock, Fence, Journal, JournalError, StoreClosed
 
 GATHERED_CHARS_MAX = 1024 * 1024
 
@@ -124,6 +124,11 @@ class RunLog:
                 self._error = error
                 self._written.set()
                 return
+            except BaseException:
+                # Whoever waits for this task must not wait for ever.
+                self._error = StoreClosed(f"nobody writes for run {self.run_id} any more")
+                self._written.set()
+                raise
             if not self._events and not self._pieces:
                 self._wanted.clear()
             self._written.set()

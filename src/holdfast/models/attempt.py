@@ -5,7 +5,6 @@ import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +17,6 @@ from holdfast.deadlines import Asked, Deadlines, effective, is_local
 from holdfast.failures import Classified, Facts, classify
 from holdfast.interfaces import Blobs, Clock, JournalError
 from holdfast.messages import AssistantMessage, ModelRequest
-from holdfast.model_events import TokensUsed
 from holdfast.models.adapters import ADAPTERS
 from holdfast.models.exchange import Ended, Exchange
 from holdfast.models.http import ModelHttp
@@ -33,6 +31,8 @@ from holdfast.values import CloseReason, FailureKind, FilePart, ImagePart
 
 _log = logging.getLogger(__name__)
 
+# Read while the program starts, so that no call waits for a disk.
+SILENT_REJECTS = load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
 SURELY_OVER = 0.7  # our count may be a third too high; only what is over the window even so is not sent
 
 
@@ -46,22 +46,19 @@ class CallMeans:
     clock: Clock
     random: Callable[[], float]
     unattended: bool = False
+    silent_rejects: tuple[SilentReject, ...] = SILENT_REJECTS
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What an attempt asks its call: `before_first` is told of the first visible output before it is said,
-    `after_failure` says what a failure of a kind would lead to.
+    """What an attempt asks its call.
+
+    `before_first` is told before the first visible output is said; `after_failure` says what a failure of a
+    kind would lead to.
     """
 
     before_first: Callable[[], None]
     after_failure: Callable[[FailureKind], str]
-
-
-@cache
-def shipped_silent_rejects() -> tuple[SilentReject, ...]:
-    """The entries of the data file that comes with the program."""
-    return load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
 
 
 class Attempt:
@@ -77,7 +74,7 @@ class Attempt:
         self._call_id = call_id
         self._nth = nth
         self._began_s = means.clock.monotonic_s()
-        self._used: Callable[[], TokensUsed | None] = lambda: None
+        self._exchange: Exchange | None = None
 
     async def run(self, request: ModelRequest, *, tool_ids: set[str], hooks: Hooks) -> Answer | Classified:
         """The answer, or what went wrong; raises CancelledError and what the voice raises."""
@@ -93,7 +90,7 @@ class Attempt:
             self._target.model, watchdog, then=hooks.after_failure, hint=self._hint()
         )
         try:
-            ended = await self._exchange(request, watchdog, speaker=speaker)
+            ended = await self._talk(request, watchdog, speaker=speaker)
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the call truthfully
@@ -113,12 +110,13 @@ class Attempt:
             await self._means.shared.began(self._target, tokens, first_event_s=watchdog.first_event_s)
         return judged
 
-    async def _exchange(self, request: ModelRequest, watchdog: Watchdog, *, speaker: Speaker) -> Ended:
+    async def _talk(self, request: ModelRequest, watchdog: Watchdog, *, speaker: Speaker) -> Ended:
         adapter = ADAPTERS[self._target.wire]
         built = adapter.build(request, self._target, blobs=await self._blobs(request))
-        exchange = Exchange(built, adapter.parser(), watchdog=watchdog, hear=speaker.hear, voice=self._voice)
-        self._used = lambda: exchange.used
-        return await exchange.run(self._means.http, now_ms=self._means.clock.now_ms)
+        self._exchange = Exchange(
+            built, adapter.parser(), watchdog=watchdog, hear=speaker.hear, voice=self._voice
+        )
+        return await self._exchange.run(self._means.http, now_ms=self._means.clock.now_ms)
 
     def _judged(self, ended: Ended, speaker: Speaker, *, heard: bool) -> Answer | Classified:
         if ended.facts is not None:
@@ -150,7 +148,7 @@ class Attempt:
 
     def _hint(self) -> str:
         target = self._target
-        return silent_reject_hint(shipped_silent_rejects(), base_url=target.base_url, model=target.model)
+        return silent_reject_hint(self._means.silent_rejects, base_url=target.base_url, model=target.model)
 
     def _deadlines(self, request: ModelRequest, tokens: int) -> Deadlines:
         target = self._target
@@ -185,7 +183,7 @@ class Attempt:
         )
 
     def _emit_usage(self) -> None:
-        used = self._used()
+        used = self._exchange.used if self._exchange else None
         if used is None:
             return
         self._emit(

@@ -13,10 +13,11 @@ from holdfast.capabilities import Answer, Compact, NoAnswer, Voice
 from holdfast.failures import Classified
 from holdfast.gates import gate_wait_ms
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest
-from holdfast.models.attempt import Attempt, CallMeans
+from holdfast.models.attempt import Attempt, CallMeans, Hooks
+from holdfast.models.call_texts import GAVE_UP, done_after, exhausted, would_do
 from holdfast.models.live import waiting_line
 from holdfast.targets import Target
-from holdfast.values import Failure
+from holdfast.values import Failure, FailureKind
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class _Call:
         self._tool_ids = _ids_in(request)
         self._tried: list[retry.Tried] = []
         self._trace: list[str] = []
-        self._progress_ms = self._now_ms()
+        self._began_ms = self._progress_ms = self._now_ms()
         self._gated_ms = 0
         self._compacted = compact is None
         self._cap_lowered = False
@@ -85,26 +86,27 @@ class _Call:
                     target = next(other for other in self._targets if other.name == decision.to)
                     self._why_other = decision.why
                 case retry.Gated():
-                    await self._gate(target, decision)
+                    await self._gate(target, ended, decision=decision)
                 case retry.Compact():
                     await self._shorten()
                 case retry.LowerCap():
                     self._lower_cap(decision.output_tokens_max)
                 case retry.GiveUp():
-                    return NoAnswer(self._call_id, ended.failure, tuple(self._trace))
+                    return self._no_answer(ended.failure)
                 case _:
                     assert_never(decision)
+            self._means.shared.pass_by_hand(target)
 
     def _first_target(self) -> Target:
         """The preferred target, or the first that is neither gated for long nor silent lately."""
         shared, preferred = self._means.shared, self._targets[0]
         for target in self._targets:
-            gate_ms = gate_wait_ms(shared.gate(target), self._now_ms())
-            if gate_ms <= retry.LONG_WAIT_MS and shared.may_pass(target):
+            if self._gate_ms(target) <= retry.LONG_WAIT_MS and shared.may_pass(target):
                 self._why_other = f"{preferred.name} did not answer lately"
                 return target
-        shared.pass_by_hand(preferred)
-        return preferred
+        soonest = min(self._targets, key=self._gate_ms)
+        shared.pass_by_hand(soonest)
+        return soonest
 
     async def _attempt(self, target: Target) -> Answer | Classified:
         if self._spoke:
@@ -112,13 +114,18 @@ class _Call:
             self._spoke = ""
         nth = len(self._tried) + 1
         attempt = Attempt(self._means, target, voice=self._voice, call_id=self._call_id, nth=nth)
-        ended = await attempt.run(
-            self._request, tool_ids=self._tool_ids, before_first=lambda: self._switch(target)
-        )
+        hooks = Hooks(lambda: self._switch(target), lambda kind: self._would_do(target, kind))
+        ended = await attempt.run(self._request, tool_ids=self._tool_ids, hooks=hooks)
         if attempt.silent_s is not None:
             self._progress_ms = self._now_ms() - int(1000 * attempt.silent_s)
+        if attempt.said:
             self._spoke = attempt.attempt_id
         return ended
+
+    def _would_do(self, target: Target, kind: FailureKind) -> str:
+        """What the live line says will happen if the attempt fails in this way."""
+        failure = Failure(kind=kind, text="")
+        return would_do(retry.decide(failure, self._history(target, Classified(failure), random=0.0)))
 
     def _switch(self, target: Target) -> None:
         """The user is told when another target is about to be heard, not when it is merely asked."""
@@ -135,7 +142,7 @@ class _Call:
             until_ms = self._now_ms() + ended.wait_ms
             await self._means.shared.close_gate(target, until_ms=until_ms, why=ended.failure.text)
 
-    def _history(self, target: Target, ended: Classified) -> retry.History:
+    def _history(self, target: Target, ended: Classified, *, random: float | None = None) -> retry.History:
         shared = self._means.shared
         return retry.History(
             targets=self._targets,
@@ -143,7 +150,7 @@ class _Call:
             tried=tuple(self._tried),
             now_ms=self._now_ms(),
             last_progress_ms=self._progress_ms,
-            random=self._means.random(),
+            random=self._means.random() if random is None else random,
             gated_ms=self._gated_ms,
             wait_ms=ended.wait_ms,
             output_room_tokens=ended.output_room_tokens,
@@ -156,34 +163,51 @@ class _Call:
 
     def _note(self, target: Target, failure: Failure, decision: retry.Decision) -> None:
         """The log file has every line; people see the trace only if the call fails for good."""
-        line = f"attempt {len(self._tried)} ({target.name}): {failure.text}"
+        line = f"attempt {len(self._tried)} ({target.name}): {failure.text}; {done_after(decision)}"
         self._trace.append(line)
-        _log.info("%s %s %s; %s", self._voice.run_id, self._call_id, line, decision)
+        _log.info("%s %s %s [%s]", self._voice.run_id, self._call_id, line, failure.rule)
+
+    def _no_answer(self, failure: Failure) -> NoAnswer:
+        took_s = (self._now_ms() - self._began_ms) / 1000
+        text = exhausted(failure.text, [tried.target for tried in self._tried], took_s=took_s)
+        _log.warning("%s %s %s: %s", self._voice.run_id, self._call_id, GAVE_UP, text)
+        return NoAnswer(self._call_id, replace(failure, text=text), tuple(self._trace))
 
     async def _pass_gate(self, target: Target) -> None:
-        until_ms = self._means.shared.gate(target).until_ms
-        began_ms = self._now_ms()
-        if until_ms > began_ms:
-            self._wait_visibly(f"{target.name} asked to wait", until_ms)
-            await self._means.shared.wait_at_gate(target)
-            self._gated_ms += self._now_ms() - began_ms
+        wait_ms = self._gate_ms(target)
+        if wait_ms > retry.LONG_WAIT_MS:
+            await self._wait_for_long(
+                target, self._now_ms() + wait_ms, why=self._means.shared.gate(target).why
+            )
+        elif wait_ms:
+            await self._wait(target, self._now_ms() + wait_ms, why=f"{target.name} asked to wait")
 
     async def _pause(self, target: Target, decision: retry.RetryAfter) -> None:
-        if gate_wait_ms(self._means.shared.gate(target), self._now_ms()):
+        if self._gate_ms(target):
             return  # the gate makes the next attempt wait, and there a person can cut it short
         if decision.wait_s:
             self._wait_visibly(decision.why, self._now_ms() + int(1000 * decision.wait_s))
             await self._means.clock.sleep_s(decision.wait_s)
 
-    async def _gate(self, target: Target, decision: retry.Gated) -> None:
-        self._emit(
-            e.CallGated,
-            call_id=self._call_id,
-            until_ms=decision.until_ms,
-            target=target.name,
-            why=decision.why,
-        )
-        await self._means.shared.close_gate(target, until_ms=decision.until_ms, why=decision.why)
+    async def _gate(self, target: Target, ended: Classified, *, decision: retry.Gated) -> None:
+        if (ended.wait_ms or 0) > retry.LONG_WAIT_MS:
+            # The provider's word is for everyone with this endpoint and key; the next attempt waits there.
+            await self._means.shared.close_gate(target, until_ms=decision.until_ms, why=decision.why)
+        elif not self._gate_ms(target):
+            await self._wait_for_long(target, decision.until_ms, why=decision.why)
+
+    async def _wait_for_long(self, target: Target, until_ms: int, *, why: str) -> None:
+        self._emit(e.CallGated, call_id=self._call_id, until_ms=until_ms, target=target.name, why=why)
+        await self._wait(target, until_ms, why=why)
+
+    async def _wait(self, target: Target, until_ms: int, *, why: str) -> None:
+        began_ms = self._now_ms()
+        self._wait_visibly(why, until_ms)
+        await self._means.shared.wait(target, until_ms)
+        self._gated_ms += self._now_ms() - began_ms
+
+    def _gate_ms(self, target: Target) -> int:
+        return gate_wait_ms(self._means.shared.gate(target), self._now_ms())
 
     async def _shorten(self) -> None:
         self._compacted = True

@@ -90,9 +90,10 @@ class Exchange:
         return Ended(CLOSE_REASONS[passed.kind] if passed else "peer", facts=facts)
 
     async def _listen(self, reply: Reply) -> None:
-        if reply.status != OK:
+        kind = reply.headers.get("content-type", "").lower()
+        if reply.status != OK or "html" in kind:
             self._error = read_error(reply.status, await _whole(reply, ERROR_BYTES_MAX))
-        elif "json" in reply.headers.get("content-type", ""):
+        elif "json" in kind:
             self._take(self._parser.answer(await _whole(reply, ANSWER_BYTES_MAX)))
         else:
             await self._stream(reply)

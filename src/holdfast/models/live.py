@@ -25,7 +25,11 @@ WOULD_BE: dict[DeadlineKind, FailureKind] = {
 
 
 def live_line(
-    model: str, watchdog: Watchdog, *, then: Callable[[FailureKind], str] = lambda _: "reconnects", hint: str = ""
+    model: str,
+    watchdog: Watchdog,
+    *,
+    then: Callable[[FailureKind], str] = lambda _: "reconnects",
+    hint: str = "",
 ) -> str:
     """For example: waiting for gpt-x · 31 s · reconnects at 45 s; `then` says what follows a failure."""
     words = [DOING[watchdog.state].format(model=model), f"{watchdog.silent_s:.0f} s"]

@@ -85,8 +85,9 @@ class Shared:
             if key in self._passes:
                 self._passes.remove(key)
                 return
+            scope = asyncio.timeout(None)
             try:
-                async with asyncio.timeout(None) as scope:
+                async with scope:
                     self._waiting.setdefault(key, set()).add(scope)
                     await self._sleep_s(min(left_ms / 1000, LOOK_S))
             except TimeoutError:

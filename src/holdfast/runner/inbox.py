@@ -79,7 +79,7 @@ class Inbox:
         current = state.current_run
         if busy and message.when_busy == "reject":
             return NotSent("busy")
-        if current is not None and (message.when_busy == "steer" or message.when_busy == "redirect"):
+        if current and (message.when_busy == "steer" or message.when_busy == "redirect"):  # noqa: PLR1714  # narrows
             return await self.steer(session_id, current.run_id, message=message, mode=message.when_busy)
         if len(state.inbox.queue) >= QUEUE_MAX:
             return NotSent("queue_full")
@@ -141,7 +141,8 @@ class Inbox:
         now_ms = self._clock.now_ms()
         inputs: list[Input] = [e.StopRequested(at_ms=now_ms, run_id=run_id, cause=cause, by=by)]
         state = await self.state(session_id)
-        waiting = [x for x in state.inbox.queue if state.inbox.messages[x].run_id != run_id]
+        own = state.runs[run_id].message_id if run_id in state.runs else ""
+        waiting = [message for message in state.inbox.waiting() if message.message_id != own]
         if waiting and not state.queue_paused:
             inputs.append(e.QueuePaused(at_ms=now_ms))
         return isinstance(await self._append(session_id, inputs, when=[IfRunOpen(run_id)]), Appended)

@@ -1,0 +1,94 @@
+"""What is wrong with settings that are each right by themselves but do not go together."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.cli.configuration_meanings import is_loopback
+from holdfast.cli.configuration_sources import Fault, KeyPath
+from holdfast.deadlines import is_local
+from holdfast.settings import (
+    McpServerSettings,
+    RetrySettings,
+    RuleSettings,
+    ServerSettings,
+    Settings,
+    TargetSettings,
+)
+
+KEY_CHARS_MIN = 16
+
+
+def faults_of(settings: msgspec.Struct) -> Iterator[Fault]:
+    """The faults of one table whose keys are in order; paths are from the table on."""
+    match settings:
+        case ServerSettings():
+            yield from _server(settings)
+        case TargetSettings():
+            yield from _target(settings)
+        case RetrySettings():
+            yield from _retry(settings)
+        case RuleSettings():
+            yield from _rule(settings)
+        case McpServerSettings():
+            yield from _mcp_server(settings)
+        case Settings():
+            yield from _together(settings)
+        case _:
+            return
+
+
+def _server(server: ServerSettings) -> Iterator[Fault]:
+    loopback = is_loopback(server.host)
+    if not loopback and server.api_keys is None:
+        yield Fault(("host",), "is not loopback, so api_keys must hold a key")
+    if not loopback and server.api_keys == ():
+        yield Fault(("api_keys",), f"is empty, which is for loopback only; host is {server.host}")
+    if server.api_keys == () and "*" in server.cors_origins:
+        yield Fault(("cors_origins",), "must not be * while api_keys is empty: any web page could come in")
+    for index, key in enumerate(server.api_keys or ()):
+        path: KeyPath = ("api_keys", index)
+        if not key:
+            yield Fault(path, "must not be empty")
+        elif len(key) < KEY_CHARS_MIN:
+            short = f"has fewer than {KEY_CHARS_MIN} characters"
+            yield Fault(path, short if loopback else f"{short}; host is not loopback", is_warning=loopback)
+
+
+def _target(target: TargetSettings) -> Iterator[Fault]:
+    url = urlsplit(target.base_url)
+    local = is_local(url.hostname or "")
+    if not (target.api_key or target.headers or local):
+        yield Fault((), "has no api_key", is_warning=True)
+    if url.scheme == "http" and target.api_key and not local:
+        yield Fault(("base_url",), "is http, so the key travels unencrypted", is_warning=True)
+
+
+def _retry(retry: RetrySettings) -> Iterator[Fault]:
+    if retry.backoff_base_s > retry.backoff_max_s:
+        yield Fault(
+            ("backoff_base_s",), f"must not be more than backoff_max_s, which is {retry.backoff_max_s:g}"
+        )
+
+
+def _rule(rule: RuleSettings) -> Iterator[Fault]:
+    if sum(map(bool, (rule.allow, rule.ask, rule.deny))) != 1:
+        yield Fault((), "must name a tool with exactly one of allow, ask, deny")
+
+
+def _mcp_server(server: McpServerSettings) -> Iterator[Fault]:
+    if bool(server.command) == bool(server.url):
+        yield Fault((), "needs either a command or a url")
+    elif server.command and not server.command[0].strip():
+        yield Fault(("command",), "must begin with the name of a program")
+    elif server.command and server.headers:
+        yield Fault(("headers",), "are for a url; a command takes env")
+    elif server.url and server.env:
+        yield Fault(("env",), "is for a command; a url takes headers")
+
+
+def _together(settings: Settings) -> Iterator[Fault]:
+    hedging = settings.targets and settings.targets[0].retry.hedge
+    if hedging and len(settings.targets) == 1:
+        yield Fault(("targets", 0, "retry", "hedge"), "needs a second target to ask", is_warning=True)

@@ -1,0 +1,99 @@
+"""Values that stand elsewhere: env:NAME, file:PATH; and ~ for the home directory."""
+
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.cli.configuration_sources import KeyPath
+from holdfast.settings import Secret
+
+TEXT_BYTES_MAX = 1_048_576
+ENV, FILE = "env:", "file:"
+
+
+class Unresolved(Exception):
+    """A reference leads nowhere; the text is the predicate of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """The text of a file, and whether everybody on the machine may read it."""
+
+    text: str
+    open_to_all: bool = False
+
+
+def read_text_file(path: Path) -> TextFile:
+    """Read a small text file; raises OSError, or ValueError if it is too large or no text."""
+    with path.open("rb") as file:
+        mode = path.stat().st_mode
+        body = file.read(TEXT_BYTES_MAX + 1)
+    if len(body) > TEXT_BYTES_MAX:
+        raise ValueError("it has more than 1 MiB")
+    try:
+        return TextFile(body.decode(), open_to_all=bool(mode & stat.S_IROTH))
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8 text") from error
+
+
+class References:
+    """Looks up what a text refers to, and remembers which keys of the configuration are references."""
+
+    def __init__(
+        self, environ: Mapping[str, str], base: Path, *, read: Callable[[Path], TextFile] = read_text_file
+    ) -> None:
+        self._environ = environ
+        self._base = base
+        self._read = read
+        self.found: dict[KeyPath, str] = {}
+        self.open_to_all: dict[KeyPath, Path] = {}
+
+    def secret(self, text: str, path: KeyPath) -> Secret:
+        """The secret that a text names, or is; raises Unresolved."""
+        if text.startswith(ENV):
+            self.found[path] = text
+            return Secret(self._variable(text.removeprefix(ENV)))
+        if text.startswith(FILE):
+            self.found[path] = text
+            place = self._place(text)
+            content = self._content(place)
+            if content.open_to_all:
+                self.open_to_all[path] = place
+            first = content.text.strip().partition("\n")[0].strip()
+            if not first:
+                raise Unresolved(f"names the file {place}, which is empty")
+            return Secret(first)
+        return Secret(text.strip())
+
+    def document(self, text: str, path: KeyPath) -> str:
+        """The text that file:PATH names, or the text itself; raises Unresolved."""
+        if not text.startswith(FILE):
+            return text
+        self.found[path] = text
+        return self._content(self._place(text)).text
+
+    def expanded(self, text: str) -> str:
+        """A path with the home directory in place of ~."""
+        home = self._environ.get("HOME", "")
+        return home + text[1:] if home and (text == "~" or text.startswith("~/")) else text
+
+    def _variable(self, name: str) -> str:
+        value = self._environ.get(name)
+        if value is None:
+            raise Unresolved(f"names the environment variable {name}, which is not set")
+        if not value.strip():
+            raise Unresolved(f"names the environment variable {name}, which is empty")
+        return value.strip()
+
+    def _place(self, text: str) -> Path:
+        return self._base / self.expanded(text.removeprefix(FILE))
+
+    def _content(self, place: Path) -> TextFile:
+        try:
+            return self._read(place)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise Unresolved(f"names the file {place}, which cannot be read: {why}") from error
+        except ValueError as error:
+            raise Unresolved(f"names a file that cannot be read: {error}") from error

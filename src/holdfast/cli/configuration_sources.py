@@ -1,0 +1,105 @@
+"""Where a setting comes from, and how an error names the place."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+SourceKind: TypeAlias = Literal[
+    "flag", "environment", "file", "hermes", "known key", "local server", "default"
+]
+
+LISTED = {"targets": "target", "mcp_servers": "MCP server"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who gave a setting its value."""
+
+    kind: SourceKind
+    name: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        """The place, as a person would look for it."""
+        match self.kind:
+            case "file":
+                return f"{self.name}, line {self.line}" if self.line else self.name
+            case "hermes":
+                return f"{self.name} (of hermes-agent)"
+            case "local server":
+                return f"found at {self.name}"
+            case "default":
+                return "default"
+            case "flag" | "environment" | "known key":
+                return self.name
+
+
+DEFAULT = Source("default")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a setting, as the predicate of a sentence; no text of it holds a value."""
+
+    path: KeyPath
+    text: str
+    is_warning: bool = False
+
+
+class BadConfiguration(Exception):
+    """The configuration cannot be used; each line names a place and what is wrong there."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+
+class Sources:
+    """The source of every key that somebody has set."""
+
+    def __init__(self, given: Mapping[KeyPath, Source], *, otherwise: Source = DEFAULT) -> None:
+        self._given = dict(given)
+        self._otherwise = otherwise
+
+    def of(self, path: KeyPath) -> Source:
+        """Who set exactly this key."""
+        return self._given.get(path, DEFAULT)
+
+    def near(self, path: KeyPath) -> Source:
+        """Where to look for a fault of this key: at the key itself, else at what it stands in."""
+        for length in range(len(path), 0, -1):
+            if (source := self._given.get(path[:length])) is not None:
+                return source
+        return self._otherwise
+
+
+def sentence(fault: Fault, sources: Sources, *, tree: Mapping[str, object]) -> str:
+    """The fault with its place in front."""
+    place = sources.near(fault.path)
+    subject = subject_of(fault.path, tree)
+    return f"{place}: {subject} {fault.text}" if place != DEFAULT else f"{subject} {fault.text}"
+
+
+def subject_of(path: KeyPath, tree: Mapping[str, object]) -> str:
+    """How a person calls a key: server.port, api_key of target "main"."""
+    if len(path) > 1 and path[0] in LISTED and isinstance(path[1], int):
+        owner = f"{LISTED[str(path[0])]} {_name(tree.get(str(path[0])), path[1])}"
+        return f"{dotted(path[2:])} of {owner}" if path[2:] else owner
+    return dotted(path)
+
+
+def dotted(path: KeyPath) -> str:
+    """The path as it is written, with a number for the place in a list."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+def _name(listed: object, index: int) -> str:
+    """The name that a table gives itself, else its number, counted as people count."""
+    tables = cast("list[object]", listed) if isinstance(listed, list) else []
+    table = tables[index] if index < len(tables) else None
+    name = cast("dict[str, object]", table).get("name") if isinstance(table, dict) else None
+    return f'"{name}"' if isinstance(name, str) and name else f"number {index + 1}"

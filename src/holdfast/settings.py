@@ -1,0 +1,284 @@
+"""What can be configured: every table and key of holdfast.toml with its default and its one sentence."""
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from holdfast.targets import Patience, RetryLimits, Target, Wire
+from holdfast.values import Budget
+
+# What a text stands for, where its type alone does not say.
+Meaning: TypeAlias = Literal[
+    "",
+    "host",
+    "host name",
+    "name",
+    "origin",
+    "path",
+    "url",
+    "url with query",
+    "text or file",
+    "key",
+    "header",
+    "variable",
+]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+OnRestart: TypeAlias = Literal["resume", "interrupt"]
+Durability: TypeAlias = Literal["power", "process"]
+ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
+OnExpiry: TypeAlias = Literal["continue", "stop"]
+RuleVerb: TypeAlias = Literal["allow", "ask", "deny"]
+
+AtLeast0: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+AtLeast1: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+
+
+class Secret(str):
+    """A text for which no repr, log line or traceback has a place; `str(secret)` is the text."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """See the class."""
+        return "Secret('…')" if self else "Secret('')"
+
+
+def says(sentence: str, meaning: Meaning = "") -> msgspec.Meta:
+    """The sentence of a key, for the reference, and what its text stands for."""
+    return msgspec.Meta(description=sentence, extra={"meaning": meaning})
+
+
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[server.limits]: what one client may ask for."""
+
+    body_bytes_max: Annotated[AtLeast1, says("Largest request body.")] = 10_000_000
+    json_depth_max: Annotated[AtLeast1, says("Deepest nesting of a request's JSON.")] = 64
+    content_parts_max: Annotated[AtLeast1, says("Most content parts of one message.")] = 1_000
+    queued_runs_max: Annotated[
+        AtLeast0, says("Most runs that wait for a free place; a further one is told to come back later.")
+    ] = 1_000
+    subscribers_max: Annotated[AtLeast1, says("Most event streams open at once.")] = 1_000
+    header_s: Annotated[Seconds, says("How long a client may take to send a request's head; 0 is off.")] = (
+        10.0
+    )
+    body_s: Annotated[Seconds, says("How long a client may be silent while it sends a body; 0 is off.")] = (
+        30.0
+    )
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[server]: where the server listens, who may come in, and where everything is kept."""
+
+    host: Annotated[
+        str, says("The address to listen on; any other than loopback needs a configured key.", "host")
+    ] = "127.0.0.1"
+    port: Annotated[Port, says("The port to listen on; 0 picks a free one.")] = 8642
+    hosts: Annotated[
+        tuple[str, ...],
+        says(
+            "Further names that the server is called by; a request for any other name is refused.",
+            "host name",
+        ),
+    ] = ()
+    data_dir: Annotated[str, says("Where the database, blobs, key and lock are kept.", "path")] = (
+        "~/.local/share/holdfast"
+    )
+    api_keys: Annotated[
+        tuple[Secret, ...] | None,
+        says(
+            "Who may come in; absent: a key is made at first start; empty: everyone on this machine.", "key"
+        ),
+    ] = None
+    cors_origins: Annotated[
+        tuple[str, ...], says("Web pages of other origins that may call the API; * is all of them.", "origin")
+    ] = ()
+    max_concurrent_runs: Annotated[AtLeast1, says("Most runs at work at once; further ones wait.")] = 64
+    on_restart: Annotated[OnRestart, says("What happens to a run that a crash or a restart cut off.")] = (
+        "resume"
+    )
+    durability: Annotated[
+        Durability, says("What an event survives: a power cut, or only the end of the process (faster).")
+    ] = "power"
+    spool_dir: Annotated[
+        str, says("Where output is kept while the database cannot take it; empty: inside data_dir.", "path")
+    ] = ""
+    keep_deltas_days: Annotated[
+        AtLeast0, says("Days after which the pieces of a finished text are dropped; 0 keeps them.")
+    ] = 30
+    limits: LimitSettings = LimitSettings()
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[log]: the log file, which always has every line, and what is printed."""
+
+    file: Annotated[str, says("The log file, rotated; empty: holdfast.log in data_dir.", "path")] = ""
+    level: Annotated[LogLevel, says("From which level on a line is printed.")] = "info"
+
+
+class PatienceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[targets.patience]: how many seconds of silence each state of an attempt may last; 0 is off."""
+
+    connect_s: Annotated[Seconds | None, says("Until the connection stands.")] = None
+    upload_s: Annotated[Seconds | None, says("Without a byte of the request being taken.")] = None
+    first_event_s: Annotated[Seconds | None, says("Until the first event of any kind.")] = None
+    first_event_cap_s: Annotated[
+        Seconds | None, says("The most that size and learning may raise first_event_s to.")
+    ] = None
+    first_progress_s: Annotated[Seconds | None, says("From the first event to the first output.")] = None
+    gap_s: Annotated[Seconds | None, says("Between two pieces of output.")] = None
+    strict: Annotated[bool, says("Whether first_event_s holds for large requests too.")] = False
+
+
+class RetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[targets.retry]: how often one call may try."""
+
+    attempts_max: Annotated[
+        AtLeast1, says("Most attempts of one call on all targets; the default target's number counts.")
+    ] = 5
+    attempts_per_target_max: Annotated[AtLeast1, says("Most attempts of one call on one target.")] = 3
+    backoff_base_s: Annotated[
+        Seconds, says("The wait before a second attempt, doubled for each further one.")
+    ] = 1.0
+    backoff_max_s: Annotated[Seconds, says("The longest such wait.")] = 20.0
+    hedge: Annotated[
+        bool,
+        says("Whether the next target is asked as well when half of the first-event patience has passed."),
+    ] = False
+
+
+class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[targets]]: the models to ask; the first is the default, the rest are fallbacks in order."""
+
+    name: Annotated[str, says("What the target is called here.", "name")]
+    wire: Annotated[
+        Wire, says("The protocol: OpenAI Responses, OpenAI Chat Completions or Anthropic Messages.")
+    ]
+    base_url: Annotated[str, says("The endpoint, without the path of the single call.", "url")]
+    model: Annotated[str, says("The model, as the endpoint calls it.", "name")]
+    api_key: Annotated[Secret, says("The key; a local server may want none.", "key")] = Secret("")
+    context_window: Annotated[AtLeast1, says("How many tokens the model takes in at once.")] = 200_000
+    headers: Annotated[dict[str, Secret], says("Further headers of every request.", "header")] = {}
+    patience: PatienceSettings = PatienceSettings()
+    retry: RetrySettings = RetrySettings()
+
+    def target(self) -> Target:
+        """The target as the model calls know it."""
+        return Target(
+            name=self.name,
+            wire=self.wire,
+            base_url=self.base_url,
+            model=self.model,
+            api_key=str(self.api_key),
+            context_window=self.context_window,
+            headers={name: str(value) for name, value in self.headers.items()},
+            patience=Patience(**msgspec.structs.asdict(self.patience)),
+            retry=RetryLimits(**msgspec.structs.asdict(self.retry)),
+        )
+
+
+class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[agent.budget]: what one run may use up; 0 is no limit."""
+
+    tokens: Annotated[AtLeast0, says("Most tokens, read and written.")] = 0
+    cost_usd: Annotated[Amount, says("Most dollars, as far as the price is known.")] = 0.0
+    minutes: Annotated[Amount, says("Most minutes.")] = 0.0
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[agent]: what every run starts with."""
+
+    instructions: Annotated[
+        str,
+        says(
+            "What the model is told first, or file:PATH; AGENTS.md of the workspace is added.", "text or file"
+        ),
+    ] = ""
+    workspace: Annotated[str, says("The directory that runs work in.", "path")] = "."
+    turns_max: Annotated[AtLeast0, says("Most model answers of one run; 0 is no limit.")] = 100
+    budget: BudgetSettings = BudgetSettings()
+
+    def run_budget(self) -> Budget:
+        """What a run may use up, turns included."""
+        budget = self.budget
+        return Budget(
+            tokens=budget.tokens, cost_usd=budget.cost_usd, turns=self.turns_max, minutes=budget.minutes
+        )
+
+
+class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[approvals.rules]]: which actions run unasked, ask, or never run; each says exactly one of these."""
+
+    allow: Annotated[str, says("The tool whose fitting actions run unasked.", "name")] = ""
+    ask: Annotated[str, says("The tool whose fitting actions always ask.", "name")] = ""
+    deny: Annotated[str, says("The tool whose fitting actions never run.", "name")] = ""
+    argv: Annotated[tuple[str, ...], says("The words that a fitting command begins with.")] = ()
+    paths: Annotated[tuple[str, ...], says("The paths that a fitting action may touch.")] = ()
+    host: Annotated[str, says("The host that a fitting action calls.", "host name")] = ""
+
+    @property
+    def verb(self) -> RuleVerb:
+        """Which of the three it is."""
+        return "allow" if self.allow else "ask" if self.ask else "deny"
+
+    @property
+    def tool(self) -> str:
+        """The tool that the rule is about."""
+        return self.allow or self.ask or self.deny
+
+
+class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[approvals]: when a person is asked, and what silence means (never consent)."""
+
+    mode: Annotated[
+        ApprovalMode,
+        says("Ask for all that changes something, allow it inside the workspace, or ask nobody and deny."),
+    ] = "ask"
+    expires_s: Annotated[AtLeast1, says("How long a question stays open.")] = 86_400
+    on_expiry: Annotated[
+        OnExpiry, says("Whether a run goes on without the action, or ends, when nobody answered.")
+    ] = "continue"
+    rules: tuple[RuleSettings, ...] = ()
+
+
+class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[mcp_servers]]: servers of further tools, either started by a command or called at a URL."""
+
+    name: Annotated[str, says("What the server is called here; its tools carry it as a prefix.", "name")]
+    command: Annotated[tuple[str, ...], says("The program to start and its arguments.")] = ()
+    url: Annotated[str, says("Where a running server is.", "url with query")] = ""
+    env: Annotated[dict[str, Secret], says("Environment variables of the started program.", "variable")] = {}
+    headers: Annotated[dict[str, Secret], says("Further headers of every request to the URL.", "header")] = {}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be configured."""
+
+    server: ServerSettings = ServerSettings()
+    log: LogSettings = LogSettings()
+    targets: tuple[TargetSettings, ...] = ()
+    agent: AgentSettings = AgentSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    mcp_servers: tuple[McpServerSettings, ...] = ()
+
+    @property
+    def data_dir(self) -> Path:
+        """Where everything is kept."""
+        return Path(self.server.data_dir)
+
+    @property
+    def spool_dir(self) -> Path:
+        """Where output waits for the database."""
+        return Path(self.server.spool_dir) if self.server.spool_dir else self.data_dir / "spool"
+
+    @property
+    def log_file(self) -> Path:
+        """Where the log is written."""
+        return Path(self.log.file) if self.log.file else self.data_dir / "holdfast.log"
+
+    def model_targets(self) -> tuple[Target, ...]:
+        """The targets as the model calls know them, the default first; none means the demo model."""
+        return tuple(map(TargetSettings.target, self.targets))

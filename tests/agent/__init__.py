@@ -1,0 +1,1 @@
+"""Tests of the agent: runs with tools, approvals and crashes."""

@@ -1,0 +1,287 @@
+"""The loop: turns, tools, people, steers, budgets, and truthful endings."""
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+
+from agent.world import Effect, World, asks_about, people, process
+from holdfast import events as e
+from holdfast.agent.calls import UNKNOWN
+from holdfast.agent.loop import GO_ON
+from holdfast.chaos import CallTool, ChaosServer, Finish, Gate, Refuse, Say, SeenRequest, Wait
+from holdfast.interfaces import Record, ToolCall, ToolResult, ToolTraits
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.runner.inbox import Message, Sent
+from holdfast.transcript import fold, output
+from holdfast.values import Budget, RunSettings
+
+
+async def send(world: World, text: str = "hi", *, session_id: str = "s", **settings: object) -> str:
+    message = Message(text=text, settings=RunSettings(**settings))  # pyright: ignore[reportArgumentType]
+    sent = await world.inbox.send(session_id, message)
+    assert isinstance(sent, Sent)
+    return sent.run_id
+
+
+def kinds(records: list[Record]) -> list[type[e.Event]]:
+    return [type(record.event) for record in records]
+
+
+def ending(records: list[Record]) -> e.RunEnded:
+    (ended,) = [record.event for record in records if isinstance(record.event, e.RunEnded)]
+    return ended
+
+
+def tool_ends(records: list[Record]) -> list[e.ToolEnded]:
+    return [record.event for record in records if isinstance(record.event, e.ToolEnded)]
+
+
+def answer(records: list[Record], run_id: str) -> str:
+    return output(fold((record.seq, record.event) for record in records), run_id)
+
+
+def roles(request: SeenRequest) -> list[str]:
+    return [str(message["role"]) for message in messages(request)]
+
+
+def messages(request: SeenRequest) -> list[dict[str, object]]:
+    return msgspec.convert((request.body or {})["messages"], list[dict[str, object]])
+
+
+async def test_tools_run_between_answers_and_their_results_reach_the_model_in_call_order() -> None:
+    done: list[str] = []
+    script = [Say("let me see"), CallTool("one", {"n": 1}), CallTool("two", {"n": 2})]
+    async with (
+        ChaosServer(script, [Say("both done")]) as chaos,
+        process(chaos, Effect("one", done), Effect("two", done)) as world,
+    ):
+        run_id = await send(world)
+        log = await world.until("s", e.RunEnded)
+        assert ending(log).outcome == "completed"
+        assert answer(log, run_id) == "both done"
+        assert done == ["one {'n': 1}", "two {'n': 2}"]
+        assert roles(chaos.seen.request(2)) == ["user", "assistant", "tool", "tool"]
+        started, ended = kinds(log).index(e.ToolStarted), kinds(log).index(e.ToolEnded)
+        assert started < ended
+
+
+async def test_unknown_tools_and_bad_arguments_are_results_that_the_model_can_act_on() -> None:
+    script = [CallTool("nothing", {}), CallTool("ask_user", {"txet": "?"})]
+    async with ChaosServer(script, [Say("sorry")]) as chaos, process(chaos) as world:
+        await send(world)
+        log = await world.until("s", e.RunEnded)
+        unknown, misspelt = tool_ends(log)
+        assert "no tool 'nothing'" in unknown.result
+        assert "text" in misspelt.result
+        assert {unknown.ending, misspelt.ending} == {"not_started"}
+        assert ending(log).outcome == "completed"
+
+
+async def test_reading_tools_of_one_turn_run_side_by_side() -> None:
+    """P10: the second starts although the first has not ended."""
+    both = asyncio.Barrier(2)
+
+    class Look(Effect):
+        async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+            await both.wait()
+            return await super().run(args, call)
+
+    traits = ToolTraits(read_only=True, parallel_safe=True)
+    looks = [Look(name, [], traits) for name in ("one", "two")]
+    script = [CallTool("one"), CallTool("two")]
+    async with ChaosServer(script, [Say("seen")]) as chaos, process(chaos, *looks) as world:
+        await send(world)
+        assert ending(await world.until("s", e.RunEnded)).outcome == "completed"
+
+
+async def test_an_approval_is_asked_for_and_the_action_happens_only_after_it() -> None:
+    """P8: the answer names the id; before it nothing happens."""
+    done: list[str] = []
+    async with (
+        ChaosServer([CallTool("one")], [Say("ok")]) as chaos,
+        process(chaos, Effect("one", done), judge=asks_about("one")) as world,
+    ):
+        run_id = await send(world)
+        log = await world.until("s", e.ApprovalAsked)
+        asked = log[-1].event
+        assert isinstance(asked, e.ApprovalAsked)
+        assert not done
+        wrong = e.ApprovalAnswered(at_ms=1, run_id=run_id, approval_id="apr_other", choice="once")
+        assert not await world.inbox.answer_approval("s", wrong)
+        right = e.ApprovalAnswered(at_ms=1, run_id=run_id, approval_id=asked.approval_id, choice="once")
+        assert await world.inbox.answer_approval("s", right)
+        assert not await world.inbox.answer_approval("s", right)
+        await world.until("s", e.RunEnded)
+        assert done == ["one {}"]
+
+
+async def test_a_denial_reaches_the_model_with_its_reason() -> None:
+    """P8: deny means that nothing happens, and the model hears the true cause."""
+    done: list[str] = []
+    async with (
+        ChaosServer([CallTool("one")], [Say("ok")]) as chaos,
+        process(chaos, Effect("one", done), judge=asks_about("one")) as world,
+    ):
+        run_id = await send(world)
+        asked = (await world.until("s", e.ApprovalAsked))[-1].event
+        assert isinstance(asked, e.ApprovalAsked)
+        deny = e.ApprovalAnswered(
+            at_ms=1, run_id=run_id, approval_id=asked.approval_id, choice="deny", reason="not today"
+        )
+        await world.inbox.answer_approval("s", deny)
+        (ended,) = tool_ends(await world.until("s", e.RunEnded))
+        assert (ended.ending, ended.result) == ("denied", "A person denied this: not today")
+        assert not done
+
+
+async def test_an_approval_that_nobody_gives_expires_and_a_late_answer_approves_nothing() -> None:
+    """P8: silence is never consent."""
+    done: list[str] = []
+    async with (
+        ChaosServer([CallTool("one")], [Say("ok")]) as chaos,
+        process(chaos, Effect("one", done), judge=asks_about("one"), asks_expire_s=0.05) as world,
+    ):
+        run_id = await send(world)
+        log = await world.until("s", e.RunEnded)
+        (ended,) = tool_ends(log)
+        assert ended.ending == "expired"
+        assert ending(log).outcome == "completed"
+        asked = next(record.event for record in log if isinstance(record.event, e.ApprovalAsked))
+        late = e.ApprovalAnswered(at_ms=1, run_id=run_id, approval_id=asked.approval_id, choice="once")
+        assert not await world.inbox.answer_approval("s", late)
+        assert not done
+
+
+async def test_a_question_is_answered_by_a_person() -> None:
+    """P8: questions use the same machinery."""
+    script = [CallTool("ask_user", {"text": "which colour?", "choices": ["red", "blue"]})]
+    async with ChaosServer(script, [Say("blue it is")]) as chaos, process(chaos) as world:
+        await send(world)
+        answering = asyncio.create_task(people(world, "s"))
+        log = await world.until("s", e.RunEnded)
+        answering.cancel()
+        (ended,) = tool_ends(log)
+        assert ended.result == "blue"
+
+
+async def test_a_steer_becomes_a_user_message_at_the_next_call() -> None:
+    gate = Gate()
+    script = [Say("on my way"), CallTool("one"), Wait(gate)]
+    async with (
+        ChaosServer(script, [Say("as you wish")]) as chaos,
+        process(chaos, Effect("one", [])) as world,
+    ):
+        run_id = await send(world)
+        await gate.reached()
+        sent = await world.inbox.steer("s", run_id, message=Message(text="rather left"))
+        assert isinstance(sent, Sent)
+        gate.open()
+        log = await world.until("s", e.RunEnded)
+        assert roles(chaos.seen.request(2)) == ["user", "assistant", "tool", "user"]
+        assert kinds(log).count(e.MessageDispatched) == 2
+        assert answer(log, run_id) == "as you wish"
+
+
+async def test_a_steer_that_comes_too_late_becomes_the_next_run() -> None:
+    """P2: an accepted input is never lost, whenever it came."""
+    gate = Gate()
+    async with ChaosServer([Say("first"), Wait(gate)], [Say("second")]) as chaos, process(chaos) as world:
+        run_id = await send(world)
+        await gate.reached()
+        # Stop and steer in one breath: the run ends without another call.
+        await world.inbox.steer("s", run_id, message=Message(text="and this?"))
+        await world.inbox.stop("s", run_id)
+        log = await world.until("s", e.RunEnded, times=1)
+        assert isinstance(log[-1].event, e.RunEnded)
+        assert await world.inbox.put("s", e.QueueResumed(at_ms=1))
+        log = await world.until("s", e.RunEnded, times=2)
+        assert [record.event.outcome for record in log if isinstance(record.event, e.RunEnded)] == [
+            "cancelled",
+            "completed",
+        ]
+
+
+async def test_a_redirect_cancels_the_answer_keeps_what_was_said_and_goes_on_in_the_same_run() -> None:
+    gate = Gate()
+    async with ChaosServer([Say("left"), Wait(gate)], [Say("right")]) as chaos, process(chaos) as world:
+        run_id = await send(world)
+        await gate.reached()
+        message = Message(text="no, right", when_busy="redirect")
+        sent = await world.inbox.send("s", message)
+        assert isinstance(sent, Sent)
+        assert sent.run_id == run_id
+        log = await world.until("s", e.RunEnded)
+        assert roles(chaos.seen.request(2)) == ["user", "assistant", "user"]
+        assert ending(log).outcome == "completed"
+
+
+async def test_a_message_for_a_busy_session_waits_its_turn() -> None:
+    """P2: queued is honest, and nothing is lost."""
+    gate = Gate()
+    async with ChaosServer([Say("one"), Wait(gate)], [Say("two")]) as chaos, process(chaos) as world:
+        await send(world, "first")
+        await gate.reached()
+        second = await send(world, "second")
+        assert (await world.inbox.state("s")).runs[second].status == "queued"
+        gate.open()
+        log = await world.until("s", e.RunEnded, times=2)
+        assert answer(log, second) == "two"
+
+
+async def test_a_cut_answer_is_continued_at_most_three_times() -> None:
+    """P4: truncated is not completed."""
+    cut = [Say("more "), Finish("length")]
+    async with ChaosServer(cut, after_last="repeat") as chaos, process(chaos) as world:
+        run_id = await send(world)
+        log = await world.until("s", e.RunEnded)
+        assert ending(log).outcome == "truncated"
+        assert len(chaos.seen.requests) == 4
+        assert answer(log, run_id) == "more " * 4
+        assert messages(chaos.seen.request(2))[-1]["content"] == GO_ON
+
+
+async def test_a_refusal_is_an_outcome_of_its_own() -> None:
+    """P4: a refusal is shown as such."""
+    async with ChaosServer([Refuse()]) as chaos, process(chaos) as world:
+        await send(world)
+        assert ending(await world.until("s", e.RunEnded)).outcome == "refused"
+
+
+async def test_a_budget_ends_the_run() -> None:
+    """P4: used up is not completed, and no further call is made."""
+    async with (
+        ChaosServer([CallTool("one")], after_last="repeat") as chaos,
+        process(chaos, Effect("one", [])) as world,
+    ):
+        await send(world, budget=Budget(turns=2))
+        ended = ending(await world.until("s", e.RunEnded))
+        assert (ended.outcome, ended.cause) == ("budget", "turns")
+        assert len(chaos.seen.requests) == 2
+
+
+async def test_an_effect_whose_outcome_is_unknown_is_said_to_be_so_and_repeating_it_asks() -> None:
+    """P6, P8: after a crash between intent and result nobody repeats the action without being asked."""
+    disk, done, begun = MemoryDisk(), list[str](), asyncio.Event()
+
+    class Dies(Effect):
+        async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+            done.append("begun")
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError(args, call)
+
+    async with ChaosServer([CallTool("one")], [CallTool("one")], [Say("left it")]) as chaos:
+        frozen = MemoryStore(disk)
+        async with process(chaos, Dies("one", done), store=frozen) as world:
+            await send(world)
+            await begun.wait()
+            await frozen.close()  # what happens now in this process reaches no disk
+        async with process(chaos, Effect("one", done), store=MemoryStore(disk)) as world:
+            log = await world.until("s", e.ApprovalAsked)
+            (ended,) = tool_ends(log)
+            assert (ended.ending, ended.result) == ("unknown", UNKNOWN)
+            assert done == ["begun"]
+            asked = log[-1].event
+            assert isinstance(asked, e.ApprovalAsked)
+            assert "nobody knows" in asked.findings[0]

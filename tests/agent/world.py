@@ -1,0 +1,167 @@
+"""A small world for agents: effects that can be counted, people who answer, and processes that can die."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast import events as e
+from holdfast.agent.means import AgentMeans, Allowed, Asked, Verdict
+from holdfast.chaos import ChaosServer, CrashPoint
+from holdfast.clock import SystemClock
+from holdfast.interfaces import Record, Store, Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.messages import ToolSpec
+from holdfast.models.attempt import CallMeans
+from holdfast.models.call import ModelCalls
+from holdfast.models.http import ModelHttp
+from holdfast.models.shared import Shared
+from holdfast.runner.inbox import Inbox
+from holdfast.runner.supervisor import Supervisor
+from holdfast.tools.arguments import arguments_hash
+from holdfast.tools.ask import ASK_USER, AskUser
+from holdfast.values import Action
+from serving import target_of
+
+OBJECT: dict[str, object] = {"type": "object"}
+
+
+@dataclass(slots=True)
+class Effect:
+    """A tool with an effect that a receiver outside counts."""
+
+    name: str
+    receiver: list[str]
+    traits: ToolTraits = field(default_factory=ToolTraits)
+    spec: ToolSpec = field(init=False)
+    before: CrashPoint | None = None
+
+    def __post_init__(self) -> None:
+        self.spec = ToolSpec(self.name, "An effect.", OBJECT)
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        del workspace
+        return Action(tool=self.name, summary=f"{self.name} {args}", digest=arguments_hash(self.name, args))
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        self.receiver.append(f"{self.name} {args}")
+        await call.say("working")
+        return ToolResult(f"{self.name} done")
+
+
+def asks_about(*names: str) -> "AskingJudge":
+    return AskingJudge(frozenset(names))
+
+
+@dataclass(frozen=True, slots=True)
+class AskingJudge:
+    """Asks about some tools and allows the rest."""
+
+    names: frozenset[str]
+
+    def __call__(
+        self, tool: Tool, action: Action, *, grants: Sequence[e.GrantAdded], workspace: Path
+    ) -> Verdict:
+        del action, grants, workspace
+        if tool.spec.name in self.names:
+            return Asked(("it has an effect",), ("once", "deny"))
+        return Allowed()
+
+
+class CrashingStore(MemoryStore):
+    """A store whose process dies at the nth append, before it is written or just after."""
+
+    def __init__(self, disk: MemoryDisk, crash: CrashPoint, *, after: bool) -> None:
+        super().__init__(disk)
+        when = "after" if after else "before"
+        self.append = crash.around(super().append, when=when)  # pyright: ignore[reportAttributeAccessIssue]
+        self.append_run = crash.around(super().append_run, when=when)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One process's view: its inbox and its store."""
+
+    inbox: Inbox
+    store: Store
+    supervisor: Supervisor
+
+    async def until(self, session_id: str, kind: type[e.Event], *, times: int = 1) -> list[Record]:
+        """Follow the log until an event of the kind came so often."""
+        seen: list[Record] = []
+        async for records in self.store.follow(session_id):
+            seen.extend(records)
+            if sum(isinstance(record.event, kind) for record in seen) >= times:
+                return seen
+        return seen
+
+    async def log(self, session_id: str) -> list[Record]:
+        """Everything that is on the log now."""
+        return list(await self.store.read(session_id, limit=10_000))
+
+
+async def people(world: World, session_id: str) -> None:
+    """Answer every approval with once and every question with blue, as they come."""
+    settled: set[str] = set()
+    async for records in world.store.follow(session_id):
+        for record in records:
+            event = record.event
+            if isinstance(event, e.ApprovalAnswered):
+                settled.add(event.approval_id)
+            elif isinstance(event, e.QuestionAnswered):
+                settled.add(event.question_id)
+        for record in await world.log(session_id):
+            event = record.event
+            if isinstance(event, e.ApprovalAsked) and event.approval_id not in settled:
+                settled.add(event.approval_id)
+                answer = e.ApprovalAnswered(
+                    at_ms=1, run_id=event.run_id, approval_id=event.approval_id, choice="once"
+                )
+                await world.inbox.answer_approval(session_id, answer)
+            elif isinstance(event, e.QuestionAsked) and event.question_id not in settled:
+                settled.add(event.question_id)
+                reply = e.QuestionAnswered(
+                    at_ms=1, run_id=event.run_id, question_id=event.question_id, answer="blue"
+                )
+                await world.inbox.answer_question(session_id, reply)
+
+
+@asynccontextmanager
+async def process(
+    chaos: ChaosServer,
+    *tools: Tool,
+    store: Store | None = None,
+    judge: AskingJudge | None = None,
+    **fields: float | str,
+) -> AsyncGenerator[World]:
+    """A process that runs agents; leaving it is a shutdown in which runs are cancelled."""
+    async with AsyncExitStack() as stack:
+        kept = store or MemoryStore()
+        clock = SystemClock()
+        http = await stack.enter_async_context(ModelHttp())
+        calls = ModelCalls(
+            CallMeans(http, Shared(kept, clock.now_ms), kept, clock, lambda: 0.5), (target_of(chaos),)
+        )
+        known: dict[str, Tool] = {tool.spec.name: tool for tool in tools} | {ASK_USER: AskUser()}
+        means = AgentMeans(
+            store=kept,
+            model=calls,
+            clock=clock,
+            judge=judge or asks_about(),
+            tools=lambda: known,
+            workspace=Path("/nowhere"),
+            **fields,  # pyright: ignore[reportArgumentType]
+        )
+        supervisor = await stack.enter_async_context(Supervisor(means))
+        yield World(Inbox(kept, supervisor, clock), kept, supervisor)
+
+
+async def either(*things: asyncio.Task[object] | asyncio.Future[object]) -> None:
+    """Wait for the first of them, and end the rest."""
+    try:
+        await asyncio.wait(things, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for thing in things:
+            thing.cancel()
+        await asyncio.wait(things)

@@ -1,0 +1,95 @@
+"""Cancelled at every await: the append happened whole or not at all, and no task, thread or waiter is left."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.chaos import CancelAt
+from holdfast.interfaces import Appended, Store
+from journal.labs import Lab, SqliteLab
+from journal.promise_checks import first_seqs
+from journal.sample import begin, delta, message, say
+from journal.test_trouble import until_gone
+
+Scenario = Callable[[Store], Coroutine[object, object, Any]]
+
+
+async def _append(store: Store) -> object:
+    return await store.append("s1", [message("one"), message("two")])
+
+
+async def _append_run(store: Store) -> object:
+    return await store.append_run("s1", [delta("one"), delta("two")], fence=await store.claim("s1"))
+
+
+async def _follow(store: Store) -> object:
+    return await first_seqs(store, 5, after=1)
+
+
+async def _read(store: Store) -> object:
+    return await store.read("s1")
+
+
+async def _search(store: Store) -> object:
+    return await store.search("one")
+
+
+async def _purge(store: Store) -> object:
+    return await store.purge("s1")
+
+
+async def _blob(store: Store) -> object:
+    return await store.blob(await store.put_blob(b"data"))
+
+
+async def _close(store: Store) -> object:
+    return await store.close()
+
+
+@pytest.mark.parametrize("scenario", [_append, _append_run, _follow, _read, _search, _purge, _blob, _close])
+async def test_cancelling_any_call_at_any_await_leaves_nothing(lab: Lab, scenario: Scenario) -> None:
+    store = await lab.open()
+    before = set(threading.enumerate())
+    await store.close()
+    await until_gone(before - {thread for thread in before if thread.name.startswith("holdfast")})
+    threads = set(threading.enumerate())
+    for nth in count(1):
+        store = await lab.open()
+        await store.purge("s1")
+        await begin(store)
+        attempt = CancelAt(scenario(store), nth)
+        task = await attempt.in_own_task()
+        if task.cancelled() and scenario is not _close:
+            # Whole or not at all, and the log goes on without a gap.
+            assert await store.last_seq("s1") in {0, 1, 3}
+            if await store.last_seq("s1"):
+                last = await store.last_seq("s1")
+                assert await store.append("s1", [message("on")]) == Appended(last + 1, last + 1)
+        await store.close()
+        await until_gone(threads)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        if not attempt.reached or scenario is _follow and nth > 5:
+            break
+
+
+async def test_cancelling_an_opening_at_any_await_leaves_nothing(tmp_path: Path) -> None:
+    lab = SqliteLab(tmp_path)
+    threads = set(threading.enumerate())
+    for nth in count(1):
+        attempt = CancelAt(lab.open(), nth, nth + 1)
+        task = await attempt.in_own_task()
+        if not task.cancelled():
+            await (await task).close()
+        while asyncio.all_tasks() != {asyncio.current_task()}:
+            await asyncio.sleep(0)
+        await until_gone(threads)
+        if attempt.suspensions < nth:
+            break
+    store = await lab.open()
+    await say(store, 1, fence=await begin(store))
+    await store.close()

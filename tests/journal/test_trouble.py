@@ -1,0 +1,226 @@
+"""A store that cannot be written: the error says what to do, nothing is half there, and it goes on afterwards."""
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast import interfaces as seams
+from holdfast.journal.sqlite import SqliteStore
+from journal.labs import SqliteLab
+from journal.sample import begin, delta, message, say
+
+NOBODY = 65_534
+
+
+async def test_a_foreign_write_lock_is_named_and_waited_out(tmp_path: Path) -> None:
+    lab = SqliteLab(tmp_path)
+    store = await lab.open()
+    fence = await begin(store)
+    foreign = apsw.Connection(str(lab.path))
+    foreign.execute("BEGIN IMMEDIATE")
+    outcomes = await asyncio.gather(
+        *[store.append_run("s1", [delta("x")], fence=fence) for _ in range(3)], return_exceptions=True
+    )
+    assert [type(outcome) for outcome in outcomes] == [seams.StoreLocked] * 3
+    assert "wait until it is done" in str(outcomes[0])
+    assert await store.last_seq("s1") == 1
+    with pytest.raises(seams.StoreLocked):
+        await lab.open()
+    foreign.execute("ROLLBACK")
+    assert await store.append_run("s1", [delta("x")], fence=fence) == seams.Appended(2, 2)
+    foreign.close()
+    await store.close()
+
+
+async def test_a_foreign_writer_s_rows_do_not_confuse_the_store(tmp_path: Path) -> None:
+    """A `sqlite3` shell that writes without asking does not make the store lose its place."""
+    lab = SqliteLab(tmp_path)
+    store = await lab.open()
+    fence = await begin(store)
+    foreign = apsw.Connection(str(lab.path))
+    foreign.execute("INSERT INTO events SELECT session, 2, crc, body FROM events")
+    foreign.close()
+    outcomes = [
+        await asyncio.gather(store.append_run("s1", [delta("x")], fence=fence), return_exceptions=True)
+        for _ in range(2)
+    ]
+    assert isinstance(outcomes[0][0], seams.StoreFailed)
+    assert outcomes[1][0] == seams.Appended(3, 3)
+    await store.close()
+
+
+FULL = """
+import asyncio, resource, sys
+from pathlib import Path
+from holdfast import events as e
+from holdfast.interfaces import Appended, StoreFull
+from holdfast.journal.sqlite import SqliteStore
+
+def message(text):
+    return e.MessageAccepted(at_ms=1, message_id="m", text=text)
+
+async def main(path):
+    store = await SqliteStore.open(path)
+    await store.append("s1", [e.SessionCreated(at_ms=1, epoch="e")])
+    limit = (path.with_name(path.name + "-wal").stat().st_size + 60_000, resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    accepted = 1
+    try:
+        while True:
+            await store.append("s1", [message("x" * 9_000)])
+            accepted += 1
+    except StoreFull as full:
+        assert "free some space" in str(full), full
+    outcomes = await asyncio.gather(*[store.append("s1", [message("y" * 90_000)]) for _ in range(3)],
+                                    return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StoreFull] * 3, outcomes
+    try:
+        await store.put_blob(b"z" * 1_000_000)
+        raise AssertionError("the blob had no room")
+    except StoreFull as full:
+        assert "free some space" in str(full), full
+    assert await store.last_seq("s1") == accepted
+    assert not list(path.parent.glob("blobs/??/*")) and not list(path.parent.glob("blobs/??/.*"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert await store.append("s1", [message("after")]) == Appended(accepted + 1, accepted + 1)
+    await store.close()
+    store = await SqliteStore.open(path)
+    assert [record.seq for record in await store.read("s1")] == list(range(1, accepted + 2))
+    await store.close()
+    print("well", accepted)
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+def test_a_full_disk_refuses_whole_appends_and_takes_them_again_when_there_is_room(tmp_path: Path) -> None:
+    assert _child(FULL, tmp_path / "journal.db").startswith("well")
+
+
+READ_ONLY = f"""
+import asyncio, os, sys
+from pathlib import Path
+from holdfast import events as e
+from holdfast.interfaces import StoreReadOnly
+from holdfast.journal.queries import migrations, queries
+from holdfast.journal.reader import SqliteReader
+from holdfast.journal.sqlite import SqliteStore
+
+async def main(path):
+    queries(), migrations()  # files that only root may be able to read
+    if os.geteuid() == 0:
+        os.seteuid({NOBODY})  # root may write anywhere
+    try:
+        await SqliteStore.open(path)
+    except StoreReadOnly as refused:
+        assert "may write" in str(refused), refused
+    else:
+        raise AssertionError("opened")
+    reader = SqliteReader(path)
+    print("read", len(await reader.read("s1")))
+    await reader.close()
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+async def test_a_read_only_directory_is_named_and_can_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    path = folder / "journal.db"
+    store = await SqliteStore.open(path)
+    await begin(store)
+    for file in folder.iterdir():
+        file.chmod(0o444)
+    folder.chmod(0o555)
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(0o755)
+    assert await asyncio.to_thread(_child, READ_ONLY, path) == "read 1\n"
+    folder.chmod(0o755)
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    await store.close()
+
+
+async def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(seams.StoreReadOnly, match="check that the directory exists"):
+        await SqliteStore.open(tmp_path / "nowhere" / "journal.db")
+
+
+async def test_a_newer_schema_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    database = apsw.Connection(str(path))
+    database.pragma("user_version", 999)
+    database.execute("CREATE TABLE store (id, commits); INSERT INTO store VALUES (1, 1)")
+    database.close()
+    with pytest.raises(seams.StoreReadOnly, match="newer Holdfast wrote it; upgrade"):
+        await SqliteStore.open(path)
+
+
+async def test_an_open_that_fails_leaves_no_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(seams.StoreReadOnly):
+        await SqliteStore.open(tmp_path / "nowhere" / "journal.db")
+    await until_gone(before)
+
+
+async def test_too_many_waiting_appends_are_refused_not_queued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.journal.writer.WAITING_JOBS_MAX", 10)
+    lab = SqliteLab(tmp_path)
+    store = await lab.open()
+    await begin(store)
+    foreign = apsw.Connection(str(lab.path))
+    foreign.execute("BEGIN IMMEDIATE")
+    appends = [asyncio.ensure_future(store.append("s1", [message("x")])) for _ in range(40)]
+    while not any(append.done() for append in appends):
+        await asyncio.sleep(0)
+    foreign.execute("ROLLBACK")
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+    refused = [outcome for outcome in outcomes if isinstance(outcome, seams.StoreOverloaded)]
+    accepted = [outcome for outcome in outcomes if isinstance(outcome, seams.Appended)]
+    assert len(refused) + len(accepted) == 40
+    assert refused
+    assert "try again" in str(refused[0])
+    assert await store.last_seq("s1") == 1 + len(accepted)
+    foreign.close()
+    await store.close()
+
+
+async def test_the_log_stays_short_and_a_clean_close_leaves_one_file(tmp_path: Path) -> None:
+    lab = SqliteLab(tmp_path)
+    store = await lab.open()
+    fence = await begin(store)
+    for _ in range(30):
+        await store.append_run("s1", [delta("x" * 900_000)], fence=fence)
+    await say(store, 2, fence=fence)
+    assert (tmp_path / "journal.db-wal").stat().st_size < 20_000_000
+    await store.read("s1", limit=1)
+    await store.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["journal.db", "journal.db-mark"]
+
+
+async def until_gone(before: set[threading.Thread]) -> None:
+    """Let threads that were told to end do so."""
+    while set(threading.enumerate()) - before:
+        await asyncio.sleep(0)
+
+
+def _child(script: str, path: Path) -> str:
+    command = [sys.executable, "-c", script, str(path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_these_tests_do_not_limit_themselves() -> None:
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+    assert os.geteuid() != NOBODY

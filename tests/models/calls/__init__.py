@@ -1,0 +1,1 @@
+"""Model calls over real sockets, against the bad model server."""

@@ -1,0 +1,290 @@
+"""Calls against the bad model server: a clock that does not wait, a voice that remembers, a line to ask on."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec.structs import replace
+
+from holdfast import events as e
+from holdfast import session, transcript
+from holdfast.capabilities import Answer, Compact, NoAnswer
+from holdfast.chaos import ChaosServer, Gate
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.messages import ModelRequest, UserMessage
+from holdfast.models.attempt import CallMeans
+from holdfast.models.call import ModelCalls
+from holdfast.models.http import ModelHttp
+from holdfast.models.shared import Shared
+from holdfast.targets import Patience, RetryLimits, Target, Wire
+from holdfast.values import Failure
+
+WIRES: tuple[Wire, ...] = ("responses", "chat", "anthropic")
+START_MS = 1_800_000_000_000
+HANGS_S = 20.0  # a test that takes longer hangs
+MANY = RetryLimits(attempts_max=5, attempts_per_target_max=5)
+
+E = TypeVar("E", bound=e.Event)
+
+
+class TestClock:
+    """Stands still, but for what is slept and what a test adds; with `held`, sleepers wait at that gate."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.passed_ms = 0
+        self.slept_s: list[float] = []
+        self.held: Gate | None = None
+        self.on_read: Callable[[], None] = lambda: None
+
+    def now_ms(self) -> int:
+        self.on_read()
+        return START_MS + self.passed_ms
+
+    def monotonic_s(self) -> float:
+        return self.passed_ms / 1000
+
+    async def sleep_s(self, seconds: float) -> None:
+        self.slept_s.append(seconds)
+        if self.held is not None:
+            await self.held.passed()
+        await asyncio.sleep(0)
+        self.passed_ms += round(1000 * seconds)
+
+
+class Told:
+    """A voice that keeps what it is told in memory."""
+
+    def __init__(self, clock: TestClock, run_id: str = "run_1") -> None:
+        self.run_id = run_id
+        self.live: Callable[[], str] | None = None
+        self.events: list[e.Event] = []
+        self.full = False
+        self.made_room = Gate()
+        self.on_event: Callable[[e.Event], None] = lambda _: None
+        self._clock = clock
+        self._segment = 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def next_segment(self) -> int:
+        self._segment += 1
+        return self._segment
+
+    def emit(self, event: e.Event) -> None:
+        self.events.append(event)
+        self.on_event(event)
+
+    def say(self, segment: int, text: str) -> None:
+        self.emit(e.TextDelta(at_ms=self.now_ms(), run_id=self.run_id, segment=segment, text=text))
+
+    def think(self, segment: int, text: str) -> None:
+        self.emit(e.ReasoningDelta(at_ms=self.now_ms(), run_id=self.run_id, segment=segment, text=text))
+
+    async def room(self) -> None:
+        await self.made_room.passed()
+        self.full = False
+
+    async def settled(self) -> None:
+        return
+
+    def of(self, kind: type[E]) -> list[E]:
+        """The events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Why attempts failed, in order."""
+        return [event.failure for event in self.of(e.AttemptFailed)]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of these failures."""
+        return [failure.kind for failure in self.failures]
+
+    @property
+    def close_reasons(self) -> list[str]:
+        """Why their connections were closed."""
+        return [event.close_reason for event in self.of(e.AttemptFailed)]
+
+    @property
+    def line(self) -> str:
+        """The live line now."""
+        return "" if self.live is None else self.live()
+
+    def log(self) -> list[tuple[int, e.Event]]:
+        """A whole session's log, with what was told in its place; it is a legal one."""
+        ids = {"run_id": self.run_id, "message_id": "m"}
+        opening = [
+            e.SessionCreated(at_ms=1, epoch="x"),
+            e.MessageAccepted(at_ms=1, message_id="m", text="hi"),
+            e.RunQueued(at_ms=1, **ids),
+            e.MessageDispatched(at_ms=1, **ids),
+            e.RunStarted(at_ms=1, run_id=self.run_id),
+        ]
+        pairs = list(enumerate([*opening, *self.events], start=1))
+        session.fold(pairs)
+        return pairs
+
+    @property
+    def seen(self) -> transcript.Transcript:
+        """What people see of it."""
+        return transcript.fold(self.log())
+
+    @property
+    def text(self) -> str:
+        """The clean answer."""
+        return transcript.output(self.seen, self.run_id)
+
+    @property
+    def notices(self) -> list[str]:
+        """The durable notes to the user."""
+        return [entry.notice for entry in self.seen.entries if hasattr(entry, "notice")]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+
+
+def request_of(text: str = "hi", **fields: Any) -> ModelRequest:
+    """A request with one message."""
+    return ModelRequest(messages=(UserMessage(text),), **fields)
+
+
+def target_of(server: ChaosServer, wire: Wire, name: str = "main", **fields: Any) -> Target:
+    """The server as a target."""
+    base_url = server.url if wire == "anthropic" else server.base_url
+    known: dict[str, Any] = {"base_url": base_url, "model": f"{name}-model", "api_key": "sk-test-123456789"}
+    return Target(name=name, wire=wire, **(known | fields))
+
+
+@dataclass(slots=True)
+class Line:
+    """One way to ask, with all that it works with; `ask` and `start` may be used again and again."""
+
+    http: ModelHttp
+    shared: Shared
+    clock: TestClock
+    store: MemoryStore
+    targets: tuple[Target, ...]
+    told: Told
+    voices: int = 1
+    tasks: list[asyncio.Task[Answer | NoAnswer]] = field(default_factory=list[asyncio.Task[Answer | NoAnswer]])
+
+    @property
+    def calls(self) -> ModelCalls:
+        return ModelCalls(
+            CallMeans(self.http, self.shared, self.store, self.clock, lambda: 0.5), self.targets
+        )
+
+    async def ask(
+        self, request: ModelRequest | str = "hi", *, voice: Told | None = None, compact: Compact | None = None
+    ) -> Answer | NoAnswer:
+        """One call, to its end."""
+        asked = request_of(request) if isinstance(request, str) else request
+        told = voice or self.told
+        async with asyncio.timeout(HANGS_S):
+            ended = await self.calls.answer(asked, told, turn=1, compact=compact)
+        assert told.live is None, "a live line is left"
+        told.log()
+        return ended
+
+    def start(
+        self, request: ModelRequest | str = "hi", *, voice: Told | None = None
+    ) -> asyncio.Task[Answer | NoAnswer]:
+        """One call, in a task of its own."""
+        task = asyncio.create_task(self.ask(request, voice=voice))
+        self.tasks.append(task)
+        return task
+
+    def another_voice(self) -> Told:
+        """For a call of another run."""
+        self.voices += 1
+        return Told(self.clock, f"run_{self.voices}")
+
+    def patient(self, **patience: Any) -> None:
+        """Give all targets this patience."""
+        self.targets = tuple(replace(target, patience=Patience(**patience)) for target in self.targets)
+
+    def trying(self, **limits: Any) -> None:
+        """Give all targets these limits."""
+        self.targets = tuple(replace(target, retry=RetryLimits(**limits)) for target in self.targets)
+
+
+@asynccontextmanager
+async def line_to(
+    *targets: Target,
+    clock: TestClock | None = None,
+    disk: MemoryDisk | None = None,
+    resolver: AbstractResolver | None = None,
+) -> AsyncGenerator[Line]:
+    """A line to these targets; leaving it leaves nothing behind."""
+    clock = clock or TestClock()
+    store = MemoryStore(disk)
+    async with ModelHttp(resolver) as http:
+        shared = Shared(store, clock.now_ms, sleep_s=clock.sleep_s)
+        await shared.load()
+        line = Line(http, shared, clock, store, targets, Told(clock))
+        try:
+            yield line
+        finally:
+            for task in line.tasks:
+                task.cancel()
+            await asyncio.gather(*line.tasks, return_exceptions=True)
+    await store.close()
+
+
+@asynccontextmanager
+async def line_of(wire: Wire, *scripts: Sequence[Any], **fields: Any) -> AsyncGenerator[tuple[Line, ChaosServer]]:
+    """A line to one bad model server that answers with these scripts, one per request."""
+    async with ChaosServer(*scripts) as server, line_to(target_of(server, wire, **fields)) as line:
+        yield line, server
+
+
+async def ended_by(task: asyncio.Task[Any], cause: str) -> None:
+    """Cancel the task and wait until it has gone; it ends as cancelled and in no other way."""
+    task.cancel(cause)
+    async with asyncio.timeout(HANGS_S):
+        await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def nothing_left() -> None:
+    """No task but the caller's own; those that were cancelled have had their turn."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    own = [task for task in others if "chaos" not in repr(task.get_coro())]
+    assert not own, own
+
+
+class Names(AbstractResolver):
+    """Resolves names to ports of this machine, and hangs for the rest."""
+
+    def __init__(self, ports: dict[str, int]) -> None:
+        self.ports = ports
+        self.asked: list[str] = []
+        self.hung = Gate()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        del port
+        self.asked.append(host)
+        if host not in self.ports:
+            await self.hung.passed()
+        return [
+            ResolveResult(
+                hostname=host,
+                host="127.0.0.1",
+                port=self.ports[host],
+                family=family or socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+        ]
+
+    async def close(self) -> None:
+        return

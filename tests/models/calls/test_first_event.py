@@ -1,0 +1,216 @@
+"""The first-event watchdog: when it cuts, what it then says, and what it leaves alone."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from holdfast import events as e
+from holdfast.capabilities import Answer, NoAnswer
+from holdfast.chaos import (
+    Begin,
+    CallTool,
+    ChaosServer,
+    Gate,
+    Hang,
+    Headers,
+    KeepAlive,
+    OpenItem,
+    Say,
+    Think,
+    Wait,
+)
+from holdfast.targets import Patience, Wire
+
+from .calling import Names, line_of, line_to, request_of, target_of
+
+LONG = "x" * 120_000
+
+
+async def test_silence_is_cut_at_the_patience_and_a_fresh_connection_follows_at_once(wire: Wire) -> None:
+    """S000-1, P3."""
+    async with line_of(wire, [Hang()], [Say("hello")]) as (line, server):
+        line.patient(first_event_s=1)
+        assert isinstance(await line.ask(), Answer)
+        (failed,) = line.told.of(e.AttemptFailed)
+        assert failed.failure.kind == "no_first_event"
+        assert "no first byte in 1 s (TTFB threshold: 1s)" in failed.failure.text
+        assert failed.close_reason == "ttfb_kill"
+        assert line.told.text == "hello"
+        assert line.clock.slept_s == [], "the first one is tried again at once"
+        assert server.seen.connections_seen == 2, "the second request had a connection of its own"
+        assert await server.seen.until_closed(1) == "peer"
+
+
+@pytest.mark.parametrize("silence", [[Headers(), Hang()], [Headers(), KeepAlive(pace_s=0.02)]])
+async def test_headers_and_comments_are_no_events(wire: Wire, silence: Sequence[Any]) -> None:
+    """S000-1, scenario 1: keep-alives never arm anything, not even before the first event."""
+    if wire == "anthropic" and len(silence) == 2 and isinstance(silence[1], KeepAlive):
+        pytest.skip("this wire's keep-alive is an event of its own, `ping`")
+    async with line_of(wire, silence, [Say("hello")]) as (line, _):
+        line.patient(first_event_s=0.2)
+        assert isinstance(await line.ask(), Answer)
+        assert line.told.kinds == ["no_first_event"]
+        assert line.told.close_reasons == ["ttfb_kill"]
+
+
+async def test_a_model_that_is_known_to_be_dropped_silently_comes_with_a_hint(wire: Wire) -> None:
+    """S000-2."""
+    async with ChaosServer([Hang()], [Hang()], [Hang()]) as server:
+        codex = target_of(
+            server,
+            wire,
+            base_url="http://chatgpt.com/backend-api/codex",
+            model="gpt-5.5",
+            patience=Patience(first_event_s=0.3),
+        )
+        async with line_to(codex, resolver=Names({"chatgpt.com": server.port})) as line:
+            task = line.start()
+            await server.seen.until_body(1)
+            while "waiting" not in line.told.line:
+                await asyncio.sleep(0)
+            assert "gpt-5.4 or gpt-5.3-codex" in line.told.line
+            ended = await task
+            assert isinstance(ended, NoAnswer)
+            assert "gpt-5.4 or gpt-5.3-codex" in ended.failure.hint
+            assert "some accounts do not support gpt-5.4-codex" in ended.failure.hint
+            assert all("gpt-5.4" in failure.hint for failure in line.told.failures)
+
+
+async def test_a_model_that_refuses_aloud_comes_without_the_hint() -> None:
+    """S000-2: who answers with an error was not silent."""
+    async with ChaosServer() as server:
+        codex = target_of(
+            server, "responses", base_url="http://chatgpt.com/backend-api/codex", model="gpt-5.5"
+        )
+        async with line_to(codex, resolver=Names({"chatgpt.com": server.port})) as line:
+            assert isinstance(await line.ask(), NoAnswer)
+            assert {failure.hint for failure in line.told.failures} == {""}
+
+
+async def test_the_operators_cap_is_stronger_and_is_named(wire: Wire) -> None:
+    """S000-3."""
+    async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
+        line.patient(first_event_s=90, first_event_cap_s=1)
+        assert isinstance(await line.ask(), Answer)
+        (failure,) = line.told.failures
+        assert "TTFB threshold: 1s" in failure.text
+        assert "capped by the operator at 1 s" in failure.text
+        assert line.told.of(e.AttemptStarted)[0].first_event_s == 1
+
+
+@pytest.mark.parametrize(
+    "first",
+    [[Begin()], [OpenItem("thinking")], [Think("hm")], [OpenItem("call")], [Say("he")]],
+    ids=["lifecycle", "item", "reasoning", "call", "text"],
+)
+async def test_any_event_satisfies_it_and_the_rest_may_take_its_time(wire: Wire, first: list[Any]) -> None:
+    """S000-4, S001-1."""
+    gate = Gate()
+    if wire == "chat" and isinstance(first[0], OpenItem) and first[0].kind == "thinking":
+        pytest.skip("this wire has no way to open thinking without a word")
+    async with line_of(wire, [*first, Wait(gate), Say("llo")]) as (line, server):
+        line.patient(first_event_s=0.1)
+        task = line.start()
+        await gate.reached()
+        await asyncio.sleep(0.3)  # three times the patience, with nothing said
+        gate.open()
+        assert isinstance(await task, Answer)
+        assert line.told.failures == []
+        assert server.seen.requests_seen == 1
+
+
+async def test_one_opening_event_and_then_silence_is_an_idle_kill(wire: Wire) -> None:
+    """S000-5."""
+    async with line_of(wire, [Begin(), Hang()], [Say("hello")]) as (line, server):
+        line.patient(first_event_s=90, gap_s=1)
+        assert isinstance(await line.ask(), Answer)
+        (failed,) = line.told.of(e.AttemptFailed)
+        assert failed.failure.kind == "stalled"
+        assert "no events for 1 s after first byte" in failed.failure.text
+        assert "TTFB" not in failed.failure.text
+        assert failed.close_reason == "stream_idle_kill"
+        assert await server.seen.until_closed(1) == "peer"
+
+
+async def test_zero_switches_it_off_and_no_other(wire: Wire) -> None:
+    """S000-6."""
+    gate = Gate()
+    slow, silent, good = [Wait(gate), Say("hel"), Hang()], [Say("hel"), Hang()], [Say("hello")]
+    async with line_of(wire, slow, silent, good) as (line, _):
+        line.patient(first_event_s=0, gap_s=0.2)
+        task = line.start()
+        await gate.reached()
+        await asyncio.sleep(0.4)
+        assert line.told.failures == [], "nothing has passed yet"
+        gate.open()
+        assert isinstance(await task, Answer)
+        assert line.told.close_reasons == ["stream_idle_kill", "stream_idle_kill"]
+        assert line.told.text == "hello"
+
+
+async def test_with_zero_silence_is_still_bounded_by_first_progress(wire: Wire) -> None:
+    """S000-6, P3: no wait is endless."""
+    async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
+        line.patient(first_event_s=0, first_progress_s=0.2)
+        assert isinstance(await line.ask(), Answer)
+        (failure,) = line.told.failures
+        assert failure.kind == "stalled"
+        assert "no first byte in 0.2 s, the first-event watchdog is off" in failure.text
+
+
+async def test_a_long_request_with_a_slow_first_byte_is_waited_for(wire: Wire) -> None:
+    """S000-7."""
+    gate = Gate()
+    async with line_of(wire, [Wait(gate), Say("hello")]) as (line, server):
+        line.patient(first_event_s=1)
+        task = line.start(request_of(LONG))
+        await gate.reached()
+        await asyncio.sleep(1.2)
+        gate.open()
+        assert isinstance(await task, Answer)
+        assert line.told.text == "hello"
+        assert line.told.failures == []
+        assert server.seen.requests_seen == 1
+        assert server.seen.request(1).upload_bytes > len(LONG)
+
+
+async def test_strict_cuts_a_long_request_too(wire: Wire) -> None:
+    """S000-8."""
+    async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
+        line.patient(first_event_s=1, strict=True)
+        assert isinstance(await line.ask(request_of(LONG)), Answer)
+        (failure,) = line.told.failures
+        assert "TTFB threshold: 1s" in failure.text
+
+
+async def test_the_default_is_45_seconds_for_a_remote_target_and_300_for_a_local_one(wire: Wire) -> None:
+    """S001-1."""
+    async with ChaosServer([Say("a")], [Say("b")], [Say("c")]) as server:
+        remote = target_of(server, wire, base_url="http://api.example.com/v1")
+        local = target_of(server, wire)
+        async with line_to(remote, resolver=Names({"api.example.com": server.port})) as line:
+            await line.ask()
+            line.targets = (local,)
+            await line.ask()
+            line.targets = (remote,)
+            await line.ask(request_of(LONG))
+            shown = [event.first_event_s for event in line.told.of(e.AttemptStarted)]
+            assert shown == [45, 300, 50]
+
+
+@pytest.mark.parametrize("pieces", ["reasoning", "arguments"])
+async def test_turns_without_text_are_no_stall(wire: Wire, pieces: str) -> None:
+    """S001-2: twenty pieces, each well within the gap, all together far beyond it."""
+    said = "a long chain of thoughts"[:20]
+    slow = Think(said, chunk_chars=1, pace_s=0.03)
+    call = CallTool("look", {"at": "a house"}, id="c1", chunk_chars=1, pace_s=0.03)
+    script = [slow, CallTool("look", {}, id="c1")] if pieces == "reasoning" else [call]
+    async with line_of(wire, script) as (line, _):
+        line.patient(first_event_s=0.2, first_progress_s=0.2, gap_s=0.2)
+        answer = await line.ask()
+        assert isinstance(answer, Answer)
+        assert answer.finish == "tools"
+        assert line.told.failures == []
+        assert len(line.told.of(e.ToolAsked)) == 1
