@@ -10,6 +10,7 @@ denied comes first, then the first configured rule that is about it, then grants
 - `unattended`: like `ask`, but what would be asked is refused, since nobody is there.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -33,6 +34,11 @@ from holdfast.verdicts import Allow, Ask, Deny, Finding, FindingKind, Verdict
 
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
 
+FINDINGS_MAX = 100
+
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
 _READING_TOOLS = frozenset(("read_file", "list_files", "search_files"))
 _WRITING_TOOLS = frozenset(("write_file", "edit_file"))
 # They touch nothing but the person who is asked, or what the session itself started.
@@ -71,10 +77,10 @@ def judge(action: Action, policy: Policy, grants: Sequence[GrantRule] = ()) -> V
     """The verdict on one exact action; never raises, whatever the action says."""
     judged = _judge(action, policy, grants)
     if judged.denials:
-        return Deny(" ".join(judged.denials))
-    findings = tuple(dict.fromkeys(each.text for _, found in judged.open for each in found))
+        return Deny(" ".join(_shown(judged.denials)))
+    findings = _shown([each.text for _, found in judged.open for each in found])
     if not findings:
-        return Allow(" ".join(dict.fromkeys(judged.reasons)))
+        return Allow(" ".join(_shown(judged.reasons)))
     if policy.mode == "unattended":
         return Deny("Nobody is there to ask.", reason="no_approver", findings=findings)
     return Ask(findings)
@@ -110,6 +116,16 @@ def describe(rule: GrantRule) -> str:
     if rule.host:
         return f"{rule.tool} from the host {rule.host}."
     return f"{rule.tool} on {', '.join(rule.paths)}." if rule.paths else f"{rule.tool}, with any arguments."
+
+
+def _shown(sentences: Sequence[str]) -> tuple[str, ...]:
+    """Sentences for people: each once, no more than can be read, and nothing that a terminal would obey."""
+    plain = list(
+        dict.fromkeys(_UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], each) for each in sentences)
+    )
+    if len(plain) > FINDINGS_MAX:
+        plain[FINDINGS_MAX:] = [f"There are {len(plain) - FINDINGS_MAX} more."]
+    return tuple(plain)
 
 
 def digest_of(action: Action) -> str:

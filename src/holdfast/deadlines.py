@@ -27,7 +27,7 @@ Why: TypeAlias = Literal["default", "configured", "size", "learned", "cap", "gap
 
 SIZED_TOKENS_MIN = 10_000
 LEARNED_FACTOR = 3
-TAIL_S = 5.0  # the marker has come: what is still missing is the end of the stream
+TAIL_S = 1.0  # the marker has come: a connection that is kept is not worth a longer wait
 REARM_S = 15.0
 JUMP_S = 5.0  # clocks drift by less; a computer that slept was away for longer
 

@@ -90,6 +90,14 @@ class Once:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """What an idempotency key was used for, and the answer that was given."""
+
+    digest: str
+    answer: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Appended:
     """The events are on disk under these seqs."""
 
@@ -201,6 +209,13 @@ class Journal(Protocol):
         """
         ...
 
+    def changes(self) -> AsyncIterator[Sequence[str]]:
+        """Ids of sessions in which something happened from now on, gathered between two steps.
+
+        Deltas are no news here. It ends when the journal is closed and may be abandoned at any point.
+        """
+        ...
+
     async def last_seq(self, session_id: str) -> int:
         """The newest seq of the log, 0 if it has none."""
         ...
@@ -267,6 +282,18 @@ class Index(Protocol):
 
     async def sessions(self, query: SessionQuery) -> Sequence[ListedSession]:
         """A page of the session list; deleted sessions are not in it."""
+        ...
+
+    async def listed(self, session_id: str) -> ListedSession | None:
+        """One session as the list would show it, also while it is deleted but not yet purged."""
+        ...
+
+    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
+        """Sessions that wait for their purge, and those of `source` that were last touched before a time."""
+        ...
+
+    async def answered(self, key: str, *, now_ms: int) -> Answered | None:
+        """What was answered under an idempotency key that has not expired."""
         ...
 
     async def run(self, run_id: str) -> RunRow | None:

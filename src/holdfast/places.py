@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from holdfast.shell_words import GLOB, Word
 
+PIECES_MAX = 16
 HARMLESS_DEVICES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 
-_SECRET_PARTS = frozenset(
-    (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", "keyrings", "gcloud", "gh")
-)
+_SECRET_PARTS = frozenset((".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", "keyrings"))
+_SECRET_TREES = ("/.config/gh/", "/.config/gcloud/", "/.docker/config.json/")
 # fmt: off
 _SECRET_NAMES = frozenset((
     ".netrc", "_netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".envrc",
-    "credentials", "credentials.json", "shadow", "gshadow", "sudoers", "environ", ".bash_history",
-    ".zsh_history", ".python_history", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa",
+    "credentials", "credentials.json", ".bash_history", ".zsh_history", ".python_history", "id_rsa",
+    "id_ed25519", "id_ecdsa", "id_dsa",
 ))
 _SYSTEM_TREES = frozenset((
     "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/sbin", "/sys", "/usr",
@@ -103,7 +103,7 @@ def is_secret(path: str) -> bool:
     name = parts[-1]
     if name.startswith(".env") and not name.endswith(_EXAMPLES):
         return name in {".env", ".envrc"} or name.startswith(".env.")
-    if path.startswith("/proc/"):
+    if path.startswith("/proc/") or any(tree in f"{path.lower()}/" for tree in _SECRET_TREES):
         return True
     return name in _SECRET_NAMES or name.endswith(_SECRET_ENDINGS) or not _SECRET_PARTS.isdisjoint(parts)
 
@@ -122,9 +122,11 @@ def _pieces(text: str) -> Iterator[str]:
     """The parts of a word that a program may take for a path."""
     if not text.startswith("-"):
         yield text
-    pieces = _PIECES.split(text)
+    pieces = _PIECES.split(text, maxsplit=PIECES_MAX)
     if len(pieces) > 1:
         yield from (piece for piece in pieces if piece)
+    if len(pieces) > PIECES_MAX:
+        yield "/"
     if text.startswith("-"):
         # A value may stand right behind the letters of its option, and how many these are is not known.
         joined = pieces[0] if "=" in text else text

@@ -36,6 +36,16 @@ def dangers(command: Command, places: Places, *, cwds: tuple[str, ...], reads_on
             yield from _of_holdfast(command, places, cwds=cwds)
 
 
+def losses(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
+    """Sentences that say that the workspace as a whole would be gone: allowed, but never unasked."""
+    name, words = likely_name(command.words[0]), command.words[1:]
+    starts = tuple(word for word in words if not word.text.startswith("-"))
+    if name in {"rm", "mv", "rmdir"} or (name == "find" and _removes_all(words)):
+        for word in starts:
+            if places.workspace in places.emptied(word, cwds):
+                yield f"`{name}` would take the whole workspace away."
+
+
 def _of_program(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
     name, words = likely_name(command.words[0]), command.words[1:]
     if name in command.functions and command.forks:

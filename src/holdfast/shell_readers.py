@@ -136,7 +136,7 @@ READERS: dict[str, Reader] = {
     "comm": reader("-123iz"),
     "cmp": reader("-bls --print-bytes --silent --quiet", "-in"),
     "diff": reader(
-        "-abBcdeEiNnpqrstTuwyZ --brief --unified --recursive --side-by-side --ignore-all-space --color "
+        "-abBcdeEiNnpqstTuwyZ --brief --unified --side-by-side --ignore-all-space --color "
         "--ignore-blank-lines --new-file --report-identical-files --suppress-common-lines --context",
         "-CUWx --exclude --label --width",
     ),

@@ -55,7 +55,7 @@ _GIT: dict[str, Reader] = {
         "-ABCem --max-depth --max-count",
         operands="pattern",
     ),
-    "remote": reader("-v --verbose", operands="none"),
+    "remote": reader(operands="none"),
     "stash list": reader(operands="none"),
     "stash show": reader(_DIFF, _DIFF_VALUED),
     "worktree list": reader("--porcelain", operands="none"),

@@ -2,10 +2,11 @@
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from holdfast.places import HARMLESS_DEVICES, Places, is_repository_file, is_secret
-from holdfast.shell_dangers import dangers
+from holdfast.shell_dangers import dangers, losses
 from holdfast.shell_names import SYSTEM_DIRECTORIES, known_name
 from holdfast.shell_programs import concerns
 from holdfast.shell_reading import Reading, reading_of
@@ -14,7 +15,7 @@ from holdfast.shell_words import Word
 from holdfast.shell_wrappers import Step, steps
 from holdfast.verdicts import Finding
 
-DIRECTORIES_MAX = 16
+DIRECTORIES_MAX = 4
 
 # fmt: off
 # Variables that only change how a program prints or how much it says.
@@ -51,6 +52,8 @@ def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedSc
     """Look at everything that an argv would run; `sh -c TEXT` stands for its text."""
     judged: list[JudgedStep] = []
     denials: list[str] = []
+    # A path is looked at for several reasons, and a real resolver asks the disk each time.
+    places = replace(places, resolve=cache(places.resolve))
     cwds = (places.resolve(cwd),)
     for step in _steps(argv):
         command = step.command
@@ -167,6 +170,7 @@ def _program(
     name = command.words[0].text
     yield Finding("change", f"`{name}` may change something." if reading is None else reading.problem)
     yield from concerns(command.words)
+    yield from (Finding("program", sentence) for sentence in losses(command, places, cwds=cwds))
     yield from _origin(command.words[0], places, cwds=cwds)
     for word in command.words[1:]:
         yield from _named(word, places, cwds=cwds)

@@ -1,5 +1,6 @@
 """Where stores come from in these tests: a lab is one disk, on which any number of stores can be opened."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,12 @@ class SqliteLab:
 
     async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
         return await self.kind.open(self.path, vfs=self.vfs, window_bytes_max=window_bytes_max)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let other tasks and threads run until something holds that nobody tells us of."""
+    while not holds():  # noqa: ASYNC110  # threads ring no asyncio.Event when they end
+        await asyncio.sleep(0)
 
 
 def memory_lab(_folder: Path) -> Lab:

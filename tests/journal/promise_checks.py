@@ -16,12 +16,12 @@ Check: TypeAlias = Callable[[Lab], Awaitable[None]]
 
 
 async def first_seqs(store: Store, count: int, *, after: int = 0, session_id: str = "s1") -> list[int]:
-    """The first so many seqs that a follower gives."""
+    """What a follower gives until it comes to the seq that stands so many places after its cursor."""
     found: list[int] = []
     async for batch in store.follow(session_id, after=after):
         assert batch, "each step gives a batch that is not empty"
         found += seqs(batch)
-        if len(found) >= count:
+        if found[-1] >= after + count:
             break
     return found
 

@@ -1,4 +1,4 @@
-"""Cancelled at every await: the append happened whole or not at all, and no task, thread or waiter is left."""
+"""Cancelled at every await: an append happens whole or not at all, and no task or thread is left."""
 
 import asyncio
 import threading
@@ -11,10 +11,9 @@ import pytest
 
 from holdfast.chaos import CancelAt
 from holdfast.interfaces import Appended, Store
-from journal.labs import Lab, SqliteLab
+from journal.labs import Lab, SqliteLab, until
 from journal.promise_checks import first_seqs
 from journal.sample import begin, delta, message, say
-from journal.test_trouble import until_gone
 
 Scenario = Callable[[Store], Coroutine[object, object, Any]]
 
@@ -28,7 +27,11 @@ async def _append_run(store: Store) -> object:
 
 
 async def _follow(store: Store) -> object:
-    return await first_seqs(store, 5, after=1)
+    writing = asyncio.ensure_future(_append(store))
+    try:
+        return await first_seqs(store, 3)
+    finally:
+        await asyncio.wait([writing])
 
 
 async def _read(store: Store) -> object:
@@ -53,10 +56,6 @@ async def _close(store: Store) -> object:
 
 @pytest.mark.parametrize("scenario", [_append, _append_run, _follow, _read, _search, _purge, _blob, _close])
 async def test_cancelling_any_call_at_any_await_leaves_nothing(lab: Lab, scenario: Scenario) -> None:
-    store = await lab.open()
-    before = set(threading.enumerate())
-    await store.close()
-    await until_gone(before - {thread for thread in before if thread.name.startswith("holdfast")})
     threads = set(threading.enumerate())
     for nth in count(1):
         store = await lab.open()
@@ -71,9 +70,9 @@ async def test_cancelling_any_call_at_any_await_leaves_nothing(lab: Lab, scenari
                 last = await store.last_seq("s1")
                 assert await store.append("s1", [message("on")]) == Appended(last + 1, last + 1)
         await store.close()
-        await until_gone(threads)
+        await until(lambda: set(threading.enumerate()) <= threads)
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        if not attempt.reached or scenario is _follow and nth > 5:
+        if not attempt.reached:
             break
 
 
@@ -85,9 +84,8 @@ async def test_cancelling_an_opening_at_any_await_leaves_nothing(tmp_path: Path)
         task = await attempt.in_own_task()
         if not task.cancelled():
             await (await task).close()
-        while asyncio.all_tasks() != {asyncio.current_task()}:
-            await asyncio.sleep(0)
-        await until_gone(threads)
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+        await until(lambda: set(threading.enumerate()) <= threads)
         if attempt.suspensions < nth:
             break
     store = await lab.open()

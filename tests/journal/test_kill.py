@@ -1,17 +1,13 @@
 """Processes that are killed or frozen: what was shown is kept, and who was replaced cannot write."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from holdfast.interfaces import FenceLost
 from holdfast.journal.sqlite import SqliteStore
-from journal.kill_cycles import CHILD, Witness, check_journal, write_until_killed
+from journal.kill_cycles import Witness, check_journal, write_until_killed
 from journal.sample import delta
 
 CYCLES = 20

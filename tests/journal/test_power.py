@@ -58,12 +58,13 @@ def as_seen(records: list[Record]) -> list[tuple[int, bytes]]:
 async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
     lab: SqliteLab, vfs: LossyVFS, loss: str
 ) -> None:
+    seen: list[Record] = []
     for nth in itertools.count(1):
+        seen.clear()
         lab.folder.joinpath(f"{loss}{nth}").mkdir()
         here = SqliteLab(lab.folder / f"{loss}{nth}", vfs=vfs.name)
         vfs.cut_power_at(nth, seed=nth, loss=loss)  # pyright: ignore[reportArgumentType]
         cuts = vfs.power_cuts
-        seen: list[Record] = []
         with suppress(seams.JournalError):
             await write_and_watch(await here.open(), seen)
         was_cut = vfs.power_cuts > cuts
@@ -76,9 +77,9 @@ async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
             assert await store.append("s1", [message("on")]) == seams.Appended(len(kept) + 1, len(kept) + 1)
         await store.close()
         if not was_cut:
+            assert nth > 20
+            assert len(seen) == 13
             break
-    assert nth > 20
-    assert len(seen) == 13
 
 
 async def test_nothing_is_shown_that_the_disk_refused_p1(lab: SqliteLab, vfs: LossyVFS) -> None:
@@ -121,10 +122,11 @@ async def test_what_a_failed_sync_refused_is_not_there_after_a_kill(
     await begin(store)
     vfs.fail_sync_after(syncs)
     accepted = 1
-    with pytest.raises(seams.StoreFailed):
-        for _ in range(100):
+    with suppress(seams.StoreFailed):
+        while accepted < 100:
             await store.append("s1", [message("x" * 40_000)])
             accepted += 1
+    assert accepted < 100
     copy = lab.folder / "copy"
     copy.mkdir()
     for name in ("journal.db", "journal.db-wal", "journal.db-mark"):

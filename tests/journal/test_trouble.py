@@ -1,4 +1,4 @@
-"""A store that cannot be written: the error says what to do, nothing is half there, and it goes on afterwards."""
+"""A store that cannot be written: the error says what to do, nothing is half there, and it goes on."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import interfaces as seams
 from holdfast.journal.sqlite import SqliteStore
-from journal.labs import SqliteLab
+from journal.labs import SqliteLab, until
 from journal.sample import begin, delta, message, say
 
 NOBODY = 65_534
@@ -168,7 +168,7 @@ async def test_an_open_that_fails_leaves_no_thread(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with pytest.raises(seams.StoreReadOnly):
         await SqliteStore.open(tmp_path / "nowhere" / "journal.db")
-    await until_gone(before)
+    await until(lambda: set(threading.enumerate()) <= before)
 
 
 async def test_too_many_waiting_appends_are_refused_not_queued(
@@ -181,8 +181,7 @@ async def test_too_many_waiting_appends_are_refused_not_queued(
     foreign = apsw.Connection(str(lab.path))
     foreign.execute("BEGIN IMMEDIATE")
     appends = [asyncio.ensure_future(store.append("s1", [message("x")])) for _ in range(40)]
-    while not any(append.done() for append in appends):
-        await asyncio.sleep(0)
+    await until(lambda: any(append.done() for append in appends))
     foreign.execute("ROLLBACK")
     outcomes = await asyncio.gather(*appends, return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, seams.StoreOverloaded)]
@@ -205,13 +204,7 @@ async def test_the_log_stays_short_and_a_clean_close_leaves_one_file(tmp_path: P
     assert (tmp_path / "journal.db-wal").stat().st_size < 20_000_000
     await store.read("s1", limit=1)
     await store.close()
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["journal.db", "journal.db-mark"]
-
-
-async def until_gone(before: set[threading.Thread]) -> None:
-    """Let threads that were told to end do so."""
-    while set(threading.enumerate()) - before:
-        await asyncio.sleep(0)
+    assert sorted(os.listdir(tmp_path)) == ["journal.db", "journal.db-mark"]
 
 
 def _child(script: str, path: Path) -> str:

@@ -20,6 +20,7 @@ from holdfast.agent.view import SessionView
 from holdfast.interfaces import Blobs, JournalError, Tool, ToolResult
 from holdfast.run import Ask
 from holdfast.run import ToolCall as CallState
+from holdfast.secrets_out import StreamFilter
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import ASK_USER, AskUserArgs
 
@@ -46,13 +47,22 @@ class OneCall:
     workspace: Path
     blobs: Blobs
     log: RunLog
+    stream_filter: StreamFilter
     shown_chars: int = 0
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
         """See ToolCall.say."""
-        if self.shown_chars >= OUTPUT_CHARS_MAX:
-            return
+        self._show(self.stream_filter.feed(text), stream)
+        await self.log.room()
+
+    def end(self) -> None:
+        """Show what was held back."""
+        self._show(self.stream_filter.flush(), "stdout")
+
+    def _show(self, text: str, stream: Literal["stdout", "stderr", "progress"]) -> None:
         shown = text[: OUTPUT_CHARS_MAX - self.shown_chars]
+        if not shown:
+            return
         self.shown_chars += len(shown)
         self.log.emit(
             e.ToolOutput(
@@ -63,7 +73,6 @@ class OneCall:
                 stream=stream,
             )
         )
-        await self.log.room()
 
 
 class ToolCalls:
@@ -184,9 +193,13 @@ class ToolCalls:
             self._workspace,
             self._means.store,
             self._log,
+            StreamFilter(self._log.secrets),
         )
         self._begun.add(asked.tool_call_id)
-        return await _carefully(tool, asked.args, one)
+        try:
+            return await _carefully(tool, asked.args, one)
+        finally:
+            one.end()
 
     def _ended(self, call: CallState, result: ToolResult, *, ms: int = 0) -> None:
         self._log.emit(

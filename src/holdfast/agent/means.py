@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 from holdfast.capabilities import Model
 from holdfast.events import GrantAdded
 from holdfast.interfaces import Clock, Store, Tool
+from holdfast.secrets_out import NO_SECRETS, Secrets
 from holdfast.values import Action, Budget, Choice
 
 
@@ -56,6 +57,7 @@ class AgentMeans:
     tools: Callable[[], Mapping[str, Tool]]
     workspace: Path = field(default_factory=Path.cwd)
     instructions: str = ""
+    secrets: Secrets = NO_SECRETS
     turns_max: int = 100
     budget: Budget = field(default_factory=Budget)
     asks_expire_s: float = 86_400.0

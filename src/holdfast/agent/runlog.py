@@ -11,6 +11,7 @@ from typing import Self
 
 from holdfast.events import Event, ReasoningDelta, TextDelta
 from holdfast.interfaces import Clock, Fence, Journal, JournalError, StoreClosed
+from holdfast.secrets_out import NO_SECRETS, Secrets, StreamFilter
 
 GATHERED_CHARS_MAX = 1024 * 1024
 
@@ -18,13 +19,23 @@ GATHERED_CHARS_MAX = 1024 * 1024
 class RunLog:
     """Puts a run's events on its session's log; an async context manager that owns the writing task."""
 
-    def __init__(self, journal: Journal, clock: Clock, *, run: tuple[str, str], fence: Fence) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        *,
+        run: tuple[str, str],
+        fence: Fence,
+        secrets: Secrets = NO_SECRETS,
+    ) -> None:
         self.session_id, self.run_id = run
         self.live: Callable[[], str] | None = None
         self.last_seq = 0
         self._journal = journal
         self._clock = clock
         self.fence = fence
+        self.secrets = secrets
+        self._filter = StreamFilter(secrets)
         self._segment = 0
         self._events: list[Event] = []
         self._pieces: list[str] = []
@@ -65,8 +76,8 @@ class RunLog:
 
     def emit(self, event: Event) -> None:
         """See Voice."""
-        self._close_delta()
-        self._events.append(event)
+        self._end_delta()
+        self._events.append(self.secrets.out_of(event))
         self._wanted.set()
 
     def say(self, segment: int, text: str) -> None:
@@ -78,18 +89,27 @@ class RunLog:
         self._gather(ReasoningDelta, segment, text)
 
     def _gather(self, kind: type[TextDelta | ReasoningDelta], segment: int, text: str) -> None:
-        if self._pieces and self._piece_of != (kind, segment):
-            self._close_delta()
-        self._piece_of = (kind, segment)
+        if self._piece_of != (kind, segment):
+            self._end_delta()
+            self._piece_of = (kind, segment)
         self._pieces.append(text)
         self._gathered_chars += len(text)
         self._wanted.set()
 
     def _close_delta(self) -> None:
+        """Make a delta of what was gathered; what may be the beginning of a secret waits for the next."""
         if self._pieces:
-            kind, segment = self._piece_of
-            text = "".join(self._pieces)
+            text = self._filter.feed("".join(self._pieces))
             self._pieces.clear()
+            self._add_delta(text)
+
+    def _end_delta(self) -> None:
+        self._close_delta()
+        self._add_delta(self._filter.flush())
+
+    def _add_delta(self, text: str) -> None:
+        if text:
+            kind, segment = self._piece_of
             self._events.append(kind(at_ms=self.now_ms(), run_id=self.run_id, segment=segment, text=text))
 
     @property
@@ -119,7 +139,8 @@ class RunLog:
         while True:
             await self._wanted.wait()
             try:
-                await self._append(self._take())
+                if events := self._take():
+                    await self._append(events)
             except JournalError as error:
                 self._error = error
                 self._written.set()

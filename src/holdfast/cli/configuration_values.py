@@ -43,7 +43,8 @@ def plain(kind: inspect.Type) -> tuple[inspect.Type, Meaning]:
     meaning: Meaning = ""
     while isinstance(kind, inspect.Metadata | inspect.UnionType):
         if isinstance(kind, inspect.Metadata):
-            meaning = cast("Meaning", (kind.extra or {}).get("meaning", meaning))
+            extra = cast("dict[str, Meaning]", kind.extra or {})  # pyright: ignore[reportUnknownMemberType]
+            meaning = extra.get("meaning", meaning)
             kind = kind.type
         else:
             kind = next(one for one in kind.types if not isinstance(one, inspect.NoneType))
@@ -71,8 +72,10 @@ class Checker:
             else:
                 self._fault((*path, key), f"is not a setting{_hint(key, path, fields)}")
         for field in kind.fields:
-            if field.required and tree.get(field.name, "") == "":
-                self._fault((*path, field.name) if field.name in tree else path, _missing(field))
+            if field.required and field.name not in tree:
+                self._fault(path, _missing(field))
+            elif field.required and tree[field.name] == "":
+                self._fault((*path, field.name), "must not be empty")
         if self._errors() == errors:
             made = msgspec.convert(checked, kind.cls)
             self.faults += [
@@ -175,7 +178,7 @@ def _missing(field: inspect.Field) -> str:
     kind, _ = plain(field.type)
     if isinstance(kind, inspect.LiteralType):
         return f"needs a {field.name}: one of {', '.join(map(str, kind.values))}"
-    return f"needs a {field.name} that is not empty"
+    return f"needs a {field.name}"
 
 
 def _hint(key: str, path: KeyPath, fields: Mapping[str, inspect.Field]) -> str:

@@ -9,9 +9,10 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import TypeAlias
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from holdfast.interfaces import Record, StoreClosed
+from holdfast.rows import QUIET
 
 Read: TypeAlias = Callable[[str, int, int], Awaitable[Sequence[Record]]]
 
@@ -79,6 +80,7 @@ class Tails:
         self._bytes = 0
         self._tails: WeakValueDictionary[str, Tail] = WeakValueDictionary()
         self._recent: OrderedDict[str, Tail] = OrderedDict()
+        self._changes: WeakSet[Changes] = WeakSet()
         self._closed = False
 
     def publish(self, session_id: str, records: Sequence[Record]) -> None:
@@ -94,6 +96,19 @@ class Tails:
             self._bytes -= oldest.forget()
         if tail.waiters:
             tail.wake()
+        if self._changes and any(type(record.event) not in QUIET for record in records):
+            self._tell(session_id)
+
+    def changes(self) -> "Changes":
+        """Which sessions change from now on."""
+        changes = Changes()
+        changes.closed = self._closed
+        self._changes.add(changes)
+        return changes
+
+    def _tell(self, session_id: str) -> None:
+        for changes in list(self._changes):
+            changes.add(session_id)
 
     def of(self, session_id: str) -> Tail:
         """The session's tail; it lives as long as a follower or its window."""
@@ -115,12 +130,15 @@ class Tails:
         self._tails.pop(session_id, None)
         tail.closed = True
         tail.wake()
+        self._tell(session_id)
 
     def close(self) -> None:
         """All followers end."""
         self._closed = True
         for session_id in list(self._tails):
             self.end(session_id)
+        for changes in list(self._changes):
+            changes.close()
 
 
 class Follower:
@@ -177,3 +195,39 @@ class Follower:
             await waiter
         finally:
             self._tail.waiters.pop(waiter, None)
+
+
+class Changes:
+    """An async iterator over ids of changed sessions, each once a step; see Journal.changes."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._ids: dict[str, None] = {}
+        self._waiter: asyncio.Future[None] | None = None
+
+    def add(self, session_id: str) -> None:
+        """Something happened in the session."""
+        self._ids[session_id] = None
+        self._wake()
+
+    def close(self) -> None:
+        """Nothing more will happen."""
+        self.closed = True
+        self._wake()
+
+    def __aiter__(self) -> "Changes":
+        return self
+
+    async def __anext__(self) -> Sequence[str]:
+        """All that changed since the last step; waits for the first one."""
+        while not self._ids:
+            if self.closed:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        ids, self._ids = list(self._ids), {}
+        return ids
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

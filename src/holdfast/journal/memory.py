@@ -14,7 +14,7 @@ from holdfast import rows
 from holdfast.codec import encode
 from holdfast.events import Event, Input, SessionCreated
 from holdfast.interfaces import Record
-from holdfast.journal.follow import WINDOW_BYTES_MAX, Follower, Tails
+from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.words import passage, phrases
 
 
@@ -162,6 +162,10 @@ class MemoryStore:
         """See Journal.follow."""
         return self._tails.follow(session_id, after)
 
+    def changes(self) -> Changes:
+        """See Journal.changes."""
+        return self._tails.changes()
+
     async def last_seq(self, session_id: str) -> int:
         """See Journal.last_seq."""
         self._check_open()
@@ -216,6 +220,29 @@ class MemoryStore:
         asks = [ask for ask in self._disk.asks.values() if ask.session_id == row.session_id]
         open_runs = sum(run.status != "ended" for run in runs)
         return seams.ListedSession(row, open_runs, sum(ask.state == "open" for ask in asks))
+
+    async def listed(self, session_id: str) -> seams.ListedSession | None:
+        """See Index.listed."""
+        self._check_open()
+        row = self._disk.sessions.get(session_id)
+        return self._listed(row) if row else None
+
+    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[rows.SessionRow]:
+        """See Index.leftovers."""
+        self._check_open()
+        return [
+            row
+            for row in self._disk.sessions.values()
+            if row.purge_at_ms or (row.source == source and row.updated_ms < before_ms)
+        ]
+
+    async def answered(self, key: str, *, now_ms: int) -> seams.Answered | None:
+        """See Index.answered."""
+        self._check_open()
+        _, once = self._disk.once.get(key, (None, None))
+        if once is None or once.expires_at_ms <= now_ms:
+            return None
+        return seams.Answered(once.digest, once.answer)
 
     async def run(self, run_id: str) -> rows.RunRow | None:
         """See Index.run."""

@@ -77,6 +77,21 @@ class SqliteReader:
         )
         return [seams.ListedSession(row_of(SessionRow, row[:-2]), row[-2], row[-1]) for row in found]
 
+    async def listed(self, session_id: str) -> seams.ListedSession | None:
+        """See Index.listed."""
+        found = await self._rows("listed_session", {"session_id": session_id})
+        return seams.ListedSession(row_of(SessionRow, found[0][:-2]), *found[0][-2:]) if found else None
+
+    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
+        """See Index.leftovers."""
+        found = await self._rows("leftovers", {"source": source, "before_ms": before_ms})
+        return [row_of(SessionRow, row) for row in found]
+
+    async def answered(self, key: str, *, now_ms: int) -> seams.Answered | None:
+        """See Index.answered."""
+        found = await self._rows("once", {"key": key, "now_ms": now_ms})
+        return seams.Answered(*found[0]) if found else None
+
     async def run(self, run_id: str) -> RunRow | None:
         """See Index.run."""
         found = await self._rows("run", {"run_id": run_id})

@@ -14,7 +14,7 @@ from holdfast.interfaces import Record
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.commits import Commits
 from holdfast.journal.connection import Durability
-from holdfast.journal.follow import WINDOW_BYTES_MAX, Follower, Tails
+from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.reader import SqliteReader
 from holdfast.journal.threads import Threads
 from holdfast.journal.transaction import Append
@@ -128,6 +128,10 @@ class SqliteStore(SqliteReader):
     def follow(self, session_id: str, *, after: int = 0) -> Follower:
         """See Journal.follow."""
         return self._tails.follow(session_id, after)
+
+    def changes(self) -> Changes:
+        """See Journal.changes."""
+        return self._tails.changes()
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         return await self.read(session_id, after=after, limit=limit)

@@ -136,7 +136,9 @@ class SessionOwner:
                 del self.logs[run.run_id]
 
     def _run_log(self, run: Run, fence: Fence) -> RunLog:
-        log = RunLog(self._means.store, self._means.clock, run=(self.session_id, run.run_id), fence=fence)
+        means = self._means
+        run_of = (self.session_id, run.run_id)
+        log = RunLog(means.store, means.clock, run=run_of, fence=fence, secrets=means.secrets)
         entries = self.view.transcript.runs[run.run_id].entries
         spoken = [entry.segment for entry in entries if isinstance(entry, Text | Thinking)]
         log.begin_segments_after(max(spoken, default=0))

@@ -8,7 +8,7 @@ from codecs import getincrementaldecoder
 _STRING = r"\x1b[\]PX^_][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
 _CONTROL_SEQUENCE = r"\x1b\[[0-?]{0,256}[ -/]{0,16}[@-~]"
 _SHORT = r"\x1b[ -/]{0,16}[0-~]"
-_LONE = r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]+"
+_LONE = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+|\x1b"
 _CODES = re.compile(f"{_STRING}|{_CONTROL_SEQUENCE}|{_SHORT}|{_LONE}")
 _UNFINISHED = re.compile(r"\x1b(?:[\]PX^_][^\x07\x1b\x9c\n]{0,4096}\x1b?|\[?[ -?]{0,272})\Z")
 

@@ -1,6 +1,7 @@
 """Calls against the bad model server: a clock that does not wait, a voice that remembers, a line to ask on."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,12 +15,14 @@ from holdfast import events as e
 from holdfast import session, transcript
 from holdfast.capabilities import Answer, Compact, NoAnswer
 from holdfast.chaos import ChaosServer, Gate
+from holdfast.deadlines import Asked, effective
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
+from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import Failure
 
@@ -288,3 +291,14 @@ class Names(AbstractResolver):
 
     async def close(self) -> None:
         return
+
+
+async def outlast(patience_s: float, *, times: int = 2) -> None:
+    """Wait until a watchdog of this patience has gone off so many times: one that has not will not."""
+    deadlines = effective(Patience(connect_s=patience_s), Asked(local=True, input_tokens=1))
+    for _ in range(times):
+        watchdog = Watchdog(deadlines)
+        with contextlib.suppress(TimeoutError):
+            async with watchdog:
+                await asyncio.get_running_loop().create_future()
+        assert watchdog.passed is not None

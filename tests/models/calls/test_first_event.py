@@ -23,7 +23,7 @@ from holdfast.chaos import (
 )
 from holdfast.targets import Patience, Wire
 
-from .calling import Names, line_of, line_to, request_of, target_of
+from .calling import Names, line_of, line_to, outlast, request_of, target_of
 
 LONG = "x" * 120_000
 
@@ -92,12 +92,12 @@ async def test_a_model_that_refuses_aloud_comes_without_the_hint() -> None:
 async def test_the_operators_cap_is_stronger_and_is_named(wire: Wire) -> None:
     """S000-3."""
     async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
-        line.patient(first_event_s=90, first_event_cap_s=1)
+        line.patient(first_event_s=90, first_event_cap_s=0.3)
         assert isinstance(await line.ask(), Answer)
         (failure,) = line.told.failures
-        assert "TTFB threshold: 1s" in failure.text
-        assert "capped by the operator at 1 s" in failure.text
-        assert line.told.of(e.AttemptStarted)[0].first_event_s == 1
+        assert "TTFB threshold: 0.3s" in failure.text
+        assert "capped by the operator at 0.3 s" in failure.text
+        assert line.told.of(e.AttemptStarted)[0].first_event_s == 0.3
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_any_event_satisfies_it_and_the_rest_may_take_its_time(wire: Wire,
         line.patient(first_event_s=0.1)
         task = line.start()
         await gate.reached()
-        await asyncio.sleep(0.3)  # three times the patience, with nothing said
+        await outlast(0.1)
         gate.open()
         assert isinstance(await task, Answer)
         assert line.told.failures == []
@@ -124,11 +124,11 @@ async def test_any_event_satisfies_it_and_the_rest_may_take_its_time(wire: Wire,
 async def test_one_opening_event_and_then_silence_is_an_idle_kill(wire: Wire) -> None:
     """S000-5."""
     async with line_of(wire, [Begin(), Hang()], [Say("hello")]) as (line, server):
-        line.patient(first_event_s=90, gap_s=1)
+        line.patient(first_event_s=90, gap_s=0.3)
         assert isinstance(await line.ask(), Answer)
         (failed,) = line.told.of(e.AttemptFailed)
         assert failed.failure.kind == "stalled"
-        assert "no events for 1 s after first byte" in failed.failure.text
+        assert "no events for 0.3 s after first byte" in failed.failure.text
         assert "TTFB" not in failed.failure.text
         assert failed.close_reason == "stream_idle_kill"
         assert await server.seen.until_closed(1) == "peer"
@@ -142,7 +142,7 @@ async def test_zero_switches_it_off_and_no_other(wire: Wire) -> None:
         line.patient(first_event_s=0, gap_s=0.2)
         task = line.start()
         await gate.reached()
-        await asyncio.sleep(0.4)
+        await outlast(0.2)
         assert line.told.failures == [], "nothing has passed yet"
         gate.open()
         assert isinstance(await task, Answer)
@@ -164,10 +164,10 @@ async def test_a_long_request_with_a_slow_first_byte_is_waited_for(wire: Wire) -
     """S000-7."""
     gate = Gate()
     async with line_of(wire, [Wait(gate), Say("hello")]) as (line, server):
-        line.patient(first_event_s=1)
+        line.patient(first_event_s=0.2)
         task = line.start(request_of(LONG))
         await gate.reached()
-        await asyncio.sleep(1.2)
+        await outlast(0.2)
         gate.open()
         assert isinstance(await task, Answer)
         assert line.told.text == "hello"
@@ -179,10 +179,10 @@ async def test_a_long_request_with_a_slow_first_byte_is_waited_for(wire: Wire) -
 async def test_strict_cuts_a_long_request_too(wire: Wire) -> None:
     """S000-8."""
     async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
-        line.patient(first_event_s=1, strict=True)
+        line.patient(first_event_s=0.2, strict=True)
         assert isinstance(await line.ask(request_of(LONG)), Answer)
         (failure,) = line.told.failures
-        assert "TTFB threshold: 1s" in failure.text
+        assert "TTFB threshold: 0.2s" in failure.text
 
 
 async def test_the_default_is_45_seconds_for_a_remote_target_and_300_for_a_local_one(wire: Wire) -> None:

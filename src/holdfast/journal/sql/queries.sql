@@ -99,6 +99,18 @@ WHERE purge_at_ms = 0 AND archived = :archived
   AND source NOT IN (SELECT value FROM json_each(:sources_hidden))
 ORDER BY pinned DESC, updated_ms DESC, session_id DESC LIMIT :limit
 
+-- name: listed_session
+SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
+       pinned, archived, purge_at_ms, messages,
+       (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
+       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open')
+FROM sessions WHERE session_id = :session_id
+
+-- name: leftovers
+SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
+       pinned, archived, purge_at_ms, messages
+FROM sessions WHERE purge_at_ms > 0 OR (source = :source AND updated_ms < :before_ms)
+
 -- name: once
 SELECT digest, answer FROM once WHERE key = :key AND expires_at_ms > :now_ms
 

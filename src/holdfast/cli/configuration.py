@@ -1,0 +1,239 @@
+"""The configuration, read once at the edge: flags, environment, holdfast.toml, defaults, in this order."""
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from holdfast.cli.configuration_environment import (
+    API_KEYS,
+    CONFIG,
+    MODEL,
+    Layers,
+    put_environment,
+    put_flags,
+    put_hermes_patience,
+    put_hermes_server,
+    put_single_key,
+    unknown_variables,
+)
+from holdfast.cli.configuration_known import (
+    FoundServer,
+    Known,
+    probe_local,
+    shipped_known,
+    table_of,
+    tables_by_key,
+)
+from holdfast.cli.configuration_lines import lines_of
+from holdfast.cli.configuration_references import ENV, References, TextFile, read_text_file
+from holdfast.cli.configuration_sources import BadConfiguration, Fault, KeyPath, Source, Sources, sentence
+from holdfast.cli.configuration_values import Checker, Tree
+from holdfast.settings import ServerSettings, Settings
+
+FILE_NAME = "holdfast.toml"
+_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A configuration file as it was read."""
+
+    path: Path
+    text: str = field(repr=False)
+    open_to_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """All that the settings are made of: nothing else is looked at but files that are referred to."""
+
+    flags: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    file: ConfigFile | None = None
+    read: Callable[[Path], TextFile] = read_text_file
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings, where each comes from, and what a person should hear about them."""
+
+    settings: Settings
+    sources: Sources
+    references: Mapping[KeyPath, str]
+    file: Path | None
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether there is no target at all, so that the built-in demo model has to answer."""
+        return not self.settings.targets
+
+
+async def configure(flags: Mapping[str, object]) -> Loaded:
+    """The configuration of this process; if it has no target, model servers on this machine are looked for."""
+    return await completed(outside(flags))
+
+
+def outside(flags: Mapping[str, object]) -> Given:
+    """What this process was given; raises BadConfiguration if a named file cannot be read."""
+    environ = dict(os.environ)  # noqa: TID251  # this is the edge
+    environ.setdefault("HOME", str(Path.home()))
+    config = flags.get("config")
+    path = Path(str(config)) if config else None
+    return Given(flags=flags, environ=environ, file=find_file(path, environ, directory=Path.cwd()))
+
+
+def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Path) -> ConfigFile | None:
+    """The file that was named, else that of the directory, else that of the user; raises BadConfiguration."""
+    named = config or (Path(environ[CONFIG]) if environ.get(CONFIG) else None)
+    home = Path(environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config") / "holdfast"
+    for path in [named] if named else [directory / FILE_NAME, home / FILE_NAME]:
+        try:
+            file = read_text_file(path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if named:
+                raise BadConfiguration([f"{path}: there is no such file"]) from error
+        except OSError as error:
+            raise BadConfiguration([f"{path}: cannot be read: {error.strerror}"]) from error
+        except ValueError as error:
+            raise BadConfiguration([f"{path}: cannot be read: {error}"]) from error
+        else:
+            return ConfigFile(path, file.text, open_to_all=file.open_to_all)
+    return None
+
+
+async def completed(given: Given, *, known: Known | None = None) -> Loaded:
+    """The configuration, with the model servers of this machine as targets if it has none."""
+    known = known or shipped_known()
+    loaded = load(given, known=known)
+    if not loaded.is_demo:
+        return loaded
+    return load(given, known=known, found=await probe_local(known, preferred=_model(given)[0]))
+
+
+def load(given: Given, *, known: Known | None = None, found: Sequence[FoundServer] = ()) -> Loaded:
+    """The settings; raises BadConfiguration with all that is wrong, and nothing else."""
+    layers = Layers()
+    put_flags(layers, given.flags)
+    put_environment(layers, given.environ)
+    if given.file is not None:
+        _put_file(layers, given.file)
+    put_single_key(layers, given.environ)
+    notes = [*put_hermes_server(layers, given.environ)]
+    if layers.tree.get("targets", []) == []:
+        _put_targets(layers, given, known=known or shipped_known(), found=found)
+    _put_model(layers, given)
+    notes += put_hermes_patience(layers, given.environ)
+    layers.put(("server", "data_dir"), ServerSettings().data_dir, Source("default"))
+    base = given.file.path.parent if given.file else Path()
+    return _checked(layers, given, references=References(given.environ, base, read=given.read), notes=notes)
+
+
+def _put_file(layers: Layers, file: ConfigFile) -> None:
+    place = str(file.path)
+    found: dict[KeyPath, Source] = {}
+    try:
+        tree = tomllib.loads(file.text)
+    except (ValueError, RecursionError) as error:
+        raise BadConfiguration([_unreadable(place, error)]) from error
+    for path, line in lines_of(file.text).items():
+        if not any(layers.has(path[:length]) for length in range(1, len(path) + 1)):
+            found[path] = Source("file", place, line)
+    layers.sources |= found
+    _merge(layers.tree, tree)
+
+
+def _merge(tree: Tree, below: Tree) -> None:
+    """Add what the tree does not have yet; of two tables, what the first lacks."""
+    for key, value in below.items():
+        own = tree.setdefault(key, value)
+        if own is not value and isinstance(own, dict):
+            if isinstance(value, dict):
+                _merge(cast("Tree", own), cast("Tree", value))
+            else:
+                tree[key] = value  # a table was expected, and the check says so
+
+
+def _unreadable(place: str, error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return f"{place}: is nested too deeply"
+    match = _TOML_PLACE.search(str(error))
+    if match is None:
+        return f"{place}: is not TOML: {error}"
+    line = f", line {match[1]}" if match[1] else ", at the end"
+    return f"{place}{line}: is not TOML: {str(error)[: match.start()]}"
+
+
+def _put_targets(layers: Layers, given: Given, *, known: Known, found: Sequence[FoundServer]) -> None:
+    """Targets that nobody wrote: of known keys, else of servers that were found."""
+    layers.tree["targets"] = tables = list[object]()
+    for key in keys_in(known, given.environ):
+        tables.append(table_of_key(key, given.environ))
+        layers.name(("targets", len(tables) - 1), Source("known key", key.variable), keys=tables[-1])
+        if elsewhere(key, given.environ):
+            path = ("targets", len(tables) - 1, "base_url")
+            layers.sources[path] = Source("environment", key.base_url_variable)
+    for one in () if tables else found:
+        tables.append(table_of_server(one))
+        path = ("targets", len(tables) - 1)
+
+
+def _put_model(layers: Layers, given: Given) -> None:
+    model, source = _model(given)
+    targets = layers.tree.get("targets")
+    first = cast("list[object]", targets)[0] if isinstance(targets, list) and targets else None
+    if model and isinstance(first, dict):
+        first["model"] = model
+        layers.sources[("targets", 0, "model")] = source
+
+
+def _model(given: Given) -> tuple[str, Source]:
+    """The model that somebody wants from the default target, and who."""
+    if model := given.flags.get("model"):
+        return str(model), Source("flag", "--model")
+    return given.environ.get(MODEL, "").strip(), Source("environment", MODEL)
+
+
+def _checked(layers: Layers, given: Given, *, references: References, notes: list[str]) -> Loaded:
+    checker = Checker(references)
+    tree = checker.settings(layers.tree)
+    file = given.file
+    sources = Sources(layers.sources, otherwise=Source("file", str(file.path)) if file else Source("default"))
+    errors = [fault for fault in checker.faults if not fault.is_warning]
+    if errors:
+        raise BadConfiguration(
+            sentence(fault, sources, tree=layers.tree) for fault in _ordered(errors, sources)
+        )
+    mild = [fault for fault in checker.faults if fault.is_warning]
+    mild += [
+        Fault(path, f"is in {place}, which everybody may read")
+        for path, place in references.open_to_all.items()
+    ]
+    warnings = [sentence(fault, sources, tree=layers.tree) for fault in _ordered(mild, sources)]
+    used = {text.removeprefix(ENV) for text in references.found.values() if text.startswith(ENV)}
+    warnings += unknown_variables(given.environ, used=frozenset(used))
+    settings = msgspec.convert(tree, Settings)
+    if file is not None and file.open_to_all and _written_keys(settings, sources, references):
+        warnings.append(f"{file.path}: holds a key, and everybody may read the file")
+    return Loaded(
+        settings, sources, references.found, file.path if file else None, tuple(warnings), tuple(notes)
+    )
+
+
+def _ordered(faults: list[Fault], sources: Sources) -> list[Fault]:
+    """As a person goes through a file: from top to bottom."""
+    return sorted(faults, key=lambda fault: sources.near(fault.path).line)
+
+
+def _written_keys(settings: Settings, sources: Sources, references: References) -> bool:
+    """Whether a key itself, not a reference to it, stands in the file."""
+    keys: list[KeyPath] = [(*API_KEYS, index) for index, _ in enumerate(settings.server.api_keys or ())]
+    keys += [("targets", index, "api_key") for index, target in enumerate(settings.targets) if target.api_key]
+    return any(sources.of(key).kind == "file" and key not in references.found for key in keys)

@@ -1,0 +1,44 @@
+"""What a call cost, from published prices; None where nobody knows."""
+
+import asyncio
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from holdfast.deadlines import is_local
+from holdfast.model_events import TokensUsed
+from holdfast.targets import Target
+
+
+class Prices:
+    """Looks prices up; the table is read once, in a thread, when the first price is wanted."""
+
+    def __init__(self) -> None:
+        self._table: Any = None
+        self._loading = asyncio.Lock()
+
+    async def cost_usd(self, target: Target, used: TokensUsed) -> float | None:
+        """The price of one call; None for local servers and models that are not in the table."""
+        if is_local(urlsplit(target.base_url).hostname or ""):
+            return None
+        if self._table is None:
+            async with self._loading:
+                self._table = self._table or await asyncio.to_thread(_read_table)
+        usage = self._table.Usage(
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cache_read_tokens=used.cached_tokens,
+            cache_write_tokens=used.cache_write_tokens,
+        )
+        try:
+            price = self._table.calc_price(usage, model_ref=target.model, provider_api_url=target.base_url)
+        except LookupError:
+            return None
+        return float(price.total_price)
+
+
+def _read_table() -> Any:
+    """Importing the table and asking it once takes half a second, which no event loop has."""
+    table = import_module("genai_prices")
+    table.calc_price(table.Usage(input_tokens=1), model_ref="gpt-4o", provider_id="openai")
+    return table

@@ -1,0 +1,209 @@
+"""The wire to a server that is called by its url: the SDK's streamable HTTP over a transport that bounds it.
+
+The SDK ends the whole connection when one request fails below HTTP. So such a failure becomes an answer here,
+with a code that says whether the server can have seen the request.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import httpx2
+import msgspec
+from mcp.client.streamable_http import streamable_http_client
+
+from holdfast.tools.mcp_config import McpServerConfig
+from holdfast.tools.mcp_flow import MESSAGE_BYTES_MAX, Allowance, Incoming, Outgoing
+
+NOT_SENT = 48_001  # the server has not seen the request
+CUT_OFF = 48_002  # the server may have seen the request
+REFUSED = 48_003  # the server answered with an HTTP status alone
+REQUESTS_PER_S = 20.0
+REQUESTS_BURST = 100.0
+_CONNECT_S = 10.0
+_NOTIFY_S = 10.0
+_GOODBYE_S = 2.0
+_LONGER_S = 30.0
+_NOT_FOUND = 404
+_FIRST_ERROR = 400
+
+
+class _Envelope(msgspec.Struct):
+    """As much of a message as tells a request from a notification."""
+
+    id: int | str | None = None
+
+
+class BodyBroken(httpx2.StreamError):
+    """A body ended early, or is larger or slower than anybody wants; the SDK makes an error answer of it."""
+
+
+class _Body(httpx2.AsyncByteStream):
+    """A response's body, at most so many bytes (0 is no limit) and until a deadline."""
+
+    def __init__(self, response: httpx2.Response, *, bytes_max: int, deadline_s: float | None) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream), "the client is asynchronous"
+        self._stream = response.stream
+        self._bytes_max = bytes_max
+        self._deadline_s = deadline_s
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        total_bytes = 0
+        chunks = aiter(self._stream)
+        while True:
+            try:
+                async with asyncio.timeout_at(self._deadline_s):
+                    chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise BodyBroken("the answer took too long") from None
+            except httpx2.TransportError as error:
+                raise BodyBroken(f"the connection broke: {error}") from error
+            total_bytes += len(chunk)
+            if self._bytes_max and total_bytes > self._bytes_max:
+                raise BodyBroken(f"the answer is larger than {self._bytes_max:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """One server's HTTP: requests at a bounded rate, bodies of bounded size, failures as answers.
+
+    `lost` is called when the server, or the session with it, is gone.
+    """
+
+    def __init__(
+        self, inner: httpx2.AsyncBaseTransport, *, patience_s: float, lost: Callable[[str], None]
+    ) -> None:
+        self._inner = inner
+        self._patience_s = patience_s
+        self._lost = lost
+        self._loop = asyncio.get_running_loop()
+        self._allowance = Allowance(REQUESTS_PER_S, burst=REQUESTS_BURST, now_s=self._loop.time)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send it, and answer in the server's place if that fails."""
+        while not self._allowance.take():
+            # A server can make the SDK connect again and again, without a pause if it says so.
+            await asyncio.sleep(1 / REQUESTS_PER_S)
+        wait_s = self._wait_s(request)
+        deadline_s = None if wait_s is None else self._loop.time() + wait_s
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                response = await self._inner.handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            return self._failed(request, error, code=NOT_SENT)
+        except (httpx2.TransportError, TimeoutError) as error:
+            return self._failed(request, error, code=CUT_OFF)
+        return self._checked(request, response, deadline_s=deadline_s)
+
+    async def aclose(self) -> None:
+        """Close what is open."""
+        await self._inner.aclose()
+
+    def _wait_s(self, request: httpx2.Request) -> float | None:
+        match request.method:
+            case "GET":
+                return None  # the server says nothing there until it has something to say
+            case "DELETE":
+                return _GOODBYE_S
+            case _:
+                # A notification holds up the requests behind it.
+                return _NOTIFY_S if _is_notification(request) else self._patience_s + _LONGER_S
+
+    def _failed(self, request: httpx2.Request, error: Exception, *, code: int) -> httpx2.Response:
+        text = str(error) or ("it did not answer in time" if isinstance(error, TimeoutError) else repr(error))
+        if code == NOT_SENT:
+            self._lost(text)
+        if request.method != "POST":
+            raise error
+        return _answer(request, 502, code=code, text=text)
+
+    def _checked(
+        self, request: httpx2.Request, response: httpx2.Response, *, deadline_s: float | None
+    ) -> httpx2.Response:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_stream = kind == "text/event-stream"
+        # Compressed, a small body could become a large one after it was measured; it was not asked for.
+        packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+        bytes_max = 0 if is_stream else MESSAGE_BYTES_MAX
+        body = _Body(response, bytes_max=bytes_max, deadline_s=deadline_s)
+        if response.status_code == _NOT_FOUND and "mcp-session-id" in request.headers:
+            self._lost("it has forgotten this session")
+            return _answer(request, 404, code=NOT_SENT, text="it has forgotten this session", closing=body)
+        if packed and request.method == "POST":
+            return _answer(request, 502, code=REFUSED, text="its answer is compressed", closing=body)
+        if response.status_code >= _FIRST_ERROR and kind != "application/json":
+            text = f"it answered with HTTP status {response.status_code}"
+            return _answer(request, response.status_code, code=REFUSED, text=text, closing=body)
+        response.stream = body
+        return response
+
+
+class _Said(httpx2.AsyncByteStream):
+    """A body of our own, which closes the one that it stands for."""
+
+    def __init__(self, data: bytes, instead_of: _Body | None) -> None:
+        self._data = data
+        self._instead_of = instead_of
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._data
+
+    async def aclose(self) -> None:
+        if self._instead_of is not None:
+            await self._instead_of.aclose()
+
+
+def _answer(
+    request: httpx2.Request, status: int, *, code: int, text: str, closing: _Body | None = None
+) -> httpx2.Response:
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text[:500]}}
+    return httpx2.Response(
+        status,
+        headers={"content-type": "application/json"},
+        stream=_Said(msgspec.json.encode(body), closing),
+        request=request,
+    )
+
+
+def _is_notification(request: httpx2.Request) -> bool:
+    try:
+        return msgspec.json.decode(request.content, type=_Envelope).id is None
+    except (msgspec.DecodeError, httpx2.RequestNotRead):
+        return False
+
+
+def _ssl_context(url: str) -> ssl.SSLContext:
+    # Reading the certificates takes a while; without TLS nobody needs them.
+    if url.startswith("https:"):
+        return httpx2.create_ssl_context(trust_env=False)
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+@asynccontextmanager
+async def http_wire(
+    config: McpServerConfig, *, lost: Callable[[str], None]
+) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
+    """Talk to the server at its url; redirects are followed within its origin alone, by the SDK's rule."""
+    context = await asyncio.to_thread(_ssl_context, config.url)
+    patience_s = max([config.patience_s, *config.tool_patience_s.values()])
+    limits = httpx2.Limits(max_connections=64, max_keepalive_connections=8)
+    inner = httpx2.AsyncHTTPTransport(verify=context, trust_env=False, limits=limits)
+    async with (
+        httpx2.AsyncClient(
+            transport=BoundedTransport(inner, patience_s=patience_s, lost=lost),
+            headers={**config.headers, "accept-encoding": "identity"},
+            # How long a request may take is said by the transport; here only how long it may take to begin.
+            timeout=httpx2.Timeout(None, connect=_CONNECT_S, pool=_CONNECT_S),
+            trust_env=False,
+        ) as client,
+        streamable_http_client(
+            config.url, http_client=client, max_sse_event_size=MESSAGE_BYTES_MAX
+        ) as (incoming, outgoing),
+    ):
+        yield incoming, outgoing

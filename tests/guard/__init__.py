@@ -1,0 +1,1 @@
+"""Tests of the guard, with the packages that people use it with."""

@@ -1,0 +1,181 @@
+"""Streams through the real packages: what is silent is cut with a typed error, what works is left alone."""
+
+import httpx2
+import pytest
+
+from guard.ways import LONG_S, SOON_S, STREAMED, Way, caught, chat, packages, responses
+from holdfast import guard
+from holdfast.chaos import (
+    Begin,
+    ChaosServer,
+    ClosedBy,
+    Drop,
+    EndOfBody,
+    Finish,
+    Hang,
+    Headers,
+    KeepAlive,
+    Lifecycle,
+    OpenItem,
+    Pause,
+    Say,
+    SayInTwoWrites,
+    Script,
+    Think,
+)
+
+SILENT_FROM_THE_START: list[Script] = [[Hang()], [Headers(), Hang()]]
+ways = pytest.mark.parametrize("way", STREAMED, ids=lambda way: way.__name__)
+
+
+@ways
+async def test_an_answer_passes(way: Way) -> None:
+    script = [Think("so", chunk_chars=1), Say("hello, ", chunk_chars=2), SayInTwoWrites("naïve")]
+    async with ChaosServer(script) as chaos, packages(chaos, guard.client(gap_s=LONG_S)) as ask:
+        assert await way(ask) == "hello, naïve"
+
+
+@ways
+@pytest.mark.parametrize("script", SILENT_FROM_THE_START, ids=["no head", "no event"])
+async def test_the_package_retries_by_itself_what_was_cut_before_its_first_event(
+    way: Way, script: Script
+) -> None:
+    async with (
+        ChaosServer(script, [Say("hello")]) as chaos,
+        packages(chaos, guard.client(first_event_s=SOON_S), retries=1) as ask,
+    ):
+        assert await way(ask) == "hello"
+        assert chaos.seen.requests_seen == 2
+        assert await chaos.seen.until_closed(1) is ClosedBy.PEER
+
+
+@ways
+async def test_no_first_byte_says_so_in_the_words_that_operators_search_for(way: Way) -> None:
+    async with ChaosServer([Hang()]) as chaos, packages(chaos, guard.client(first_event_s=SOON_S)) as ask:
+        error = await caught(way(ask))
+        assert isinstance(error, guard.NoFirstEvent)
+        assert isinstance(error, httpx2.ReadTimeout)
+        assert str(error) == "127.0.0.1: no first byte in 0.2 s (TTFB threshold: 0.2s)"
+        assert (error.failure.kind, error.close_reason) == ("no_first_event", "ttfb_kill")
+        assert error.deadline is not None
+        assert (error.deadline.kind, error.deadline.patience_s) == ("first_event", SOON_S)
+        assert await chaos.seen.until_closed(1) is ClosedBy.PEER
+
+
+async def test_keep_alives_are_no_first_event() -> None:
+    async with (
+        ChaosServer([KeepAlive()], [Say("hello")]) as chaos,
+        packages(chaos, guard.client(first_event_s=SOON_S), retries=1) as ask,
+    ):
+        assert await chat(ask) == "hello"
+        assert await chaos.seen.until_closed(1) is ClosedBy.PEER
+
+
+async def test_without_awaiting_the_first_event_the_package_gets_the_head_at_once() -> None:
+    client = guard.client(first_event_s=SOON_S, await_first_event=False)
+    async with ChaosServer([Headers(), Hang()]) as chaos, packages(chaos, client, retries=1) as ask:
+        error = await caught(responses(ask))
+        assert isinstance(error, guard.NoFirstEvent)
+        assert chaos.seen.requests_seen == 1
+
+
+@ways
+@pytest.mark.parametrize(
+    "script",
+    [[Begin(), Hang()], [Begin(), KeepAlive()], [Begin(), Lifecycle(1000, pace_s=0.05)]],
+    ids=["silence", "keep-alives", "lifecycle"],
+)
+async def test_signs_of_life_are_no_progress(way: Way, script: Script) -> None:
+    client = guard.client(first_event_s=LONG_S, first_progress_s=SOON_S, gap_s=LONG_S)
+    async with ChaosServer(script) as chaos, packages(chaos, client, retries=1) as ask:
+        error = await caught(way(ask))
+        assert isinstance(error, guard.Stalled)
+        assert str(error) == "127.0.0.1: no events for 0.2 s after first byte"
+        assert (error.failure.kind, error.close_reason) == ("stalled", "stream_idle_kill")
+        assert await chaos.seen.until_closed(1) is ClosedBy.PEER
+        assert chaos.seen.requests_seen == 1
+
+
+@ways
+@pytest.mark.parametrize("silence", [Hang(), KeepAlive()], ids=["silence", "keep-alives"])
+async def test_a_stream_that_stops_in_the_middle_is_cut(way: Way, silence: Hang | KeepAlive) -> None:
+    client = guard.client(first_progress_s=LONG_S, gap_s=SOON_S)
+    async with ChaosServer([Say("hel"), silence]) as chaos, packages(chaos, client) as ask:
+        error = await caught(way(ask))
+        assert isinstance(error, guard.Stalled)
+        assert error.deadline is not None
+        assert error.deadline.kind == "gap"
+        assert await chaos.seen.until_closed(1) is ClosedBy.PEER
+
+
+@ways
+async def test_a_steady_stream_may_last_longer_than_every_deadline(way: Way) -> None:
+    text = "slow but steady"
+    client = guard.client(first_event_s=0.6, first_progress_s=0.6, gap_s=0.6)
+    async with (
+        ChaosServer([Say(text, chunk_chars=1, pace_s=0.06)]) as chaos,
+        packages(chaos, client) as ask,
+    ):
+        assert await way(ask) == text
+
+
+@pytest.mark.parametrize("way", [way for way in STREAMED if way is not chat], ids=lambda way: way.__name__)
+async def test_silent_thinking_in_an_opened_item_is_healthy(way: Way) -> None:
+    client = guard.client(first_progress_s=LONG_S, gap_s=SOON_S)
+    script = [Think("first"), OpenItem("thinking"), Pause(3 * SOON_S), Say("hello")]
+    async with ChaosServer(script) as chaos, packages(chaos, client) as ask:
+        assert await way(ask) == "hello"
+
+
+@ways
+async def test_a_dropped_connection_is_never_an_answer(way: Way) -> None:
+    async with ChaosServer([Say("hel"), Drop()]) as chaos, packages(chaos, guard.client()) as ask:
+        with pytest.raises(Exception, match=r"Connection error|^$") as raised:
+            await way(ask)
+        assert isinstance(raised.value.__cause__ or raised.value, httpx2.ReadError)
+
+
+@ways
+async def test_a_clean_end_without_the_marker_is_never_an_answer(way: Way) -> None:
+    async with ChaosServer([Say("hel"), EndOfBody()]) as chaos, packages(chaos, guard.client()) as ask:
+        error = await caught(way(ask))
+        assert isinstance(error, guard.Dropped)
+        assert isinstance(error, httpx2.RemoteProtocolError)
+        assert (error.failure.kind, error.close_reason, error.deadline) == ("dropped", "peer", None)
+        assert "without its terminal marker" in str(error)
+
+
+@ways
+async def test_an_end_before_the_first_event_is_retried_by_the_package(way: Way) -> None:
+    async with (
+        ChaosServer([Headers(), EndOfBody()], [Say("hello")]) as chaos,
+        packages(chaos, guard.client(), retries=1) as ask,
+    ):
+        assert await way(ask) == "hello"
+
+
+@ways
+async def test_without_the_guard_the_package_takes_half_an_answer_for_a_whole_one(way: Way) -> None:
+    client = guard.client(require_terminal_marker=False)
+    async with ChaosServer([Say("hel"), EndOfBody()]) as chaos, packages(chaos, client) as ask:
+        assert await way(ask) == "hel"
+
+
+async def test_a_chat_answer_may_end_without_its_done_line() -> None:
+    async with (
+        ChaosServer([Say("hello"), Finish(done="missing")]) as chaos,
+        packages(chaos, guard.client()) as ask,
+    ):
+        assert await chat(ask) == "hello"
+
+
+@ways
+async def test_how_the_connection_ends_takes_nothing_from_a_whole_answer(way: Way) -> None:
+    async with ChaosServer([Say("hello"), Finish(), Drop()]) as chaos, packages(chaos, guard.client()) as ask:
+        assert await way(ask) == "hello"
+
+
+async def test_a_whole_answer_whose_body_does_not_end_is_ended() -> None:
+    async with ChaosServer([Say("hello"), Finish(), Hang()]) as chaos, packages(chaos, guard.client()) as ask:
+        assert await responses(ask) == "hello"
+        assert await chaos.seen.until_closed(1) is ClosedBy.PEER

@@ -1,0 +1,130 @@
+"""Small wrong stores, each breaking one promise; the check of that promise must notice."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holdfast import interfaces as seams
+from holdfast.chaos import LossyVFS
+from holdfast.codec import encode
+from holdfast.events import Event
+from holdfast.interfaces import Record
+from holdfast.journal.follow import Follower
+from holdfast.journal.sqlite import SqliteStore
+from journal.labs import SqliteLab
+from journal.promise_checks import (
+    Check,
+    check_a_condition_has_one_winner,
+    check_a_follower_misses_and_repeats_nothing,
+    check_a_key_has_one_effect,
+    check_a_lost_fence_writes_nothing,
+    check_nothing_refused_is_ever_shown,
+)
+
+
+class PublishesBeforeCommit(SqliteStore):
+    """Shows events as soon as they are handed in."""
+
+    async def append_run(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        fence: seams.Fence,
+        when: Sequence[seams.Condition] = (),
+    ) -> seams.Appended | seams.Declined:
+        last = await self.last_seq(session_id)
+        shown = [Record(session_id, seq, body=encode(event)) for seq, event in enumerate(events, last + 1)]
+        self._tails.publish(session_id, shown)
+        await asyncio.sleep(0)
+        return await super().append_run(session_id, events, fence=fence, when=when)
+
+
+class IgnoresTheFence(SqliteStore):
+    """Lets anyone write for a run."""
+
+    async def append_run(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        fence: seams.Fence,  # noqa: ARG002  # that is the fault
+        when: Sequence[seams.Condition] = (),
+    ) -> seams.Appended | seams.Declined:
+        return await self._append(session_id, events, fence=None, when=when, once=None)  # pyright: ignore[reportReturnType]
+
+
+class IgnoresConditions(SqliteStore):
+    """Appends whatever the conditions say, so a run can end twice."""
+
+    def _append(self, session_id: str, events: Sequence[Event], **how: Any) -> "asyncio.Future[Any]":
+        how["when"] = ()
+        return super()._append(session_id, events, **how)
+
+
+class ForgetsKeys(SqliteStore):
+    """Takes an input as often as it is sent."""
+
+    def _append(self, session_id: str, events: Sequence[Event], **how: Any) -> "asyncio.Future[Any]":
+        how["once"] = None
+        return super()._append(session_id, events, **how)
+
+
+class SkipsOne(SqliteStore):
+    """A cursor that is one too far."""
+
+    def follow(self, session_id: str, *, after: int = 0) -> Follower:
+        return super().follow(session_id, after=after + 1 if after else 0)
+
+
+class RepeatsOne(SqliteStore):
+    """A cursor that is one behind."""
+
+    def follow(self, session_id: str, *, after: int = 0) -> Follower:
+        return super().follow(session_id, after=max(0, after - 1))
+
+
+class ForgetsWhatLeftTheWindow(SqliteStore):
+    """Live events alone: who falls behind the window in memory misses some."""
+
+    async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
+        newest = await self.last_seq(session_id)
+        return await super()._read_on(session_id, max(after, newest - 3), limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Sabotage:
+    """A wrong store and the check that must fail for it; `check` must pass for the right store."""
+
+    promise: str
+    wrong: type[SqliteStore]
+    check: Check
+
+    async def run(self, folder: Path, *, kind: type[SqliteStore]) -> None:
+        await self.check(SqliteLab(folder, kind=kind))
+
+
+@dataclass(frozen=True, slots=True)
+class SabotageOnABadDisk(Sabotage):
+    """The same, where the check needs a disk that fails."""
+
+    check: Callable[..., Any]
+
+    async def run(self, folder: Path, *, kind: type[SqliteStore]) -> None:
+        with LossyVFS("sabotaged") as vfs:
+            break_disk = partial(vfs.fail_sync_after, 0)
+            await self.check(SqliteLab(folder, vfs=vfs.name, kind=kind), break_disk=break_disk)
+
+
+SABOTAGES: tuple[Sabotage, ...] = (
+    SabotageOnABadDisk("P1", PublishesBeforeCommit, check_nothing_refused_is_ever_shown),
+    Sabotage("P1", IgnoresTheFence, check_a_lost_fence_writes_nothing),
+    Sabotage("P2", ForgetsKeys, check_a_key_has_one_effect),
+    Sabotage("P4", IgnoresConditions, check_a_condition_has_one_winner),
+    Sabotage("P7", SkipsOne, check_a_follower_misses_and_repeats_nothing),
+    Sabotage("P7", RepeatsOne, check_a_follower_misses_and_repeats_nothing),
+    Sabotage("P7", ForgetsWhatLeftTheWindow, check_a_follower_misses_and_repeats_nothing),
+)

@@ -1,0 +1,26 @@
+"""The proofs are honest: each check fails for a store that is wrong in just its way, and passes for ours."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from holdfast.journal.sqlite import SqliteStore
+from journal.sabotage_journal import SABOTAGES, Sabotage
+
+# A check that a wrong store keeps waiting has noticed it, too; only a broken check waits as long as this.
+PATIENCE_S = 2
+
+
+@pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda one: f"{one.promise}-{one.wrong.__name__}")
+async def test_a_wrong_store_is_found_out(sabotage: Sabotage, tmp_path: Path) -> None:
+    with pytest.raises((AssertionError, TimeoutError, pytest.fail.Exception)):
+        async with asyncio.timeout(PATIENCE_S):
+            await sabotage.run(tmp_path, kind=sabotage.wrong)
+
+
+@pytest.mark.parametrize(
+    "check", {one.check: one for one in SABOTAGES}.values(), ids=lambda one: one.check.__name__
+)
+async def test_the_right_store_passes_the_same_check(check: Sabotage, tmp_path: Path) -> None:
+    await check.run(tmp_path, kind=SqliteStore)

@@ -1,0 +1,47 @@
+"""No secret gets out, however it is cut into pieces."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import events as e
+from holdfast.secrets_out import MARK, Secrets, StreamFilter
+from holdfast.values import Failure
+
+KEYS = ("sk-abcabcd", "abcabcabx", "key-sk-abcabcd-long")
+
+
+@given(st.lists(st.one_of(st.text("abcdkxsy-", max_size=12), st.sampled_from(KEYS)), max_size=12))
+def test_a_secret_is_caught_wherever_the_pieces_are_cut(pieces: list[str]) -> None:
+    """P11: also when a key is split over two deltas, or one byte at a time."""
+    whole = "".join(pieces)
+    for cut in (pieces, list(whole)):
+        stream = StreamFilter(Secrets(KEYS))
+        shown = "".join([*map(stream.feed, cut), stream.flush()])
+        assert not any(key in shown for key in KEYS)
+        if not any(key in whole for key in KEYS):
+            assert shown == whole
+
+
+def test_text_without_a_secret_is_shown_at_once() -> None:
+    stream = StreamFilter(Secrets(KEYS))
+    assert stream.feed("hello ") == "hello "
+    assert stream.feed("hello sk-ab") == "hello "
+    assert stream.feed("out") == "sk-about"
+    assert StreamFilter(Secrets()).feed("sk-ab") == "sk-ab"
+
+
+def test_an_event_is_cleaned_wherever_the_secret_stands() -> None:
+    """P11: in errors, arguments and results alike."""
+    secrets = Secrets(["sk-abcabcd", "short"])
+    asked = e.ToolAsked(
+        at_ms=1, run_id="r", tool_call_id="t", name="shell", args={"command": ["echo", "sk-abcabcd"]}
+    )
+    cleaned = secrets.out_of(asked)
+    assert isinstance(cleaned, e.ToolAsked)
+    assert cleaned.args == {"command": ["echo", MARK]}
+    failure = Failure(kind="auth", text="key sk-abcabcd is wrong")
+    ended = e.RunEnded(at_ms=1, run_id="r", outcome="failed", failure=failure, trace=("sk-abcabcd",))
+    assert "sk-abcabcd" not in str(secrets.out_of(ended))
+    harmless = e.RunResumed(at_ms=1, run_id="r", after="short")
+    assert secrets.out_of(harmless) is harmless
+    assert Secrets().out_of(ended) is ended
