@@ -251,8 +251,8 @@ def test_an_attempt_from_connecting_to_its_end() -> None:
         (State.OPENED, 10 + 300, "first_progress"),
         (State.OPENED, 10 + 300, "first_progress"),
         (State.STREAMING, 12 + 120, "gap"),
-        (State.ENDING, 13 + 5, "tail"),
-        (State.ENDING, 13 + 5, "tail"),
+        (State.ENDING, 13 + 1, "tail"),
+        (State.ENDING, 13 + 1, "tail"),
     ]
 
 

@@ -62,6 +62,7 @@ class Rules(TypedDict, total=False):
     """What can be set; lengths of silence in seconds, None is the default, 0 switches a watchdog off.
 
     `unstreamed_s` is for the first byte of an answer that is not a stream: it comes when all is written.
+    `tail_s` is for the end of a stream whose terminal marker has come.
     """
 
     connect_s: float | None
@@ -70,6 +71,7 @@ class Rules(TypedDict, total=False):
     first_event_cap_s: float | None
     first_progress_s: float | None
     gap_s: float | None
+    tail_s: float | None
     unstreamed_s: float | None
     strict: bool
     await_first_event: bool
@@ -79,6 +81,7 @@ class Rules(TypedDict, total=False):
 class _Settings(Patience, frozen=True, kw_only=True):
     """The rules with their defaults."""
 
+    tail_s: float | None = None
     unstreamed_s: float | None = None
     await_first_event: bool = True
     require_terminal_marker: bool = True
@@ -296,6 +299,8 @@ def _deadlines(request: httpx2.Request, settings: _Settings) -> Deadlines:
         reasoning=body.asks_to_reason,
     )
     deadlines = effective(settings, asked)
+    if settings.tail_s is not None:
+        deadlines = replace(deadlines, tail=Limit("tail", settings.tail_s, "configured"))
     return deadlines if body.stream else replace(deadlines, first_event=_unstreamed(settings, asked))
 
 

@@ -54,14 +54,14 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class IfRunOpen:
-    """The run exists and has no ending."""
+    """The run exists in this session and has no ending."""
 
     run_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class IfAskOpen:
-    """The approval or question is neither answered, expired nor withdrawn."""
+    """The approval or question is of this session and neither answered, expired nor withdrawn."""
 
     ask_id: str
 
@@ -125,7 +125,7 @@ class KeyConflict:
 
 
 class JournalError(Exception):
-    """The store did not take the events: none of them is readable, now or later. The text says what to do."""
+    """The store did not take the events. The text says what to do."""
 
 
 class FenceLost(JournalError):
@@ -172,8 +172,11 @@ class Journal(Protocol):
     - All events of one append, its index rows, search text, blob references and idempotency row are written
       in one transaction, or nothing is.
     - A condition that does not hold is a value (`Declined`), not an exception.
-    - If the caller is cancelled while it waits, the append happens whole or not at all; to know, read.
-    - What cannot be written raises a JournalError.
+    - If the caller is cancelled while it waits, the append happens whole or not at all. What is handed in
+      later is written later, so once a later append has returned, reading tells.
+    - An append holds at least one event. What cannot be written raises a JournalError, and so it was not
+      written: nothing of it is readable, then or after a restart. Only when the disk fails again while a
+      failed commit is undone (StoreFailed) may it come to light after a power cut.
     """
 
     async def claim(self, session_id: str) -> Fence:
@@ -198,7 +201,10 @@ class Journal(Protocol):
         ...
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
-        """Events with seq > `after`, in order, at most `limit`; an unknown session has none."""
+        """Events with seq > `after`, in order, at most `limit`; an unknown session has none.
+
+        Raises StoreDamaged, with session and seq, if an event is not the one that was written.
+        """
         ...
 
     def follow(self, session_id: str, *, after: int = 0) -> AsyncIterator[Sequence[Record]]:
@@ -221,7 +227,11 @@ class Journal(Protocol):
         ...
 
     async def purge(self, session_id: str) -> None:
-        """Remove every trace of the session from the store; its followers end."""
+        """Remove every trace of the session from the store; its followers end.
+
+        Its events, rows, search text, keys, notes under `session/<session_id>/` and the blobs that no other
+        session names go. A session created under the same id afterwards is another log.
+        """
         ...
 
 
@@ -255,7 +265,10 @@ class ListedSession:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A session found by its text, with place and passage; matches stand between the bytes 2 and 3."""
+    """A session found by its text: the place, and a passage with each match between the bytes 2 and 3.
+
+    `seq` 0 is the title.
+    """
 
     session_id: str
     title: str
@@ -313,12 +326,18 @@ class Index(Protocol):
         ...
 
     async def search(self, text: str, *, limit: int = 50) -> Sequence[Hit]:
-        """Sessions whose text holds every word (the last one as a prefix), best first, one hit each."""
+        """Sessions with a passage that holds every word, the last as a prefix; newest first, one hit each.
+
+        Case does not matter, nor do diacritics on Latin letters. Nothing in `text` is an operator.
+        """
         ...
 
 
 class Notes(Protocol):
-    """Small last-write-wins values that are not history. Losing one may cost time, never an event."""
+    """Small last-write-wins values that are not history. Losing one may cost time, never an event.
+
+    A note that belongs to a session has a key that begins `session/<session_id>/` and goes with its purge.
+    """
 
     async def note(self, key: str) -> bytes | None:
         """The value, or None."""
@@ -357,7 +376,10 @@ class Store(Journal, Index, Notes, Blobs, Protocol):
     """Everything that a running Holdfast keeps, under one owner."""
 
     async def close(self) -> None:
-        """Finish what was accepted, refuse the rest with StoreClosed, end all followers."""
+        """Finish what was accepted, refuse the rest with StoreClosed, end all followers.
+
+        It may be called again; a caller that is cancelled does not stop it.
+        """
         ...
 
 

@@ -15,6 +15,7 @@ from holdfast.chaos import ChaosServer
 
 HI = "hi"
 SOON_S = 0.2  # patience with a peer that will stay silent
+RETRIED_S = 0.5  # the same, where the next answer has to come in time
 LONG_S = 30.0  # patience with a peer that must not be cut; no test waits for its end
 
 

@@ -204,7 +204,7 @@ async def test_the_log_stays_short_and_a_clean_close_leaves_one_file(tmp_path: P
     assert (tmp_path / "journal.db-wal").stat().st_size < 20_000_000
     await store.read("s1", limit=1)
     await store.close()
-    assert sorted(os.listdir(tmp_path)) == ["journal.db", "journal.db-mark"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.db", "journal.db-mark"]  # noqa: ASYNC240
 
 
 def _child(script: str, path: Path) -> str:

@@ -5,9 +5,11 @@ What to do next follows from the log alone, so the loop does the same after a cr
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 from holdfast import events as e
 from holdfast.agent.calls import ToolCalls
+from holdfast.agent.instructions import instructions_for
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
@@ -35,6 +37,7 @@ async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcom
     """Go on with the run from wherever its log stands until it has an outcome."""
     run = view.run(log.run_id)
     tools = ToolCalls(view, log, means)
+    instructions = await _instructions(view, log.run_id, means)
     continuations = 0
     while True:
         if run.unfinished_tools and not await tools.finish():
@@ -50,7 +53,7 @@ async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcom
             return outcome
         if (used_up := _used_up(run, means, log)) is not None:
             return Outcome("budget", cause=used_up)
-        answer = await _answer(view, log, request=_request(view, log.run_id, messages, means), means=means)
+        answer = await _answer(view, log, request=_request(view, messages, instructions, means), means=means)
         await view.settled(log)
         if isinstance(answer, NoAnswer):
             return _without_answer(answer)
@@ -87,14 +90,19 @@ def _redirects(view: SessionView, run_id: str) -> bool:
     return any(message.mode == "redirect" for message in view.session.inbox.steers(run_id))
 
 
-def _request(
-    view: SessionView, run_id: str, messages: tuple[Message, ...], means: AgentMeans
-) -> ModelRequest:
+async def _instructions(view: SessionView, run_id: str, means: AgentMeans) -> str:
     settings = view.run(run_id).settings
-    said = (means.instructions, settings.instructions, history_instructions(view.transcript, run_id))
+    workspace = Path(settings.workspace or means.workspace)
+    told = history_instructions(view.transcript, run_id)
+    return await instructions_for(workspace, means.instructions, settings.instructions, told)
+
+
+def _request(
+    view: SessionView, messages: tuple[Message, ...], instructions: str, means: AgentMeans
+) -> ModelRequest:
     return ModelRequest(
         messages=messages,
-        instructions="\n\n".join(text for text in said if text),
+        instructions=instructions,
         tools=tuple(tool.spec for tool in means.tools().values()),
         cache_key=view.session.epoch,
     )

@@ -37,6 +37,7 @@ from holdfast.cli.configuration_values import Checker, Tree
 from holdfast.settings import ServerSettings, Settings
 
 FILE_NAME = "holdfast.toml"
+FAULTS_TOLD_MAX = 50
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -173,16 +174,11 @@ def _unreadable(place: str, error: Exception) -> str:
 
 def _put_targets(layers: Layers, given: Given, *, known: Known, found: Sequence[FoundServer]) -> None:
     """Targets that nobody wrote: of known keys, else of servers that were found."""
-    layers.tree["targets"] = tables = list[object]()
-    for key in keys_in(known, given.environ):
-        tables.append(table_of_key(key, given.environ))
-        layers.name(("targets", len(tables) - 1), Source("known key", key.variable), keys=tables[-1])
-        if elsewhere(key, given.environ):
-            path = ("targets", len(tables) - 1, "base_url")
-            layers.sources[path] = Source("environment", key.base_url_variable)
-    for one in () if tables else found:
-        tables.append(table_of_server(one))
-        path = ("targets", len(tables) - 1)
+    tables = list(tables_by_key(known, given.environ)) or [table_of(one) for one in found]
+    layers.tree["targets"] = [table.values for table in tables]
+    for index, table in enumerate(tables):
+        layers.sources[("targets", index)] = table.source
+        layers.sources |= {("targets", index, key): table.source_of(key) for key in table.values}
 
 
 def _put_model(layers: Layers, given: Given) -> None:
@@ -208,15 +204,13 @@ def _checked(layers: Layers, given: Given, *, references: References, notes: lis
     sources = Sources(layers.sources, otherwise=Source("file", str(file.path)) if file else Source("default"))
     errors = [fault for fault in checker.faults if not fault.is_warning]
     if errors:
-        raise BadConfiguration(
-            sentence(fault, sources, tree=layers.tree) for fault in _ordered(errors, sources)
-        )
+        raise BadConfiguration(_told(errors, sources, tree=layers.tree))
     mild = [fault for fault in checker.faults if fault.is_warning]
     mild += [
         Fault(path, f"is in {place}, which everybody may read")
         for path, place in references.open_to_all.items()
     ]
-    warnings = [sentence(fault, sources, tree=layers.tree) for fault in _ordered(mild, sources)]
+    warnings = _told(mild, sources, tree=layers.tree)
     used = {text.removeprefix(ENV) for text in references.found.values() if text.startswith(ENV)}
     warnings += unknown_variables(given.environ, used=frozenset(used))
     settings = msgspec.convert(tree, Settings)
@@ -227,9 +221,12 @@ def _checked(layers: Layers, given: Given, *, references: References, notes: lis
     )
 
 
-def _ordered(faults: list[Fault], sources: Sources) -> list[Fault]:
-    """As a person goes through a file: from top to bottom."""
-    return sorted(faults, key=lambda fault: sources.near(fault.path).line)
+def _told(faults: list[Fault], sources: Sources, *, tree: Tree) -> list[str]:
+    """The faults as lines, in the order of the file; a flood is cut short."""
+    ordered = sorted(faults, key=lambda fault: sources.near(fault.path).line)
+    lines = [sentence(fault, sources, tree=tree) for fault in ordered[:FAULTS_TOLD_MAX]]
+    more = len(faults) - FAULTS_TOLD_MAX
+    return [*lines, f"and {more} more"] if more > 0 else lines
 
 
 def _written_keys(settings: Settings, sources: Sources, references: References) -> bool:

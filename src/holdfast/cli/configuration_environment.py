@@ -123,11 +123,11 @@ def _flag_value(value: object, kind: inspect.Type) -> object:
 
 def put_environment(layers: Layers, environ: Mapping[str, str]) -> None:
     """Lay the variables of our own; an empty one is as good as none."""
-    if environ.get(NO_AUTH, "").strip().lower() in YES:
-        layers.put(API_KEYS, [], Source("environment", NO_AUTH))
     for name, (path, kind) in variables().items():
         if text := environ.get(name, "").strip():
             layers.put(path, from_text(text, kind), Source("environment", name))
+    if environ.get(NO_AUTH, "").strip().lower() in YES:
+        layers.put(API_KEYS, [], Source("environment", NO_AUTH))
 
 
 def put_single_key(layers: Layers, environ: Mapping[str, str]) -> None:
@@ -137,7 +137,7 @@ def put_single_key(layers: Layers, environ: Mapping[str, str]) -> None:
 
 
 def from_text(text: str, kind: inspect.Type) -> object:
-    """What a text means where this type is wanted; a text that does not fit stays one, and is a fault later."""
+    """What a text means where this type is wanted; one that does not fit stays as it is, for the check."""
     match kind:
         case inspect.BoolType():
             low = text.lower()
@@ -145,7 +145,8 @@ def from_text(text: str, kind: inspect.Type) -> object:
         case inspect.IntType() | inspect.FloatType():
             return _number(text, kind)
         case inspect.VarTupleType():
-            return [item.strip() for item in text.split(",") if item.strip()]
+            # A list of nothing opens doors, so it is never made of stray commas.
+            return [item.strip() for item in text.split(",") if item.strip()] or text
         case _:
             return text
 

@@ -5,11 +5,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from http import HTTPStatus
 from importlib.resources import files
 
 import aiohttp
 import msgspec
 
+from holdfast.cli.configuration_sources import Source
 from holdfast.targets import Wire
 
 PROBE_S = 0.5
@@ -72,27 +74,40 @@ def shipped_known() -> Known:
     return msgspec.convert(tomllib.loads(text), Known)
 
 
-def tables_by_key(known: Known, environ: Mapping[str, str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """For each known variable that is set, its name and the table that a person would have written."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of [[targets]] as a person would have written it, and what it was made of."""
+
+    values: dict[str, object]
+    source: Source
+    elsewhere: Source | None = None
+
+    def source_of(self, key: str) -> Source:
+        """What a key of it was made of."""
+        return self.elsewhere if key == "base_url" and self.elsewhere else self.source
+
+
+def tables_by_key(known: Known, environ: Mapping[str, str]) -> Iterator[Table]:
+    """A table for each known variable that is set."""
     for key in known.known:
         if environ.get(key.variable, "").strip():
             elsewhere = environ.get(key.base_url_variable, "").strip() if key.base_url_variable else ""
-            yield (
-                key.variable,
-                {
-                    "name": key.name,
-                    "wire": key.wire_elsewhere if elsewhere and key.wire_elsewhere else key.wire,
-                    "base_url": elsewhere or key.base_url,
-                    "model": key.model,
-                    "api_key": f"env:{key.variable}",
-                    "context_window": key.context_window,
-                },
-            )
+            values: dict[str, object] = {
+                "name": key.name,
+                "wire": key.wire_elsewhere if elsewhere and key.wire_elsewhere else key.wire,
+                "base_url": elsewhere or key.base_url,
+                "model": key.model,
+                "api_key": f"env:{key.variable}",
+                "context_window": key.context_window,
+            }
+            moved = Source("environment", key.base_url_variable) if elsewhere else None
+            yield Table(values, Source("known key", key.variable), moved)
 
 
-def table_of(found: FoundServer) -> dict[str, object]:
-    """The table that a person would have written for a server that was found."""
-    return msgspec.structs.asdict(found.server) | {"model": found.model}
+def table_of(found: FoundServer) -> Table:
+    """The table for a server that was found."""
+    values = msgspec.structs.asdict(found.server) | {"model": found.model}
+    return Table(dict[str, object](values), Source("local server", found.server.base_url))
 
 
 async def probe_local(
@@ -118,11 +133,7 @@ async def _models(client: aiohttp.ClientSession, base_url: str, *, patience_s: f
             asyncio.timeout(patience_s),
             client.get(f"{base_url}/models", allow_redirects=False) as answer,
         ):
-            body = (
-                await answer.content.read(LIST_BYTES_MAX)
-                if answer.status == aiohttp.http.HTTPStatus.OK
-                else b""
-            )
+            body = await answer.content.read(LIST_BYTES_MAX) if answer.status == HTTPStatus.OK else b""
             while body and len(body) < LIST_BYTES_MAX and not answer.content.at_eof():
                 body += await answer.content.read(LIST_BYTES_MAX - len(body))
         return [model.id for model in msgspec.json.decode(body, type=_List).data]

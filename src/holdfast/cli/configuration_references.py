@@ -1,5 +1,6 @@
 """Values that stand elsewhere: env:NAME, file:PATH; and ~ for the home directory."""
 
+import os
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class TextFile:
 def read_text_file(path: Path) -> TextFile:
     """Read a small text file; raises OSError, or ValueError if it is too large or no text."""
     with path.open("rb") as file:
-        mode = path.stat().st_mode
+        mode = os.fstat(file.fileno()).st_mode
         body = file.read(TEXT_BYTES_MAX + 1)
     if len(body) > TEXT_BYTES_MAX:
         raise ValueError("it has more than 1 MiB")

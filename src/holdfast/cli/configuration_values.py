@@ -11,7 +11,7 @@ from msgspec import inspect
 from holdfast.cli.configuration_faults import faults_of
 from holdfast.cli.configuration_meanings import unfit, unfit_name
 from holdfast.cli.configuration_references import References, Unresolved
-from holdfast.cli.configuration_sources import Fault, KeyPath
+from holdfast.cli.configuration_sources import Fault, KeyPath, dotted
 from holdfast.settings import Meaning, Secret, Settings
 
 Tree: TypeAlias = dict[str, object]
@@ -57,13 +57,14 @@ class Checker:
     def __init__(self, references: References) -> None:
         self._references = references
         self.faults: list[Fault] = []
+        self._errors = 0
 
     def settings(self, tree: Tree) -> Tree:
         """The checked tree; of use only if there is no fault that is an error."""
         return self._struct(tree, SETTINGS, ())
 
     def _struct(self, tree: Tree, kind: inspect.StructType, path: KeyPath) -> Tree:
-        errors = self._errors()
+        errors = self._errors
         fields = {field.name: field for field in kind.fields}
         checked: Tree = {}
         for key, value in tree.items():
@@ -76,12 +77,10 @@ class Checker:
                 self._fault(path, _missing(field))
             elif field.required and tree[field.name] == "":
                 self._fault((*path, field.name), "must not be empty")
-        if self._errors() == errors:
-            made = msgspec.convert(checked, kind.cls)
-            self.faults += [
-                Fault((*path, *fault.path), fault.text, is_warning=fault.is_warning)
-                for fault in faults_of(made)
-            ]
+        if self._errors == errors:
+            for fault in faults_of(msgspec.convert(checked, kind.cls)):
+                self.faults.append(Fault((*path, *fault.path), fault.text, is_warning=fault.is_warning))
+                self._errors += not fault.is_warning
         return checked
 
     def _value(self, value: object, kind: inspect.Type, path: KeyPath, meaning: Meaning = "") -> object:
@@ -109,10 +108,12 @@ class Checker:
     def _list(
         self, items: list[object], kind: inspect.VarTupleType, path: KeyPath, *, meaning: Meaning
     ) -> list[object]:
-        names = [cast("Tree", item).get("name") if isinstance(item, dict) else None for item in items]
-        for index, name in enumerate(names):
-            if isinstance(name, str) and name in names[:index]:
+        seen: set[str] = set()
+        for index, item in enumerate(items):
+            name = cast("Tree", item).get("name") if isinstance(item, dict) else None
+            if isinstance(name, str) and name in seen:
                 self._fault((*path, index, "name"), "is the name of another one too")
+            seen |= {name} if isinstance(name, str) else set()
         return [
             self._value(item, kind.item_type, (*path, index), meaning) for index, item in enumerate(items)
         ]
@@ -165,13 +166,15 @@ class Checker:
 
     def _unwanted(self, value: object, kind: inspect.Type, path: KeyPath) -> None:
         got = next((word for known, word in _GOT if isinstance(value, known)), "a date or a time")
-        self._fault(path, f"must be {_WANTED[type(kind)]}, not {got}")
+        tables = isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType)
+        if tables and isinstance(value, dict):
+            self._fault(path, f"must be a list of tables: write [[{dotted(path)}]]")
+        else:
+            self._fault(path, f"must be {_WANTED[type(kind)]}, not {got}")
 
     def _fault(self, path: KeyPath, text: str) -> None:
         self.faults.append(Fault(path, text))
-
-    def _errors(self) -> int:
-        return sum(not fault.is_warning for fault in self.faults)
+        self._errors += 1
 
 
 def _missing(field: inspect.Field) -> str:

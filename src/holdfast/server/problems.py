@@ -1,23 +1,61 @@
 """What goes wrong, in one envelope: {"error": {"message", "type", "param", "code"}}."""
 
+import logging
+from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
-from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from holdfast.interfaces import JournalError
+from holdfast.interfaces import JournalError, StoreOverloaded
+
+_log = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+# What a client does about it differs by kind, so the kind is said in OpenAI's words.
+_TYPES = {
+    HTTPStatus.UNAUTHORIZED: "authentication_error",
+    HTTPStatus.FORBIDDEN: "permission_error",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
+}
+_SENTENCES = {
+    HTTPStatus.NOT_FOUND: "There is no such route",
+    HTTPStatus.METHOD_NOT_ALLOWED: "The route does not take this method",
+}
 
 
 class Problem(Exception):
     """An answer that says what is wrong and what to do."""
 
-    def __init__(self, status: int, message: str, *, code: str, param: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.code = code
         self.param = param
+        self.headers = headers or {}
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The envelope."""
+        kind = _TYPES.get(HTTPStatus(self.status), "invalid_request_error")
+        if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            kind = "server_error"
+        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        return {"error": error}
+
+    def encoded(self) -> bytes:
+        """The envelope as it is sent."""
+        return _encode(self.body)
 
 
 def bad_request(message: str, *, param: str | None = None, code: str = "invalid_request") -> Problem:
@@ -27,45 +65,40 @@ def bad_request(message: str, *, param: str | None = None, code: str = "invalid_
 
 def run_not_found(run_id: str) -> Problem:
     """No such run, or none that this request applies to."""
-    return Problem(404, f"Run not found: {run_id}", code="run_not_found")
+    return Problem(404, f"Run not found: {run_id[:100]}", code="run_not_found", param="run_id")
 
 
-def problem_response(problem: Problem) -> Response:
-    """The envelope as an HTTP answer."""
-    error = {
-        "message": problem.message,
-        "type": "server_error"
-        if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        else "invalid_request_error",
-        "param": problem.param,
-        "code": problem.code,
-    }
-    return Response(msgspec.json.encode({"error": error}), problem.status, media_type="application/json")
+def session_not_found(session_id: str) -> Problem:
+    """No such session, or it is deleted."""
+    return Problem(
+        404, f"Session not found: {session_id[:100]}", code="session_not_found", param="session_id"
+    )
 
 
-def install(app: FastAPI) -> None:
-    """Every failure leaves in the envelope."""
+def too_many(message: str, *, code: str, retry_after_s: int) -> Problem:
+    """There is no room now; later there will be."""
+    return Problem(429, message, code=code, headers={"Retry-After": str(retry_after_s)})
 
-    async def as_problem(_: Request, error: Exception) -> Response:
-        assert isinstance(error, Problem)
-        return problem_response(error)
 
-    async def as_http(_: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        code = HTTPStatus(error.status_code).name.lower()
-        return problem_response(Problem(error.status_code, str(error.detail), code=code))
-
-    async def as_store(_: Request, error: Exception) -> Response:
-        return problem_response(
-            Problem(503, f"The store does not take writes: {error}", code="store_unavailable")
-        )
-
-    async def as_bug(_: Request, error: Exception) -> Response:  # noqa: ARG001  # it is logged by the server
-        return problem_response(
-            Problem(500, "Holdfast itself failed; its log says how.", code="internal_error")
-        )
-
-    app.add_exception_handler(Problem, as_problem)
-    app.add_exception_handler(HTTPException, as_http)
-    app.add_exception_handler(JournalError, as_store)
-    app.add_exception_handler(Exception, as_bug)
+def problem_of(error: Exception) -> Problem:
+    """Any failure as a problem; what nobody foresaw is logged whole and told without details."""
+    match error:
+        case Problem():
+            return error
+        case HTTPException():
+            status = HTTPStatus(error.status_code)
+            sentence = _SENTENCES.get(status, status.phrase)
+            return Problem(status, sentence, code=status.name.lower(), headers=error.headers)
+        case StoreOverloaded():
+            return Problem(
+                503,
+                "More is being written than the store can take; try again",
+                code="store_overloaded",
+                headers={"Retry-After": "1"},
+            )
+        case JournalError():
+            _log.error("the store failed a request: %s", error)
+            return Problem(503, f"The store does not take writes: {error}", code="store_unavailable")
+        case _:
+            _log.error("a request met a bug of ours", exc_info=error)
+            return Problem(500, "Holdfast itself failed; its log says how.", code="internal_error")

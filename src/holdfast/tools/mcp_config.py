@@ -29,7 +29,9 @@ class McpServerConfig:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str = ""  # empty is our own
     patience_s: float = 180.0
-    tool_patience_s: Mapping[str, float] = field(default_factory=dict[str, float])  # by the server's own names
+    tool_patience_s: Mapping[str, float] = field(
+        default_factory=dict[str, float]
+    )  # by the server's own names
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > NAME_CHARS_MAX or not self.name.isprintable():

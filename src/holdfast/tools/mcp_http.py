@@ -202,8 +202,9 @@ async def http_wire(
             timeout=httpx2.Timeout(None, connect=_CONNECT_S, pool=_CONNECT_S),
             trust_env=False,
         ) as client,
-        streamable_http_client(
-            config.url, http_client=client, max_sse_event_size=MESSAGE_BYTES_MAX
-        ) as (incoming, outgoing),
+        streamable_http_client(config.url, http_client=client, max_sse_event_size=MESSAGE_BYTES_MAX) as (
+            incoming,
+            outgoing,
+        ),
     ):
         yield incoming, outgoing

@@ -21,7 +21,9 @@ _PREFIX = "mcp__"
 _NUMBERS = range(2, 10_000)
 _PROPERTY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # Providers refuse a request in which one tool has one of these at the top; the server checks its arguments.
-_NOT_AT_THE_TOP = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "$schema"})
+_NOT_AT_THE_TOP = frozenset(
+    {"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "$schema"}
+)
 _DEPTH_MAX = 40
 
 
@@ -67,7 +69,15 @@ def plain(text: str, *, chars_max: int, keep: str = "") -> str:
 
 def _is_visible(character: str) -> bool:
     # Format characters (Cf) reverse text or hide some in it; private and unassigned ones mean nothing.
-    return character == " " or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    return character == " " or unicodedata.category(character) not in {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Co",
+        "Cn",
+        "Zl",
+        "Zp",
+    }
 
 
 def _label(name: str) -> str:

@@ -132,13 +132,17 @@ def _take_binary(encoded: str, media_type: str, *, name: str, gathered: _Gathere
     try:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        gathered.texts.append(f"[{plain(media_type, chars_max=80) or 'data'}: not readable, its base64 is broken]")
+        gathered.texts.append(
+            f"[{plain(media_type, chars_max=80) or 'data'}: not readable, its base64 is broken]"
+        )
     else:
         gathered.binaries.append(_Binary(data, media_type, name))
 
 
 def _is_said(structured: object, texts: list[str]) -> bool:
     """Whether a text already says it: servers give both, for clients that know the one or the other."""
+    if structured == {"result": texts}:
+        return True
     for text in texts:
         if structured == {"result": text}:
             return True

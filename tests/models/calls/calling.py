@@ -174,7 +174,9 @@ class Line:
     targets: tuple[Target, ...]
     told: Told
     voices: int = 1
-    tasks: list[asyncio.Task[Answer | NoAnswer]] = field(default_factory=list[asyncio.Task[Answer | NoAnswer]])
+    tasks: list[asyncio.Task[Answer | NoAnswer]] = field(
+        default_factory=list[asyncio.Task[Answer | NoAnswer]]
+    )
 
     @property
     def calls(self) -> ModelCalls:
@@ -240,7 +242,9 @@ async def line_to(
 
 
 @asynccontextmanager
-async def line_of(wire: Wire, *scripts: Sequence[Any], **fields: Any) -> AsyncGenerator[tuple[Line, ChaosServer]]:
+async def line_of(
+    wire: Wire, *scripts: Sequence[Any], **fields: Any
+) -> AsyncGenerator[tuple[Line, ChaosServer]]:
     """A line to one bad model server that answers with these scripts, one per request."""
     async with ChaosServer(*scripts) as server, line_to(target_of(server, wire, **fields)) as line:
         yield line, server

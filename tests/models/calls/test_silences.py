@@ -25,7 +25,7 @@ from holdfast.targets import Wire
 
 from .calling import Line, line_of, outlast
 
-GAP_S = 0.2
+GAP_S = 0.12
 
 
 async def stalled_once(line: Line) -> None:
@@ -94,7 +94,7 @@ async def test_an_opened_item_that_stays_silent_is_cut_by_first_progress(wire: W
     async with line_of(wire, [Say("he"), OpenItem("call"), Hang()], [Say("hello")]) as (line, _):
         line.patient(gap_s=30, first_progress_s=GAP_S)
         await stalled_once(line)
-        assert "0.2 s after first byte" in line.told.failures[0].text
+        assert "0.12 s after first byte" in line.told.failures[0].text
 
 
 async def test_a_steady_slow_stream_longer_than_every_deadline_completes(wire: Wire) -> None:

@@ -1,0 +1,113 @@
+"""The spool: where a run's events wait, safe on some disk, while the store takes no writes.
+
+A spool file belongs to one process. Each record is framed with its length and a CRC and fsynced before the
+run goes on. Absorbing a record names (file, number) in the same transaction, so that it lands once, whatever
+crashes when.
+"""
+
+import asyncio
+import os
+import secrets
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+
+from holdfast.codec import encode
+from holdfast.events import Event
+
+_FRAME = struct.Struct("<II")  # length and CRC-32 of what follows
+RECORD_BYTES_MAX = 64 * 1024 * 1024
+
+
+class Spooled(msgspec.Struct, frozen=True, kw_only=True):
+    """One append that the store did not take: the stored bodies of its events, in order."""
+
+    key: str
+    session_id: str
+    run_id: str
+    events: tuple[msgspec.Raw, ...]
+
+
+class Spool:
+    """The spool file of this process; it exists only while something waits in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / f"{secrets.token_hex(8)}.spool"
+        self._count = 0
+        self._waiting: set[str] = set()
+        self._lock = asyncio.Lock()
+
+    async def put(self, session_id: str, run_id: str, events: Sequence[Event]) -> Spooled:
+        """Keep the events; they are on disk when this returns. Raises OSError if that disk is full too."""
+        async with self._lock:
+            self._count += 1
+            record = Spooled(
+                key=f"spool:{self._path.stem}:{self._count}",
+                session_id=session_id,
+                run_id=run_id,
+                events=tuple(msgspec.Raw(encode(event)) for event in events),
+            )
+            await asyncio.to_thread(_append, self._path, msgspec.json.encode(record))
+            self._waiting.add(record.key)
+            return record
+
+    async def absorbed(self, record: Spooled) -> None:
+        """The store has it now; when it has everything, the file goes."""
+        async with self._lock:
+            self._waiting.discard(record.key)
+            if not self._waiting:
+                await asyncio.to_thread(self._path.unlink, missing_ok=True)
+
+
+def spool_files(folder: Path) -> list[Path]:
+    """The spools that earlier processes left, the oldest first."""
+    return sorted(folder.glob("*.spool"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def read_spool(path: Path) -> Iterator[Spooled]:
+    """Every whole record; a torn or damaged one ends it, since nothing after it was ever acknowledged."""
+    data = path.read_bytes()
+    at = 0
+    while at + _FRAME.size <= len(data):
+        length, crc = _FRAME.unpack_from(data, at)
+        body = data[at + _FRAME.size : at + _FRAME.size + length]
+        if len(body) < length or crc32(body) != crc:
+            return
+        yield msgspec.json.decode(body, type=Spooled)
+        at += _FRAME.size + length
+
+
+def _append(path: Path, body: bytes) -> None:
+    """Append one frame; what a torn write left is cut off first, so that the next record is readable."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        end = _whole_bytes(file)
+        os.ftruncate(file, end)
+        frame = _FRAME.pack(len(body), crc32(body)) + body
+        written = 0
+        while written < len(frame):
+            written += os.pwrite(file, frame[written:], end + written)
+        os.fsync(file)
+    finally:
+        os.close(file)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _whole_bytes(file: int) -> int:
+    """Where the last whole record ends."""
+    end, size = 0, os.fstat(file).st_size
+    while end + _FRAME.size <= size:
+        length, crc = _FRAME.unpack(os.pread(file, _FRAME.size, end))
+        if length > RECORD_BYTES_MAX or crc32(os.pread(file, length, end + _FRAME.size)) != crc:
+            break
+        end += _FRAME.size + length
+    return min(end, size)

@@ -1,0 +1,124 @@
+"""Who is asking: API keys, sign-in cookies and the one-time tokens that are exchanged for them."""
+
+import hmac
+import secrets
+from collections.abc import Iterable
+from hashlib import sha256
+
+import msgspec
+
+from holdfast.interfaces import Clock, Notes
+from holdfast.server.options import ApiKey
+
+COOKIE = "holdfast_sign_in"
+OPEN = "open"  # the name under which everyone is known where there are no keys
+_PREFIX = "sign_in:"
+SIGN_INS_MAX = 1000
+SIGNED_IN_FOR_MS = 30 * 86_400_000
+
+
+class _SignIn(msgspec.Struct, frozen=True):
+    """A browser that signed in; the note's key is the hash of its cookie."""
+
+    key: str
+    expires_at_ms: int
+
+
+def _hash(secret: str) -> bytes:
+    return sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+class KeyRing:
+    """The keys that open this server; None opens it to everyone."""
+
+    def __init__(self, keys: Iterable[ApiKey] | None) -> None:
+        self._hashes: list[tuple[str, bytes]] | None = None
+        self.replace(keys)
+
+    def replace(self, keys: Iterable[ApiKey] | None) -> None:
+        """Other keys from now on: a revoked one opens nothing, nor does what was signed in with it."""
+        self._hashes = None if keys is None else [(key.name, _hash(key.secret)) for key in keys]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no key is needed."""
+        return self._hashes is None
+
+    def holds(self, name: str) -> bool:
+        """Whether the key of this name is still good."""
+        return self._hashes is None or any(known == name for known, _ in self._hashes)
+
+    def name_of(self, secret: str) -> str | None:
+        """Whose key it is; every key is compared, in constant time."""
+        given, found = _hash(secret), None
+        for name, known in self._hashes or ():
+            if hmac.compare_digest(given, known):
+                found = name
+        return found
+
+
+class SignIns:
+    """Browsers that are signed in, kept as notes so that a restart signs nobody out."""
+
+    def __init__(self, notes: Notes, clock: Clock, keys: KeyRing) -> None:
+        self._notes = notes
+        self._clock = clock
+        self._keys = keys
+        self._known: dict[bytes, _SignIn] = {}
+        self._tokens: dict[bytes, str] = {}
+
+    async def load(self) -> None:
+        """Remember those of an earlier process."""
+        for key, raw in (await self._notes.notes(_PREFIX)).items():
+            self._known[bytes.fromhex(key.removeprefix(_PREFIX))] = msgspec.json.decode(raw, type=_SignIn)
+
+    def new_token(self, key_name: str) -> str:
+        """A token for one sign-in on behalf of a key; it lives as long as this process."""
+        token = secrets.token_urlsafe(32)
+        self._tokens[_hash(token)] = key_name
+        return token
+
+    def spend_token(self, token: str) -> str | None:
+        """The name of the key that the token stands for; it opens nothing a second time."""
+        return self._tokens.pop(_hash(token), None)
+
+    async def sign_in(self, key_name: str) -> str:
+        """A new cookie; it is on disk before the browser has it."""
+        cookie = secrets.token_urlsafe(32)
+        sign_in = _SignIn(key_name, self._clock.now_ms() + SIGNED_IN_FOR_MS)
+        name = _hash(cookie)
+        await self._notes.put_note(_PREFIX + name.hex(), msgspec.json.encode(sign_in))
+        self._known[name] = sign_in
+        await self._forget_old()
+        return cookie
+
+    async def sign_out(self, cookie: str) -> None:
+        """The cookie opens nothing any more."""
+        await self._forget(_hash(cookie))
+
+    def name_of(self, cookie: str) -> str | None:
+        """Whose cookie it is, if it is good; only its hash is looked up, so its bytes leak no time."""
+        known = self._known.get(_hash(cookie))
+        if known is None or known.expires_at_ms <= self._clock.now_ms() or not self._keys.holds(known.key):
+            return None
+        return known.key
+
+    async def _forget_old(self) -> None:
+        now_ms = self._clock.now_ms()
+        for name in [name for name, one in self._known.items() if one.expires_at_ms <= now_ms]:
+            await self._forget(name)
+        while len(self._known) > SIGN_INS_MAX:
+            await self._forget(min(self._known, key=lambda name: self._known[name].expires_at_ms))
+
+    async def _forget(self, name: bytes) -> None:
+        if self._known.pop(name, None) is not None:
+            await self._notes.drop_note(_PREFIX + name.hex())
+
+
+def cookie_in(header: str) -> str:
+    """The sign-in cookie of a Cookie header, or nothing."""
+    for pair in header.split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""

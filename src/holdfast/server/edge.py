@@ -1,0 +1,208 @@
+"""The outermost layer: every request passes here, and every answer leaves with the same headers.
+
+Checks come in this order, before anything is read or looked up: host, origin, key, size.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.server.auth import OPEN, KeyRing, SignIns, cookie_in
+from holdfast.server.options import ServerOptions
+from holdfast.server.problems import Problem, problem_of
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_NO_KEY_NEEDED = frozenset({"/health", "/v1/health", "/api/sign-in"})
+_GUARDED = ("/v1/", "/api/", "/health", "/metrics", "/docs", "/openapi.json")
+_UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+# The page needs nothing from elsewhere, and nothing of it is of use inside another page.
+SECURITY_HEADERS: list[tuple[bytes, bytes]] = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
+        b"object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+]
+_CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
+_CORS_HEADERS = (
+    b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Session-Key"
+)
+_CORS_EXPOSED = b"X-Hermes-Run-Id, X-Hermes-Session-Id, X-Hermes-Session-Key, Idempotency-Replayed, Retry-After"
+_SESSION_KEY_CHARS_MAX = 256
+
+_UNAUTHORIZED = Problem(
+    401,
+    "A valid API key is needed: send the header 'Authorization: Bearer KEY'",
+    code="invalid_api_key",
+    headers={"WWW-Authenticate": "Bearer"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The few headers that decide whether a request comes in."""
+
+    host: str
+    origin: str
+    authorization: str
+    cookie: str
+    session_key: str
+    body_bytes: int
+
+
+class Edge:
+    """Wraps the routes; an ASGI application."""
+
+    def __init__(self, app: ASGIApp, options: ServerOptions, *, keys: KeyRing, sign_ins: SignIns) -> None:
+        self._app = app
+        self._keys = keys
+        self._sign_ins = sign_ins
+        self._hosts = _LOOPBACK | {host.lower() for host in options.hosts}
+        self._any_host = "*" in options.hosts
+        self._origins = frozenset(options.cors_origins)
+        # What a single route may take beyond this, it says itself.
+        self._body_bytes_max = max(options.limits.body_bytes_max, options.limits.blob_bytes_max)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the life of the application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        asked = _asked(scope["headers"])
+        answering = _Answering(send, self._headers(asked))
+        try:
+            if scope["method"] == "OPTIONS" and asked.origin in self._origins:
+                await answering.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
+                return
+            scope["holdfast.key"] = self._come_in(scope, asked)
+            # Starlette then raises what it does not know, instead of answering in plain text.
+            scope["app"] = self
+            await self._app(scope, receive, answering)
+        except Exception as error:  # noqa: BLE001  # every failure leaves in the envelope
+            if answering.began:
+                raise  # the server cuts the connection, so that nobody takes half an answer for a whole
+            problem = problem_of(error)
+            await answering.send_whole(problem.status, problem.encoded(), problem.headers)
+
+    def _headers(self, asked: _Asked) -> list[tuple[bytes, bytes]]:
+        headers = SECURITY_HEADERS
+        if asked.session_key:
+            headers = [*headers, (b"x-hermes-session-key", asked.session_key.encode("latin-1"))]
+        if not self._origins:
+            return headers
+        headers = [*headers, (b"vary", b"Origin")]
+        if asked.origin in self._origins:
+            headers += [
+                (b"access-control-allow-origin", asked.origin.encode("latin-1")),
+                (b"access-control-allow-methods", _CORS_METHODS),
+                (b"access-control-allow-headers", _CORS_HEADERS),
+                (b"access-control-expose-headers", _CORS_EXPOSED),
+            ]
+        return headers
+
+    def _come_in(self, scope: Scope, asked: _Asked) -> str:
+        """The name under which the request acts; raises a Problem if it may not."""
+        path: str = scope["path"]
+        if path in {"/health", "/v1/health"}:
+            return ""
+        self._check_host(asked)
+        name = self._name_of(asked, scope["method"]) if path.startswith(_GUARDED) else ""
+        if name is None and path not in _NO_KEY_NEEDED:
+            raise _UNAUTHORIZED
+        if asked.body_bytes > self._body_bytes_max:
+            raise too_large(self._body_bytes_max)
+        return name or ""
+
+    def _check_host(self, asked: _Asked) -> None:
+        """A page of another site that was given this address by its DNS sends its own name."""
+        if not self._any_host and _host_name(asked.host) not in self._hosts:
+            raise Problem(
+                421,
+                "This server is not known by that name; add it to `hosts` in the configuration",
+                code="unknown_host",
+            )
+
+    def _name_of(self, asked: _Asked, method: str) -> str | None:
+        if self._keys.is_open:
+            if method in _UNSAFE:
+                self._check_origin(asked)
+            return OPEN
+        kind, _, secret = asked.authorization.partition(" ")
+        if kind.lower() == "bearer" and (name := self._keys.name_of(secret.strip())) is not None:
+            return name
+        if asked.cookie and (name := self._sign_ins.name_of(asked.cookie)) is not None:
+            # A browser adds the cookie by itself, so whose page made it ask decides.
+            self._check_origin(asked)
+            return name
+        return None
+
+    def _check_origin(self, asked: _Asked) -> None:
+        origin = asked.origin
+        own = origin.partition("://")[2] == asked.host
+        if origin and not own and origin not in self._origins:
+            raise Problem(403, "Requests of that origin are not taken", code="foreign_origin")
+
+
+class _Answering:
+    """The `send` of one request: adds the headers, and knows whether the answer has begun."""
+
+    __slots__ = ("_headers", "_send", "began")
+
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._headers = headers
+        self.began = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.began = True
+            message["headers"] = [*message.get("headers", ()), *self._headers]
+        await self._send(message)
+
+    async def send_whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        """A small answer that needs no route."""
+        lines = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+        if body:
+            lines += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await self({"type": "http.response.start", "status": status, "headers": lines})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def too_large(bytes_max: int) -> Problem:
+    """The body is over what the route takes."""
+    return Problem(413, f"The body is over {bytes_max} bytes, the most that is taken", code="body_too_large")
+
+
+def _asked(headers: Iterable[tuple[bytes, bytes]]) -> _Asked:
+    host = origin = authorization = cookie = session_key = ""
+    body_bytes = 0
+    for name, value in headers:
+        match name:
+            case b"host":
+                host = value.decode("latin-1").lower()
+            case b"origin":
+                origin = value.decode("latin-1")
+            case b"authorization":
+                authorization = value.decode("latin-1")
+            case b"cookie":
+                cookie = cookie_in(value.decode("latin-1"))
+            case b"x-hermes-session-key":
+                session_key = value.decode("latin-1")[:_SESSION_KEY_CHARS_MAX]
+            case b"content-length":
+                body_bytes = int(value) if value.isdigit() else 0
+            case _:
+                pass
+    return _Asked(host, origin, authorization, cookie, session_key, body_bytes)
+
+
+def _host_name(host: str) -> str:
+    """Without the port; an IPv6 address without its brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]

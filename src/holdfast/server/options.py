@@ -1,0 +1,66 @@
+"""What a server is told when it is made: who may come in, from where, and how much of anything."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from holdfast.events import GrantAdded
+from holdfast.values import Action, GrantRule
+
+MEBIBYTE = 1024 * 1024
+
+TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
+RuleFor: TypeAlias = Callable[[Action, Sequence[GrantAdded]], GrantRule | None]
+Describe: TypeAlias = Callable[[], Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key and the name by which people know it."""
+
+    name: str
+    secret: str
+
+    def __repr__(self) -> str:
+        """The secret stays out of logs and tracebacks."""
+        return f"ApiKey({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much of anything one client may send or hold."""
+
+    body_bytes_max: int = 10 * MEBIBYTE
+    blob_bytes_max: int = 25 * MEBIBYTE
+    json_depth_max: int = 64
+    parts_max: int = 1000
+    headers_s: float = 15.0  # how long a request's headers may take
+    body_gap_s: float = 20.0  # how long a sender may be silent within a body
+    body_s: float = 120.0  # how long a whole body may take
+    streams_max: int = 4096
+    runs_waiting_max: int = 1000
+    heartbeat_s: float = 15.0
+    live_after_s: float = 3.0
+    live_every_s: float = 1.0
+    undelete_s: float = 60.0
+    openai_sessions_kept_s: float = 30 * 86_400.0
+    openai_grace_s: float = 30.0
+
+
+def _no_rule(action: Action, grants: Sequence[GrantAdded]) -> GrantRule | None:
+    del action, grants
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """One value, made at the edge; `keys` None is a server that anyone on this machine may use."""
+
+    keys: tuple[ApiKey, ...] | None = None
+    hosts: tuple[str, ...] = ()  # besides loopback: what clients may call this server
+    cors_origins: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    model: str = "holdfast"  # what clients are told the model is called
+    targets: Describe = tuple
+    try_now: TryNow | None = None
+    rule_for: RuleFor = _no_rule

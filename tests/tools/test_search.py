@@ -1,0 +1,160 @@
+"""Listing and searching: bounded, killable, and inside the workspace."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from holdfast.chaos.cancel import CancelAt
+from holdfast.interfaces import ToolResult
+from holdfast.tools.listing import ENTRIES_MAX, ListFiles, glob_fits
+from holdfast.tools.search import MATCHES_MAX, SearchFiles
+from tools.calls import ENVIRONMENT, Call, descriptors, until
+
+RIPGREP = shutil.which("rg")
+
+
+@pytest.fixture(params=["ripgrep", "python"])
+def search(request: pytest.FixtureRequest) -> SearchFiles:
+    if request.param == "ripgrep" and not RIPGREP:
+        pytest.skip("there is no ripgrep here")
+    return SearchFiles(ENVIRONMENT, ripgrep=RIPGREP if request.param == "ripgrep" else None)
+
+
+@pytest.fixture
+def tree(call: Call, tmp_path: Path) -> Path:
+    root = call.workspace
+    for path, text in {
+        "a.py": "def find():\n    return 'needle (1)'\n",
+        "src/b.py": "NEEDLE\n",
+        "src/deep/c.txt": "a needle\r\n",
+        ".git/config": "needle\n",
+        "binary": "needle\0\n",
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, newline="")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("needle outside")
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "link to file").symlink_to(tmp_path / "outside" / "secret")
+    os.mkfifo(root / "fifo")
+    return root
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"pattern": "needle"}, "a.py:2:    return 'needle (1)'\nsrc/deep/c.txt:1:a needle"),
+        ({"pattern": "NEEDLE"}, "src/b.py:1:NEEDLE"),
+        (
+            {"pattern": "needle", "ignore_case": True, "path": "src"},
+            "src/b.py:1:NEEDLE\nsrc/deep/c.txt:1:a needle",
+        ),
+        ({"pattern": "needle (1)", "literal": True}, "a.py:2:    return 'needle (1)'"),
+        ({"pattern": "n.*e$", "glob": "*.txt"}, "src/deep/c.txt:1:a needle"),
+        ({"pattern": "needle", "glob": "src/**/*.txt"}, "src/deep/c.txt:1:a needle"),
+        ({"pattern": "-x"}, "No match."),
+    ],
+)
+async def test_text_is_found(search: SearchFiles, call: Call, args: dict[str, object], text: str) -> None:
+    result = await search.run(args, call)
+    assert result.ok
+    assert result.text.replace("\r", "") == text
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize("args", [{"pattern": "("}, {"pattern": "a\0"}, {"pattern": "x", "path": "link"}])
+async def test_what_cannot_be_searched_says_why(
+    search: SearchFiles, call: Call, args: dict[str, object]
+) -> None:
+    result = await search.run(args, call)
+    assert not result.ok
+    assert result.text
+
+
+async def test_matches_are_bounded(search: SearchFiles, call: Call) -> None:
+    for number in range(20):
+        (call.workspace / f"{number}").write_text("match\n" * 1000)
+    lines = (await search.run({"pattern": "match"}, call)).text.splitlines()
+    assert len(lines) == MATCHES_MAX + 1
+    assert lines[-1] == "[there are more matches; narrow the search down]"
+
+
+async def test_a_pattern_that_takes_for_ever_is_killed_by_a_stop(call: Call) -> None:
+    (call.workspace / "file").write_text("a" * 60 + "b\n")
+    search = SearchFiles(ENVIRONMENT, ripgrep=None)
+    running = asyncio.create_task(search.run({"pattern": "(a+)+$"}, call))
+    async with asyncio.timeout(20):
+        while not await call.left():
+            await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await call.left() == []
+
+
+async def test_cancelled_at_any_await_nothing_is_left(search: SearchFiles, call: Call) -> None:
+    (call.workspace / "file").write_text("match\n")
+    await search.run({"pattern": "match"}, call)
+    before = await asyncio.to_thread(descriptors)
+    nth = 0
+    while True:
+        nth += 1
+        attempt = CancelAt(search.run({"pattern": "match"}, call), nth)
+        task = await attempt.in_own_task()
+        assert await call.left() == []
+        await until(lambda: descriptors() <= before)
+        if not attempt.reached:
+            assert task.result() == ToolResult("file:1:match")
+            break
+    assert nth > 2
+
+
+async def listed(call: Call, **args: object) -> list[str]:
+    result = await ListFiles().run(args, call)
+    assert result.ok
+    return result.text.splitlines()
+
+
+@pytest.mark.usefixtures("tree")
+async def test_files_are_listed(call: Call) -> None:
+    top = [".git/", "a.py", "binary", "fifo", "link to file@", "link@", "src/"]
+    assert await listed(call, depth=1) == top
+    assert await listed(call) == [*top, "src/b.py", "src/deep/", "src/deep/c.txt"]
+    assert await listed(call, path="src/deep") == ["src/deep/c.txt"]
+    assert await listed(call, glob="*.py") == ["a.py", "src/b.py"]
+    assert await listed(call, glob="none") == ["(nothing)"]
+    for outside in ("..", "link", "/", "a.py", "nowhere"):
+        assert not (await ListFiles().run({"path": outside}, call)).ok
+
+
+async def test_a_listing_is_bounded(call: Call) -> None:
+    for number in range(ENTRIES_MAX + 10):
+        (call.workspace / f"{number}").touch()
+    lines = await listed(call)
+    assert len(lines) == ENTRIES_MAX + 1
+    assert lines[-1] == "[there are more than these 1,000; narrow it down]"
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "fits"),
+    [
+        ("*.py", "a/b/c.py", True),
+        ("*.py", "c.pyc", False),
+        ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/x/a.py", False),
+        ("src/**/*.py", "src/a.py", True),
+        ("src/**/*.py", "src/x/y/a.py", True),
+        ("**/x/**", "a/x/b/c", True),
+        ("./a/?[bc]", "a/xb", True),
+        ("/a", "a", False),
+        ("a/**", "b/c", False),
+        ("*a*a*a*a*a*a*a*a*a*a*b", "a" * 200, False),
+        ("/".join(["**"] * 50) + "/b", "/".join("a" * 100), False),
+    ],
+)
+def test_a_glob_fits_a_path(glob: str, path: str, fits: object) -> None:
+    assert glob_fits(glob, path) is fits

@@ -1,0 +1,195 @@
+"""Paths: whatever their spelling, they end inside the workspace or are refused."""
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.tools.contents import ReadMarks, read_whole, replace_whole
+from holdfast.tools.edits import WriteFile
+from holdfast.tools.files import ReadFile
+from holdfast.tools.workspace import Refused, Workspace
+from tools.calls import Call, descriptors
+
+SECRET = "outside"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    (root / "folder" / "deep").mkdir(parents=True)
+    (root / "file").write_text("inside")
+    (root / "folder" / "deep" / "file").write_text("deep inside")
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "workspace-other").mkdir()
+    (tmp_path / "workspace-other" / "secret").write_text(SECRET)
+    (root / "link to secret").symlink_to(tmp_path / "secret")
+    (root / "link out").symlink_to(tmp_path)
+    (root / "folder" / "link up").symlink_to("../..")
+    (root / "folder" / "link in").symlink_to("../file")
+    (root / "absolute in").symlink_to(root / "folder" / "deep")
+    (root / "loop").symlink_to("loop")
+    (root / "proc").symlink_to("/proc/self/root")
+    (root / "dangling").symlink_to("folder/not yet")
+    return root
+
+
+def read(root: Path, path: str) -> str:
+    with Workspace(root).spot(path) as spot:
+        return read_whole(spot)[0].decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("file", "inside"),
+        ("./folder//../file", "inside"),
+        ("folder/link in", "inside"),
+        ("absolute in/file", "deep inside"),
+        ("absolute in/../deep/file", "deep inside"),
+        ("{root}/file", "inside"),
+        ("{root}/folder/../file", "inside"),
+    ],
+)
+def test_a_path_inside_is_found(root: Path, path: str, text: str) -> None:
+    assert read(root, path.format(root=root)) == text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret",
+        "folder/../../secret",
+        "link to secret",
+        "link out/secret",
+        "folder/link up/secret",
+        "{root}/../secret",
+        "{root}-other/secret",
+        "/etc/passwd",
+        "proc/etc/passwd",
+        "/proc/self/root/etc/passwd",
+        "loop",
+        "file/..",
+        "file/x",
+        "absolute in/../../../secret",
+        "no such",
+        "no/such",
+        "",
+        ".",
+        "folder",
+        "a\0b",
+        "x" * 5000,
+        "x" * 300,
+        "\ud800",
+    ],
+)
+def test_any_other_path_is_refused_and_nothing_stays_open(root: Path, path: str) -> None:
+    before = descriptors()
+    with pytest.raises(Refused):
+        read(root, path.format(root=root))
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    "path", ["../new", "link out/new", "link to secret", "folder/link up/new", "/tmp/new", "proc/x"]
+)
+def test_nothing_is_written_outside(root: Path, path: str, tmp_path: Path) -> None:
+    names = sorted(os.listdir(tmp_path))
+    with pytest.raises(Refused), Workspace(root).spot_with_folders(path) as spot:
+        replace_whole(spot, b"changed", was=None)
+    assert (tmp_path / "secret").read_text() == SECRET
+    assert sorted(os.listdir(tmp_path)) == names
+
+
+def test_a_dangling_link_inside_is_written_through(root: Path) -> None:
+    with Workspace(root).spot("dangling") as spot:
+        replace_whole(spot, b"made", was=None)
+    assert (root / "folder" / "not yet").read_text() == "made"
+    assert (root / "dangling").is_symlink()
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (os.mkfifo, "a FIFO"),
+        (make_socket, "a socket"),
+        (lambda path: os.mknod(path, 0o20666, os.makedev(1, 5)), "a device"),
+        (lambda path: path.mkdir(), "a folder"),
+    ],
+)
+async def test_what_is_no_file_is_refused_and_does_not_hang(
+    call: Call, make: Callable[[Path], None], kind: str
+) -> None:
+    try:
+        make(call.workspace / "odd")
+    except PermissionError:
+        pytest.skip("devices are made by root")
+    reading = await ReadFile(ReadMarks()).run({"path": "odd"}, call)
+    writing = await WriteFile(ReadMarks()).run({"path": "odd", "content": "x"}, call)
+    for result in (reading, writing):
+        assert not result.ok
+        assert f"odd is {kind}, not a file" in result.text
+
+
+def test_a_link_that_is_swapped_all_the_time_never_leads_out(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").write_text(SECRET)
+    real, place, link = root / "real", root / "place", root / "link"
+    real.mkdir()
+    (real / "file").write_text("inside")
+    link.symlink_to(tmp_path / "outside")
+    over = threading.Event()
+
+    def swap() -> None:
+        while not over.is_set():
+            real.rename(place)
+            place.rename(real)
+            link.rename(place)
+            place.rename(link)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    outcomes: set[str] = set()
+    try:
+        for _ in range(2000):
+            try:
+                outcomes.add(read(root, "place/file"))
+            except Refused:
+                outcomes.add("refused")
+            try:
+                with Workspace(root).spot("place/written") as spot:
+                    replace_whole(spot, b"x", was=None)
+            except Refused:
+                pass
+    finally:
+        over.set()
+        swapper.join()
+    assert outcomes <= {"inside", "refused"}
+    assert os.listdir(tmp_path / "outside") == ["file"]
+
+
+def test_a_file_swapped_for_a_link_after_the_look_is_not_followed(root: Path, tmp_path: Path) -> None:
+    with Workspace(root).spot("file") as spot:
+        (root / "file").unlink()
+        (root / "file").symlink_to(tmp_path / "secret")
+        with pytest.raises(Refused):
+            read_whole(spot)
+        with pytest.raises(Refused):
+            replace_whole(spot, b"x", was=None)
+    assert (tmp_path / "secret").read_text() == SECRET
+
+
+def test_a_person_is_shown_where_a_path_really_leads(root: Path) -> None:
+    workspace = Workspace(root)
+    assert workspace.resolved("absolute in/file") == str(root / "folder" / "deep" / "file")
+    assert workspace.resolved("") == str(root)
+    assert workspace.resolved("../x") == str(root.parent / "x")
+    assert workspace.resolved("/etc/passwd") == "/etc/passwd"
