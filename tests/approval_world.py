@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.approval_rules import Rule
-from holdfast.approvals import ApprovalMode, Policy, judge
+from holdfast.approvals import ApprovalMode, Policy, judge, rule_for
 from holdfast.places import Places
 from holdfast.shell_syntax import parse
 from holdfast.values import Action, GrantRule
@@ -64,7 +64,13 @@ def shell(text: str, *, cwd: str = WORKSPACE) -> Action:
 def verdict(
     text: str, *rules: Rule, mode: ApprovalMode = "ask", grants: tuple[GrantRule, ...] = ()
 ) -> Verdict:
-    return judge(shell(text), policy(*rules, mode=mode), grants)
+    return judge(shell(text), policy(*rules, mode=mode), grants=grants)
+
+
+def rule_made_for(action: Action, judged_by: Policy) -> GrantRule:
+    rule = rule_for(action, judged_by)
+    assert rule is not None
+    return rule
 
 
 def named(found: Verdict) -> str:

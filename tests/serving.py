@@ -3,28 +3,37 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import uvicorn
 
-from holdfast.agent.means import AgentMeans, nothing_is_allowed
+from holdfast.agent.means import AgentMeans
 from holdfast.chaos import ChaosServer
 from holdfast.clock import SystemClock
-from holdfast.interfaces import Store
+from holdfast.interfaces import Clock, Store, Tool
 from holdfast.journal.memory import MemoryStore
 from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
+from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.app import make_app
+from holdfast.server.connection import connection_with
+from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.stream import Streams
 from holdfast.targets import Patience, RetryLimits, Target
+from holdfast.tools.ask import AskUser
+from holdfast.tools.registry import Registry
+from holdfast.values import Action, Choice, GrantRule
+from holdfast.verdicts import Allow, Ask, Verdict
 
 QUICK = Patience(first_event_s=0.4, gap_s=0.4)
+PATIENT = Patience(first_event_s=20, gap_s=20)
 
 
 def target_of(chaos: ChaosServer, *, name: str = "main", patience: Patience = QUICK) -> Target:
@@ -41,11 +50,51 @@ def target_of(chaos: ChaosServer, *, name: str = "main", patience: Patience = QU
 
 
 @dataclass(frozen=True, slots=True)
+class AsksAbout:
+    """A judge that asks about some tools and allows the rest; each grant is for the tool as a whole."""
+
+    names: frozenset[str] = frozenset()
+
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
+        del workspace
+        granted = any(grant.tool == action.tool for grant in grants)
+        return Ask(("it has an effect",)) if action.tool in self.names and not granted else Allow("")
+
+    def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
+        del action, grants, workspace
+        return ("once", "session", "always", "deny")
+
+    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
+        del grants, workspace
+        return GrantRule(tool=action.tool)
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
-    """One SSE frame as a client reads it."""
+    """One SSE frame as a client reads it; id 0 is none."""
 
     id: int
     data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The code in the error envelope, whose form is checked on the way."""
+        error = self.json["error"]
+        assert set(error) == {"message", "type", "param", "code"}, error
+        return error["code"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +103,25 @@ class Served:
 
     url: str
     http: aiohttp.ClientSession
+    streams: Streams
+
+    async def call(
+        self, method: str, path: str, *, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Any request, with JSON or bytes."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        async with self.http.request(method, self.url + path, data=data, headers=headers) as answer:
+            return Answer(answer.status, answer.headers, await answer.read())
 
     async def post(self, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, Any]]:
         """POST JSON, or bytes as they are."""
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with self.http.post(self.url + path, data=data, headers=headers) as answer:
-            return answer.status, await answer.json()
+        answer = await self.call("POST", path, body=body, headers=headers)
+        return answer.status, answer.json
 
     async def get(self, path: str, **headers: str) -> tuple[int, dict[str, Any]]:
         """GET JSON."""
-        async with self.http.get(self.url + path, headers=headers) as answer:
-            return answer.status, await answer.json()
+        answer = await self.call("GET", path, headers=headers)
+        return answer.status, answer.json
 
     async def start(self, text: str = "hi", **fields: Any) -> str:
         """Start a run and return its id."""
@@ -77,19 +134,28 @@ class Served:
     ) -> AsyncIterator[Frame]:
         """The run's frames until the stream ends."""
         headers = {} if after is None else {"Last-Event-ID": str(after)}
-        path = f"{self.url}/v1/runs/{run_id}/events?view={view}"
-        async with self.http.get(path, headers=headers) as answer:
+        async for frame in self.follow(f"/v1/runs/{run_id}/events?view={view}", headers=headers):
+            yield frame
+
+    async def follow(self, path: str, *, headers: Mapping[str, str] | None = None) -> AsyncIterator[Frame]:
+        """The frames of any stream."""
+        async with self.http.get(self.url + path, headers=headers) as answer:
             assert answer.status in {200, 204}, await answer.text()
-            seq = 0
-            async for line in answer.content:
-                if line.startswith(b"id: "):
-                    seq = int(line[4:])
-                elif line.startswith(b"data: "):
-                    yield Frame(seq, json.loads(line[6:]))
+            async for frame in frames_in(answer.content):
+                yield frame
 
     async def all_frames(self, run_id: str, *, view: str = "hermes", after: int | None = None) -> list[Frame]:
-        """All of them."""
-        return [frame async for frame in self.frames(run_id, view=view, after=after)]
+        """All of them but the ephemeral ones."""
+        return [frame async for frame in self.frames(run_id, view=view, after=after) if frame.id]
+
+    async def until(self, run_id: str, name: str) -> Frame:
+        """The first frame of this name."""
+        frames = self.frames(run_id)
+        async for frame in frames:
+            if frame.data["event"] == name:
+                await frames.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+                return frame
+        raise AssertionError(f"{name} never came")
 
     async def ended(self, run_id: str) -> dict[str, Any]:
         """Wait for the run's end and show it."""
@@ -98,29 +164,74 @@ class Served:
         return shown
 
 
+async def frames_in(lines: aiohttp.StreamReader) -> AsyncIterator[Frame]:
+    """The SSE frames of a body."""
+    seq = 0
+    async for line in lines:
+        if line.startswith(b"id: "):
+            seq = int(line[4:])
+        elif line.startswith(b"data: ") and line != b"data: [DONE]\n":
+            yield Frame(seq, json.loads(line[6:]))
+            seq = 0
+
+
+def text_of(frames: Sequence[Frame]) -> str:
+    """The text that a hermes client has seen."""
+    return "".join(frame.data["delta"] for frame in frames if frame.data["event"] == "message.delta")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """How a server of a test differs from the usual one."""
+
+    store: Store | None = None
+    options: ServerOptions = field(default_factory=ServerOptions)
+    tools: tuple[Tool, ...] = ()
+    judge: AsksAbout = field(default_factory=AsksAbout)
+    runner: RunnerLimits | None = None
+    clock: Clock = field(default_factory=SystemClock)
+
+
+def limited(**limits: Any) -> Setting:
+    """A server with other limits."""
+    return Setting(options=ServerOptions(limits=Limits(**limits)))
+
+
 @asynccontextmanager
-async def served(*targets: Target, store: Store | None = None) -> AsyncGenerator[Served]:
+async def served(
+    *targets: Target, store: Store | None = None, setting: Setting | None = None
+) -> AsyncGenerator[Served]:
     """A server on a free port; leaving it is an orderly shutdown."""
+    setting = setting or Setting()
     async with AsyncExitStack() as stack:
-        kept = store or MemoryStore()
-        if store is None:
+        kept = store or setting.store or MemoryStore()
+        if store is None and setting.store is None:
             stack.push_async_callback(kept.close)
-        clock = SystemClock()
         http = await stack.enter_async_context(ModelHttp())
-        shared = Shared(kept, clock.now_ms)
+        shared = Shared(kept, setting.clock.now_ms)
         await shared.load()
-        calls = ModelCalls(CallMeans(http, shared, kept, clock, lambda: 0.5), targets)
-        streams = Streams()
-        app = make_app(
-            AgentMeans(store=kept, model=calls, clock=clock, judge=nothing_is_allowed, tools=dict), streams
+        calls = ModelCalls(CallMeans(http, shared, kept, setting.clock, lambda: 0.5), targets)
+        tools = Registry()
+        tools.put("own", [*setting.tools, AskUser()])
+        agent = AgentMeans(
+            store=kept,
+            model=calls,
+            clock=setting.clock,
+            judge=setting.judge,
+            tools=tools,
+            workspace=Path("/nowhere"),
         )
+        streams = Streams()
+        app = make_app(agent, streams, options=setting.options, runner=setting.runner)
         listening = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(app, log_config=None, lifespan="on", ws="none")
+        config = uvicorn.Config(
+            app, log_config=None, lifespan="on", ws="none", http=connection_with(setting.options.limits)
+        )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         client = await stack.enter_async_context(aiohttp.ClientSession())
         try:
-            yield Served(f"http://127.0.0.1:{listening.getsockname()[1]}", client)
+            yield Served(f"http://127.0.0.1:{listening.getsockname()[1]}", client, streams)
         finally:
             streams.end()
             server.should_exit = True

@@ -8,8 +8,9 @@ A rule's `argv` is read word by word and stands for the program, never for a wra
   for the shell as a whole, by a rule with neither.
 - An ask or deny rule matches more: the words in this order with others between them, under any path to the
   program, and inside every wrapper; and with `paths` if anything that it may touch lies there.
-- A grant matches exactly: the same words, no others, in the same directory, fed by nothing, writing to no
-  other files than those it names.
+- A grant matches exactly: the same settings and words, no others, in the same directory, fed by nothing,
+  writing to no other files than those it names. For the shell its `argv` is the settings (NAME=value) and
+  words, and its `paths` are the directory and then the files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ _BY_WORDS: frozenset[FindingKind] = frozenset((*_BY_NAME, "outside"))
 _BY_TOOL: frozenset[FindingKind] = frozenset((*_BY_NAME, "write"))
 _BY_PLACE: frozenset[FindingKind] = frozenset((*_BY_WORDS, "secret", "write", "write_outside"))
 _BLANKET: frozenset[FindingKind] = frozenset((*_BY_PLACE, "wrapper", "word", "setting"))
-_GRANTED: frozenset[FindingKind] = frozenset((*_BY_WORDS, "write", "rule"))
+_GRANTED: frozenset[FindingKind] = frozenset((*_BY_WORDS, "setting", "write", "rule"))
 _GRANTED_ELSEWHERE: frozenset[FindingKind] = frozenset((*_GRANTED, "write_outside"))
 
 
@@ -57,6 +58,7 @@ class Part:
     tool: str
     findings: tuple[Finding, ...]
     argv: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
     literal: bool = True
     outers: tuple[tuple[str, ...], ...] = ()
     cwds: tuple[str, ...] = ()
@@ -150,7 +152,8 @@ def covered_by_grant(grant: GrantRule, part: Part) -> frozenset[FindingKind]:
     if part.tool != "shell":
         known = grant.host == part.host and bool(grant.paths) == bool(part.paths)
         return _GRANTED_ELSEWHERE if known and set(part.paths) <= set(grant.paths) else frozenset()
-    same = bool(part.argv) and part.literal and grant.argv == part.argv and part.cwds == grant.paths[:1]
+    words = (*part.settings, *part.argv)
+    same = bool(part.argv) and part.literal and grant.argv == words and part.cwds == grant.paths[:1]
     return _GRANTED if same and not part.fed and set(part.writes) <= set(grant.paths[1:]) else frozenset()
 
 
@@ -160,5 +163,6 @@ def grant_for(part: Part, findings: Sequence[Finding]) -> GrantRule | None:
     if part.tool != "shell":
         grant = GrantRule(tool=part.tool, paths=part.paths, host=part.host)
     else:
-        grant = GrantRule(tool=part.tool, argv=part.argv, paths=(*part.cwds[:1], *part.writes))
+        words = (*part.settings, *part.argv)
+        grant = GrantRule(tool=part.tool, argv=words, paths=(*part.cwds[:1], *part.writes))
     return grant if kinds <= covered_by_grant(grant, part) else None

@@ -73,9 +73,9 @@ class _Judged:
     reasons: tuple[str, ...]
 
 
-def judge(action: Action, policy: Policy, grants: Sequence[GrantRule] = ()) -> Verdict:
+def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -> Verdict:
     """The verdict on one exact action; never raises, whatever the action says."""
-    judged = _judge(action, policy, grants)
+    judged = _judge(action, policy, grants=grants)
     if judged.denials:
         return Deny(" ".join(_shown(judged.denials)))
     findings = _shown([each.text for _, found in judged.open for each in found])
@@ -86,13 +86,13 @@ def judge(action: Action, policy: Policy, grants: Sequence[GrantRule] = ()) -> V
     return Ask(findings)
 
 
-def rule_for(action: Action, policy: Policy, grants: Sequence[GrantRule] = ()) -> GrantRule | None:
+def rule_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -> GrantRule | None:
     """The rule that "session" or "always" would store, to be shown before it is; None if none may be.
 
     A rule names one command. Where several parts of an action are open, or one has a finding that no rule may
     cover, the action can only be allowed once.
     """
-    judged = _judge(action, policy, grants)
+    judged = _judge(action, policy, grants=grants)
     if judged.denials:
         return None
     rules = [grant_for(part, findings) for part, findings in judged.open if findings]
@@ -100,9 +100,9 @@ def rule_for(action: Action, policy: Policy, grants: Sequence[GrantRule] = ()) -
     return first if all(rule == first for rule in rules) else None
 
 
-def choices_for(action: Action, policy: Policy, grants: Sequence[GrantRule] = ()) -> tuple[Choice, ...]:
+def choices_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -> tuple[Choice, ...]:
     """What a person may answer."""
-    if rule_for(action, policy, grants) is None:
+    if rule_for(action, policy, grants=grants) is None:
         return ("once", "deny")
     return ("once", "session", "always", "deny")
 
@@ -133,7 +133,7 @@ def digest_of(action: Action) -> str:
     return sha256(msgspec.json.encode(action, order="sorted")).hexdigest()
 
 
-def _judge(action: Action, policy: Policy, grants: Sequence[GrantRule]) -> _Judged:
+def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _Judged:
     parts, denials = _parts(action, policy.places)
     open_parts: list[tuple[Part, tuple[Finding, ...]]] = []
     reasons: list[str] = []
@@ -185,6 +185,7 @@ def _parts(action: Action, places: Places) -> tuple[list[Part], list[str]]:
                 tool="shell",
                 findings=step.findings,
                 argv=step.argv,
+                settings=step.settings,
                 literal=step.literal,
                 outers=step.outers,
                 cwds=step.cwds,

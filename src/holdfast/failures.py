@@ -35,7 +35,7 @@ class Treatment(msgspec.Struct, frozen=True):
     silence: Silence = "answers"
 
 
-_LATER = "it is tried again by itself; if it keeps failing, add a fallback target"
+_LATER = "if it keeps failing, add a fallback target"
 _SHORTEN = "shorten the conversation or choose a model with a larger window"
 
 TREATMENTS: dict[FailureKind, Treatment] = {

@@ -28,7 +28,7 @@ OnRestart: TypeAlias = Literal["resume", "interrupt"]
 Durability: TypeAlias = Literal["power", "process"]
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
 OnExpiry: TypeAlias = Literal["continue", "stop"]
-RuleVerb: TypeAlias = Literal["allow", "ask", "deny"]
+RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 AtLeast0: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 AtLeast1: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -216,11 +216,11 @@ class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ask: Annotated[str, says("The tool whose fitting actions always ask.", "name")] = ""
     deny: Annotated[str, says("The tool whose fitting actions never run.", "name")] = ""
     argv: Annotated[tuple[str, ...], says("The words that a fitting command begins with.")] = ()
-    paths: Annotated[tuple[str, ...], says("The paths that a fitting action may touch.")] = ()
+    paths: Annotated[tuple[str, ...], says("The paths that a fitting action may touch.", "path")] = ()
     host: Annotated[str, says("The host that a fitting action calls.", "host name")] = ""
 
     @property
-    def verb(self) -> RuleVerb:
+    def verdict(self) -> RuleVerdict:
         """Which of the three it is."""
         return "allow" if self.allow else "ask" if self.ask else "deny"
 

@@ -178,7 +178,10 @@ def _awk(words: tuple[Word, ...]) -> Reading:
         at += 2 if words[at].text == "-F" else 1
     if at >= len(words) or words[at].text.startswith("-") or not only_prints("awk", words[at].text):
         return Reading("The awk program may do more than print.")
-    return Reading(paths=list(words[at + 1 :]))
+    files = list(words[at + 1 :])
+    if any(word.text.startswith("-") for word in files):
+        return Reading("An option of `awk` stands behind its program.")
+    return Reading(paths=files)
 
 
 def _sed(words: tuple[Word, ...]) -> Reading:

@@ -31,6 +31,7 @@ class JudgedStep:
     """One step: its words, where it would run, what it may touch, and its findings."""
 
     argv: tuple[str, ...]
+    settings: tuple[str, ...]  # NAME=value, for this command alone
     literal: bool  # the words are all fixed
     outers: tuple[tuple[str, ...], ...]  # the words of the wrappers around it
     cwds: tuple[str, ...]
@@ -102,6 +103,7 @@ def _judge_step(step: Step, reading: Reading | None, places: Places, *, cwds: tu
         mentioned |= places.named(redirect.target, cwds) if redirect.kind == "read" else frozenset()
     return JudgedStep(
         argv=tuple(word.text for word in command.words),
+        settings=tuple(f"{name}={value.text}" for name, value in command.assignments),
         literal=all(word.literal for word in command.words),
         outers=step.outers,
         cwds=cwds,
@@ -130,6 +132,8 @@ def _words(command: Command) -> Iterator[Finding]:
 
 def _settings(command: Command) -> Iterator[Finding]:
     for name, value in command.assignments:
+        if not value.literal:
+            yield Finding("word", f"`{name}={value.text}` {value.why}.")
         if name not in _HARMLESS_SETTINGS or not value.literal or "/" in value.text:
             yield Finding("setting", f"It sets {name}, which may change what a program does.")
 

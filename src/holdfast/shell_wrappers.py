@@ -61,7 +61,7 @@ def _wrapper(
 
 
 _WRAPPERS: dict[str, _Wrapper] = {
-    "time": _wrapper("-p"),
+    "time": replace(_wrapper("-p"), assigns=True),  # a word of the shell: settings may follow it
     "command": _wrapper("-p"),
     "builtin": _wrapper(),
     "exec": _wrapper("-c -l", "-a"),
@@ -126,8 +126,11 @@ def _open(command: Command, nesting: int) -> Iterator[Step]:
 
 def _opened(command: Command, nesting: int) -> Iterator[Step]:
     """Open one command as far as the rules go."""
-    words = command.words
-    name = likely_name(words[0]) if words else ""
+    if not command.words:
+        yield Step(command)
+        return
+    first, *rest = command.words
+    name = likely_name(first)
     if nesting > NESTING_MAX:
         yield Step(command, (Finding("wrapper", "It is wrapped too often to be judged."),))
     elif name in _SHELLS or name in _OTHER_SHELLS:
@@ -136,12 +139,14 @@ def _opened(command: Command, nesting: int) -> Iterator[Step]:
         yield from _open_find(command, nesting)
     elif name in {"eval", "trap"}:
         yield from _open_text(command, name, nesting=nesting)
-    elif name == "command" and len(words) > 1 and words[1].text in {"-v", "-V"}:
-        yield Step(replace(command, words=(Word("type", words[0].why), *words[2:])))
+    elif name == "command" and rest and rest[0].text in {"-v", "-V"}:
+        yield Step(
+            replace(command, words=(Word("type", first.why), *rest[1:])), tuple(_doubts((first,), name))
+        )
     elif name in _WRAPPERS or name == "xargs":
         yield from _open_wrapper(command, name, nesting=nesting)
-    elif name in _RESERVED:
-        yield Step(command, (Finding("syntax", f"`{name}` stands where a command is expected."),))
+    elif name in _RESERVED or _ASSIGNMENT.match(first.text):
+        yield Step(command, (Finding("syntax", f"`{first.text}` stands where a command is expected."),))
     else:
         yield Step(command)
 
@@ -299,7 +304,7 @@ def _doubts(words: tuple[Word, ...], name: str) -> Iterator[Finding]:
         if not word.literal:
             yield Finding("word", f"`{word.text}` {word.why}.")
     if known_name(words[0]) != name:
-        yield Finding("program", f"`{words[0].text}` need not be the program `{name}`.")
+        yield Finding("wrapper", f"`{words[0].text}` need not be the program `{name}`.")
 
 
 def _with(findings: list[Finding], found: Iterator[Step]) -> Iterator[Step]:

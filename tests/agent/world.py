@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast import events as e
-from holdfast.agent.means import AgentMeans, Allowed, Asked, Verdict
+from holdfast.agent.means import AgentMeans
 from holdfast.chaos import ChaosServer, CrashPoint
 from holdfast.clock import SystemClock
 from holdfast.interfaces import Record, Store, Tool, ToolCall, ToolResult, ToolTraits
@@ -20,8 +20,10 @@ from holdfast.models.shared import Shared
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.tools.arguments import arguments_hash
-from holdfast.tools.ask import ASK_USER, AskUser
-from holdfast.values import Action
+from holdfast.tools.ask import AskUser
+from holdfast.tools.registry import Registry
+from holdfast.values import Action, Choice, GrantRule
+from holdfast.verdicts import Allow, Ask, Verdict
 from serving import target_of
 
 OBJECT: dict[str, object] = {"type": "object"}
@@ -60,13 +62,16 @@ class AskingJudge:
 
     names: frozenset[str]
 
-    def __call__(
-        self, tool: Tool, action: Action, *, grants: Sequence[e.GrantAdded], workspace: Path
-    ) -> Verdict:
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
+        del grants, workspace
+        return Ask(("it has an effect",)) if action.tool in self.names else Allow("")
+
+    def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
         del action, grants, workspace
-        if tool.spec.name in self.names:
-            return Asked(("it has an effect",), ("once", "deny"))
-        return Allowed()
+        return ("once", "deny")
+
+    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
+        del action, grants, workspace
 
 
 class CrashingStore(MemoryStore):
@@ -143,13 +148,14 @@ async def process(
         calls = ModelCalls(
             CallMeans(http, Shared(kept, clock.now_ms), kept, clock, lambda: 0.5), (target_of(chaos),)
         )
-        known: dict[str, Tool] = {tool.spec.name: tool for tool in tools} | {ASK_USER: AskUser()}
+        registry = Registry()
+        registry.put("own", [*tools, AskUser()])
         means = AgentMeans(
             store=kept,
             model=calls,
             clock=clock,
             judge=judge or asks_about(),
-            tools=lambda: known,
+            tools=registry,
             workspace=Path("/nowhere"),
             **fields,  # pyright: ignore[reportArgumentType]
         )

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast import interfaces as seams
 from holdfast.chaos import LossyVFS
 from holdfast.codec import encode
-from holdfast.events import Event
+from holdfast.events import Event, Input
 from holdfast.interfaces import Record
 from holdfast.journal.follow import Follower
 from holdfast.journal.sqlite import SqliteStore
@@ -54,23 +54,35 @@ class IgnoresTheFence(SqliteStore):
         fence: seams.Fence,  # noqa: ARG002  # that is the fault
         when: Sequence[seams.Condition] = (),
     ) -> seams.Appended | seams.Declined:
-        return await self._append(session_id, events, fence=None, when=when, once=None)  # pyright: ignore[reportReturnType]
+        return await self.append(session_id, events, when=when)  # pyright: ignore[reportReturnType, reportArgumentType]
 
 
 class IgnoresConditions(SqliteStore):
     """Appends whatever the conditions say, so a run can end twice."""
 
-    def _append(self, session_id: str, events: Sequence[Event], **how: Any) -> "asyncio.Future[Any]":
-        how["when"] = ()
-        return super()._append(session_id, events, **how)
+    async def append_run(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        fence: seams.Fence,
+        when: Sequence[seams.Condition] = (),  # noqa: ARG002  # that is the fault
+    ) -> seams.Appended | seams.Declined:
+        return await super().append_run(session_id, events, fence=fence)
 
 
 class ForgetsKeys(SqliteStore):
     """Takes an input as often as it is sent."""
 
-    def _append(self, session_id: str, events: Sequence[Event], **how: Any) -> "asyncio.Future[Any]":
-        how["once"] = None
-        return super()._append(session_id, events, **how)
+    async def append(
+        self,
+        session_id: str,
+        inputs: Sequence[Input],
+        *,
+        when: Sequence[seams.Condition] = (),
+        once: seams.Once | None = None,  # noqa: ARG002  # that is the fault
+    ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+        return await super().append(session_id, inputs, when=when)
 
 
 class SkipsOne(SqliteStore):

@@ -1,8 +1,8 @@
 """Reading, writing and editing files."""
 
 import asyncio
-import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +43,7 @@ async def edit(call: Call, old: str, new: str, *, replace_all: bool = False) -> 
         (b"x" * 3000, {"numbered": False}, "x" * 2000 + " [… 1,000 more characters on this line]"),
     ],
 )
-async def test_lines_are_read(call: Call, data: bytes, args: dict[str, object], text: str) -> None:
+async def test_lines_are_read(call: Call, data: bytes, args: dict[str, Any], text: str) -> None:
     (call.workspace / "file").write_bytes(data)
     assert await read(call, **args) == ToolResult(text)
 
@@ -111,7 +111,7 @@ async def test_a_file_is_made_with_its_folders_and_replaced_in_one_step(call: Ca
     assert path.read_text() == "new"
     assert path.stat().st_mode & 0o777 == 0o750
     assert path.stat().st_ino != inode
-    assert os.listdir(path.parent) == ["file"]
+    assert [one.name for one in path.parent.iterdir()] == ["file"]
     assert not (await tool.run({"path": "a/b/file", "content": "\ud800"}, call)).ok
     assert path.read_text() == "new"
 
@@ -168,7 +168,7 @@ async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(call: Ca
     editing = {"path": "file", "old_text": "one", "new_text": "two"}
     writing = {"path": "file", "content": "three"}
     await ReadFile(marks).run({"path": "file"}, call)
-    path.write_text("one, by someone else")
+    path.write_text("one, by another")
     for tool, args in ((EditFile(marks), editing), (WriteFile(marks), writing)):
         result = await tool.run(args, call)
         assert not result.ok

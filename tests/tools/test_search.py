@@ -88,7 +88,7 @@ async def test_a_pattern_that_takes_for_ever_is_killed_by_a_stop(call: Call) -> 
     search = SearchFiles(ENVIRONMENT, ripgrep=None)
     running = asyncio.create_task(search.run({"pattern": "(a+)+$"}, call))
     async with asyncio.timeout(20):
-        while not await call.left():
+        while not await call.left():  # noqa: ASYNC110 - /proc rings no bell
             await asyncio.sleep(0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -121,7 +121,7 @@ async def listed(call: Call, **args: object) -> list[str]:
 
 @pytest.mark.usefixtures("tree")
 async def test_files_are_listed(call: Call) -> None:
-    top = [".git/", "a.py", "binary", "fifo", "link to file@", "link@", "src/"]
+    top = [".git/", "a.py", "binary", "fifo", "link@", "link to file@", "src/"]
     assert await listed(call, depth=1) == top
     assert await listed(call) == [*top, "src/b.py", "src/deep/", "src/deep/c.txt"]
     assert await listed(call, path="src/deep") == ["src/deep/c.txt"]
@@ -150,7 +150,8 @@ async def test_a_listing_is_bounded(call: Call) -> None:
         ("src/**/*.py", "src/x/y/a.py", True),
         ("**/x/**", "a/x/b/c", True),
         ("./a/?[bc]", "a/xb", True),
-        ("/a", "a", False),
+        ("/a", "a", True),
+        ("/a", "x/a", False),
         ("a/**", "b/c", False),
         ("*a*a*a*a*a*a*a*a*a*a*b", "a" * 200, False),
         ("/".join(["**"] * 50) + "/b", "/".join("a" * 100), False),

@@ -10,6 +10,7 @@ from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces import ToolResult
 from holdfast.tools.background import Background
 from holdfast.tools.environment import child_environment
+from holdfast.tools.scope import KillPatience, find_marked
 from tools.calls import ENVIRONMENT, Call, dead_children, descriptors, shell, until
 
 
@@ -30,7 +31,6 @@ async def run(background: Background, call: Call, command: str, **more: object) 
         ("printf '10%%\\r50%%\\r100%%\\n'", "100%"),
         ("printf '\\033[31mred\\033[0m \\033]0;title\\007end'", "red end"),
         ("cat", "(no output)"),
-        ("echo late > >(cat)", "late"),
     ],
 )
 async def test_a_command_prints_and_ends(background: Background, call: Call, command: str, text: str) -> None:
@@ -193,6 +193,26 @@ async def test_an_impatient_stop_waits_for_the_processes_all_the_same(
         await asyncio.sleep(0)
     assert running.cancelled()
     assert await call.left() == []
+
+
+async def test_who_survives_even_kill_is_named_and_does_not_hold_the_call(
+    background: Background, call: Call
+) -> None:
+    no_time_to_die = KillPatience(term_s=0.0, kill_s=0.0)
+    tool = shell(background, kill_patience=no_time_to_die)
+    ignoring = "trap '' TERM; echo ready; while :; do :; done"
+    result = await tool.run({"command": ignoring, "time_limit_s": 1}, call)
+    assert (result.ok, result.ending) == (False, "killed")
+    assert "[alive even after KILL: bash (pid " in result.text
+    call.said = ""
+    running = asyncio.create_task(tool.run({"command": ignoring}, call))
+    await call.hears("ready")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError) as stopped:
+        await running
+    assert [note[:28] for note in stopped.value.__notes__] == ["alive after KILL: bash (pid "]
+    await until(lambda: not find_marked(lambda marker: marker.run_id == call.run_id))
+    await until(lambda: dead_children() == [])
 
 
 @pytest.mark.parametrize("again", [0, 1])

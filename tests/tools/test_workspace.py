@@ -14,7 +14,7 @@ from holdfast.tools.files import ReadFile
 from holdfast.tools.workspace import Refused, Workspace
 from tools.calls import Call, descriptors
 
-SECRET = "outside"
+SECRET = "outside"  # noqa: S105 - what must not be seen
 
 
 @pytest.fixture
@@ -94,14 +94,14 @@ def test_any_other_path_is_refused_and_nothing_stays_open(root: Path, path: str)
 
 
 @pytest.mark.parametrize(
-    "path", ["../new", "link out/new", "link to secret", "folder/link up/new", "/tmp/new", "proc/x"]
+    "path", ["../new", "link out/new", "link to secret", "folder/link up/new", "/etc/new", "proc/x"]
 )
 def test_nothing_is_written_outside(root: Path, path: str, tmp_path: Path) -> None:
-    names = sorted(os.listdir(tmp_path))
+    names = sorted(tmp_path.iterdir())
     with pytest.raises(Refused), Workspace(root).spot_with_folders(path) as spot:
         replace_whole(spot, b"changed", was=None)
     assert (tmp_path / "secret").read_text() == SECRET
-    assert sorted(os.listdir(tmp_path)) == names
+    assert sorted(tmp_path.iterdir()) == names
 
 
 def test_a_dangling_link_inside_is_written_through(root: Path) -> None:
@@ -116,13 +116,17 @@ def make_socket(path: Path) -> None:
         made.bind(str(path))
 
 
+def make_device(path: Path) -> None:
+    os.mknod(path, 0o20666, os.makedev(1, 5))
+
+
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
         (os.mkfifo, "a FIFO"),
         (make_socket, "a socket"),
-        (lambda path: os.mknod(path, 0o20666, os.makedev(1, 5)), "a device"),
-        (lambda path: path.mkdir(), "a folder"),
+        (make_device, "a device"),
+        (Path.mkdir, "a folder"),
     ],
 )
 async def test_what_is_no_file_is_refused_and_does_not_hang(
@@ -173,7 +177,7 @@ def test_a_link_that_is_swapped_all_the_time_never_leads_out(root: Path, tmp_pat
         over.set()
         swapper.join()
     assert outcomes <= {"inside", "refused"}
-    assert os.listdir(tmp_path / "outside") == ["file"]
+    assert [one.name for one in (tmp_path / "outside").iterdir()] == ["file"]
 
 
 def test_a_file_swapped_for_a_link_after_the_look_is_not_followed(root: Path, tmp_path: Path) -> None:

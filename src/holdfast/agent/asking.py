@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import events as e
-from holdfast.agent.means import AgentMeans, Asked
+from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.interfaces import Declined, IfAskOpen
 from holdfast.run import Ask
 from holdfast.tools.ask import AskUserArgs
-from holdfast.values import Action
+from holdfast.values import Action, Choice
 
 
 class People:
@@ -28,7 +28,9 @@ class People:
         asks = self._view.run(self._log.run_id).asks.values()
         return next((ask for ask in reversed(list(asks)) if ask.asked.tool_call_id == tool_call_id), None)
 
-    async def approve(self, tool_call_id: str, action: Action, verdict: Asked) -> Ask:
+    async def approve(
+        self, tool_call_id: str, action: Action, *, findings: tuple[str, ...], choices: tuple[Choice, ...]
+    ) -> Ask:
         """Ask about the action, and wait until it is settled."""
         approval_id = f"apr_{secrets.token_hex(12)}"
         self._emit(
@@ -36,8 +38,8 @@ class People:
             approval_id=approval_id,
             tool_call_id=tool_call_id,
             action=action,
-            findings=verdict.findings,
-            choices=verdict.choices,
+            findings=findings,
+            choices=choices,
             expires_at_ms=self._expiry_ms(),
         )
         await self._view.settled(self._log)

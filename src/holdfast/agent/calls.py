@@ -14,15 +14,18 @@ from typing import Literal
 
 from holdfast import events as e
 from holdfast.agent.asking import People
-from holdfast.agent.means import AgentMeans, Allowed, Asked, Refused, Verdict
+from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.interfaces import Blobs, JournalError, Tool, ToolResult
-from holdfast.run import Ask
+from holdfast.run import Ask as SettledAsk
 from holdfast.run import ToolCall as CallState
 from holdfast.secrets_out import StreamFilter
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import ASK_USER, AskUserArgs
+from holdfast.tools.registry import insist_on_arguments
+from holdfast.values import Action, Choice
+from holdfast.verdicts import Allow, Ask, Deny, Verdict
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +37,15 @@ UNKNOWN = (
     "Find out what happened before you repeat it."
 )
 REPEATS_UNKNOWN = "the same action ran before and nobody knows whether it took effect"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An action, the verdict on it, and what a person may answer."""
+
+    action: Action
+    verdict: Verdict
+    choices: tuple[Choice, ...]
 
 
 @dataclass(slots=True)
@@ -88,7 +100,7 @@ class ToolCalls:
 
     async def finish(self) -> bool:
         """Bring every open call to its end, in order; False if an expired ask is to end the run."""
-        tools = self._means.tools()
+        tools = self._means.tools
         calls = self._view.run(self._log.run_id).unfinished_tools
         numbered = [(call, ordinal, tools.get(call.asked.name)) for ordinal, call in enumerate(calls)]
         go_on = True
@@ -117,12 +129,13 @@ class ToolCalls:
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
         asked = call.asked
         if tool is None:
-            return _not_run(f"There is no tool {asked.name!r}.")
+            return _not_run(self._means.tools.unknown(asked.name))
         if asked.bad_args:
             return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
             return ToolResult(UNKNOWN, ok=False, ending="unknown")
         try:
+            insist_on_arguments(tool, asked.args)
             if asked.name == ASK_USER:
                 return await self._question(asked)
             if call.started is None and (refused := await self._not_allowed(asked, tool)) is not None:
@@ -143,26 +156,30 @@ class ToolCalls:
     async def _not_allowed(self, asked: e.ToolAsked, tool: Tool) -> ToolResult | None:
         """None if the action may be done; else what the model hears."""
         ask = self._people.earlier(asked.tool_call_id)
-        if ask is None:
-            verdict = self._verdict(asked, tool)
-            match verdict:
-                case Allowed():
-                    return None
-                case Refused():
-                    return ToolResult(verdict.why, ok=False, ending=verdict.ending)
-                case Asked():
-                    action = tool.action(asked.args, workspace=self._workspace)
-                    ask = await self._people.approve(asked.tool_call_id, action, verdict)
-        return _heard(await self._people.settled(ask))
+        if ask is not None:
+            return _heard(await self._people.settled(ask))
+        judged = await asyncio.to_thread(self._judge, asked, tool)
+        match judged.verdict:
+            case Allow():
+                return None
+            case Deny():
+                return ToolResult(judged.verdict.why, ok=False, ending=judged.verdict.reason)
+            case Ask(findings):
+                ask = await self._people.approve(
+                    asked.tool_call_id, judged.action, findings=findings, choices=judged.choices
+                )
+                return _heard(ask)
 
-    def _verdict(self, asked: e.ToolAsked, tool: Tool) -> Verdict:
-        action = tool.action(asked.args, workspace=self._workspace)
-        grants = tuple(self._view.session.grants.values())
-        verdict = self._means.judge(tool, action, grants=grants, workspace=self._workspace)
-        if isinstance(verdict, Refused) or tool.traits.read_only or not self._repeats_unknown(asked):
-            return verdict
-        findings = verdict.findings if isinstance(verdict, Asked) else ()
-        return Asked((REPEATS_UNKNOWN, *findings), ("once", "deny"))
+    def _judge(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
+        """What is to be said about the action; it looks at files, so it runs in a thread."""
+        judge, place = self._means.judge, self._workspace
+        grants = [grant.rule for grant in self._view.session.grants.values()]
+        action = tool.action(asked.args, workspace=place)
+        verdict = judge.verdict(action, grants, workspace=place)
+        if isinstance(verdict, Deny) or tool.traits.read_only or not self._repeats_unknown(asked):
+            return Judged(action, verdict, judge.choices(action, grants, workspace=place))
+        findings = verdict.findings if isinstance(verdict, Ask) else ()
+        return Judged(action, Ask((REPEATS_UNKNOWN, *findings)), ("once", "deny"))
 
     def _repeats_unknown(self, asked: e.ToolAsked) -> bool:
         digest = arguments_hash(asked.name, asked.args)
@@ -240,7 +257,7 @@ def _not_run(text: str) -> ToolResult:
     return ToolResult(text, ok=False, ending="not_started")
 
 
-def _heard(ask: Ask) -> ToolResult | None:
+def _heard(ask: SettledAsk) -> ToolResult | None:
     """What the model hears of a settled approval; nothing if it may go on."""
     match ask.state:
         case "answered":

@@ -103,7 +103,7 @@ def _request(
     return ModelRequest(
         messages=messages,
         instructions=instructions,
-        tools=tuple(tool.spec for tool in means.tools().values()),
+        tools=means.tools.specs(),
         cache_key=view.session.epoch,
     )
 

@@ -1,5 +1,6 @@
 """The configuration, read once at the edge: flags, environment, holdfast.toml, defaults, in this order."""
 
+import asyncio
 import os
 import re
 import tomllib
@@ -77,9 +78,19 @@ class Loaded:
         return not self.settings.targets
 
 
-async def configure(flags: Mapping[str, object]) -> Loaded:
-    """The configuration of this process; if it has no target, model servers on this machine are looked for."""
-    return await completed(outside(flags))
+def configure(flags: Mapping[str, object]) -> Loaded:
+    """The configuration of this process; raises BadConfiguration. To be called before there is a loop."""
+    return complete(outside(flags))
+
+
+def complete(given: Given, *, known: Known | None = None) -> Loaded:
+    """The settings; if they have no target, the model servers of this machine are looked for."""
+    known = known or shipped_known()
+    loaded = load(given, known=known)
+    if not loaded.is_demo:
+        return loaded
+    found = asyncio.run(probe_local(known, preferred=_model(given)[0]))
+    return load(given, known=known, found=found) if found else loaded
 
 
 def outside(flags: Mapping[str, object]) -> Given:
@@ -108,15 +119,6 @@ def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Pat
         else:
             return ConfigFile(path, file.text, open_to_all=file.open_to_all)
     return None
-
-
-async def completed(given: Given, *, known: Known | None = None) -> Loaded:
-    """The configuration, with the model servers of this machine as targets if it has none."""
-    known = known or shipped_known()
-    loaded = load(given, known=known)
-    if not loaded.is_demo:
-        return loaded
-    return load(given, known=known, found=await probe_local(known, preferred=_model(given)[0]))
 
 
 def load(given: Given, *, known: Known | None = None, found: Sequence[FoundServer] = ()) -> Loaded:

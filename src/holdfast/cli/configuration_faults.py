@@ -1,14 +1,16 @@
 """What is wrong with settings that are each right by themselves but do not go together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
 
+from holdfast.approval_rules import BadRule, Rule, plain_host, rule_from
 from holdfast.cli.configuration_meanings import is_loopback
 from holdfast.cli.configuration_sources import Fault, KeyPath
 from holdfast.deadlines import is_local
 from holdfast.settings import (
+    ApprovalSettings,
     McpServerSettings,
     RetrySettings,
     RuleSettings,
@@ -20,8 +22,8 @@ from holdfast.settings import (
 KEY_CHARS_MIN = 16
 
 
-def faults_of(settings: msgspec.Struct) -> Iterator[Fault]:
-    """The faults of one table whose keys are in order; paths are from the table on."""
+def faults_of(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator[Fault]:
+    """The faults of one table whose keys are each in order; paths are from the table on."""
     match settings:
         case ServerSettings():
             yield from _server(settings)
@@ -30,7 +32,7 @@ def faults_of(settings: msgspec.Struct) -> Iterator[Fault]:
         case RetrySettings():
             yield from _retry(settings)
         case RuleSettings():
-            yield from _rule(settings)
+            yield from _rule(table)
         case McpServerSettings():
             yield from _mcp_server(settings)
         case Settings():
@@ -72,9 +74,20 @@ def _retry(retry: RetrySettings) -> Iterator[Fault]:
         )
 
 
-def _rule(rule: RuleSettings) -> Iterator[Fault]:
-    if sum(map(bool, (rule.allow, rule.ask, rule.deny))) != 1:
-        yield Fault((), "must name a tool with exactly one of allow, ask, deny")
+def _rule(table: Mapping[str, object]) -> Iterator[Fault]:
+    """As the policy reads it: an empty list that somebody wrote is not the same as none."""
+    try:
+        rule_from(table)
+    except BadRule as error:
+        yield Fault((), f"cannot be meant: {error}")
+
+
+def rules_of(approvals: ApprovalSettings) -> tuple[Rule, ...]:
+    """The configured rules as the approval policy knows them."""
+    return tuple(
+        Rule(rule.verdict, rule.tool, argv=rule.argv, paths=rule.paths, host=plain_host(rule.host))
+        for rule in approvals.rules
+    )
 
 
 def _mcp_server(server: McpServerSettings) -> Iterator[Fault]:

@@ -78,7 +78,7 @@ class Checker:
             elif field.required and tree[field.name] == "":
                 self._fault((*path, field.name), "must not be empty")
         if self._errors == errors:
-            for fault in faults_of(msgspec.convert(checked, kind.cls)):
+            for fault in faults_of(msgspec.convert(checked, kind.cls), checked):
                 self.faults.append(Fault((*path, *fault.path), fault.text, is_warning=fault.is_warning))
                 self._errors += not fault.is_warning
         return checked

@@ -11,7 +11,8 @@ from pathlib import Path
 import uvicorn
 
 from holdfast import __version__
-from holdfast.agent.means import AgentMeans, nothing_is_allowed
+from holdfast.agent.means import AgentMeans
+from holdfast.agent.policy import ConfiguredJudge
 from holdfast.cli.demo_model import demo_server, demo_target
 from holdfast.clock import SystemClock
 from holdfast.interfaces import JournalError
@@ -56,7 +57,14 @@ async def _serve(host: str, port: int, *, data_dir: Path, lock: DirectoryLock) -
         )
         streams = Streams()
         app = make_app(
-            AgentMeans(store=store, model=calls, clock=clock, judge=nothing_is_allowed, tools=dict), streams
+            AgentMeans(
+                store=store,
+                model=calls,
+                clock=clock,
+                judge=ConfiguredJudge(home=Path.home()),
+                workspace=Path.cwd(),
+            ),
+            streams,
         )
         server = _Server(
             uvicorn.Config(

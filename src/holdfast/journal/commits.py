@@ -1,41 +1,28 @@
 """The writing side of the file, used by one thread: opens it, commits jobs in groups, keeps its log short."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import cast
 
 import apsw
 
 from holdfast import interfaces as seams
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.connection import OF_THE_DISK, Durability, connect_for_writing, migrate, named
+from holdfast.journal.jobs import Job
 from holdfast.journal.mark import CommitMark
 from holdfast.journal.queries import queries
 from holdfast.journal.transaction import Transaction
 
 # Past this many pages in the write-ahead log they are moved into the main file, between two commits.
-WAL_PAGES_MAX = 2_000
+WAL_PAGES_MAX = 4_000
 # SQLite leaves old copies of cells in the unused parts of its pages, so a purge is complete only once the
 # file is rewritten. That takes about a second for so many pages, and nobody can write meanwhile; in a larger
 # file fragments of the text stay until someone runs VACUUM.
 REWRITTEN_PAGES_MAX = 65_536
 
 _log = logging.getLogger(__name__)
-
-Work: TypeAlias = Callable[[Transaction], Any]
-
-
-class Job:
-    """Something to write: the work, and what came of it."""
-
-    __slots__ = ("bytes", "error", "result", "work")
-
-    def __init__(self, work: Work, *, body_bytes: int = 0) -> None:
-        self.work = work
-        self.bytes = body_bytes
-        self.result: Any = None
-        self.error: Exception | None = None
 
 
 class Commits:

@@ -35,14 +35,17 @@ class Tail:
         self.closed = False
         self.waiters: dict[asyncio.Future[None], None] = {}
 
-    def take(self, records: Sequence[Record]) -> None:
-        """Add the newest records."""
+    def take(self, records: Sequence[Record]) -> int:
+        """Add the newest records; return by how many bytes the window grew."""
+        held = self.bytes
         if not self.records or records[0].seq != self.last + 1:
-            self.forget()
+            self.records.clear()
             self.bytes = TAIL_BYTES
-        self.records.extend(records)
-        self.bytes += sum([len(record.body) + RECORD_BYTES for record in records])
+        for record in records:
+            self.records.append(record)
+            self.bytes += len(record.body) + RECORD_BYTES
         self.last = records[-1].seq
+        return self.bytes - held
 
     def forget(self) -> int:
         """Drop the window, not the place; return the bytes freed."""
@@ -85,12 +88,12 @@ class Tails:
 
     def publish(self, session_id: str, records: Sequence[Record]) -> None:
         """Show committed records to everyone who follows the session."""
-        tail = self._recent.get(session_id) or self.of(session_id)
-        held = tail.bytes
-        tail.take(records)
-        self._bytes += tail.bytes - held
-        self._recent[session_id] = tail
-        self._recent.move_to_end(session_id)
+        tail = self._recent.get(session_id)
+        if tail is None:
+            tail = self._recent[session_id] = self.of(session_id)
+        else:
+            self._recent.move_to_end(session_id)
+        self._bytes += tail.take(records)
         while self._bytes > self._window_bytes_max:
             _, oldest = self._recent.popitem(last=False)
             self._bytes -= oldest.forget()

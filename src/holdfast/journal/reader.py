@@ -2,9 +2,9 @@
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from zlib import crc32
 
 import apsw
@@ -163,20 +163,30 @@ def _record(session_id: str, seq: int, crc: int, body: bytes) -> Record:
 
 def _search(db: apsw.Connection, sql: Mapping[str, str], *, words: str, limit: int) -> Sequence[seams.Hit]:
     """The newest hit of each session, newest sessions first."""
-    hits: list[seams.Hit] = []
+    rowids = _newest_of_each(db, sql["search_hits"], words=words, limit=limit)
+    if not rowids:
+        return []
+    bindings = {
+        "words": words,
+        "lowest": rowids[-1],
+        "highest": rowids[0],
+        "rowids": json.dumps(rowids),
+    }
+    found = cast("Iterable[tuple[int, str, str, str]]", db.execute(sql["search_passages"], bindings))
+    return [seams.Hit(session_id, title, rowid & SEQ_MAX, text) for rowid, session_id, title, text in found]
+
+
+def _newest_of_each(db: apsw.Connection, sql: str, *, words: str, limit: int) -> list[int]:
+    """The rowids of the newest hit of each session, highest first."""
+    newest: dict[int, int] = {}
     below = 1 << 62
-    while len(hits) < limit:
+    while len(newest) < limit:
         bindings = {"words": words, "below": below, "limit": HITS_PER_STEP}
-        rowids = [int(row[0]) for row in db.execute(sql["search_hits"], bindings)]
-        newest: dict[int, int] = {}
+        rowids = [cast("int", row[0]) for row in db.execute(sql, bindings)]
         for rowid in rowids:
             newest.setdefault(rowid >> SEARCH_SHIFT, rowid)
-        for key, rowid in list(newest.items())[: limit - len(hits)]:
-            passage = {"key": key, "words": words, "rowid": rowid}
-            for session_id, title, text in db.execute(sql["search_passage"], passage):
-                hits.append(seams.Hit(session_id, title, rowid & 0xFFFFFFFF, text))
         if len(rowids) < HITS_PER_STEP:
             break
         # The rest of the last session seen is of no interest: one hit each.
         below = rowids[-1] >> SEARCH_SHIFT << SEARCH_SHIFT
-    return hits
+    return list(newest.values())[:limit]

@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any
 
 from holdfast import interfaces as seams
 from holdfast.codec import encode
@@ -15,10 +15,13 @@ from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.commits import Commits
 from holdfast.journal.connection import Durability
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
+from holdfast.journal.jobs import Append, Call
 from holdfast.journal.reader import SqliteReader
 from holdfast.journal.threads import Threads
-from holdfast.journal.transaction import Append
 from holdfast.journal.writer import Writer
+
+if TYPE_CHECKING:
+    from holdfast.journal.jobs import Work
 
 # Blobs have threads of their own, so that writing large ones does not keep readers of the log waiting.
 BLOB_THREADS = 2
@@ -89,7 +92,10 @@ class SqliteStore(SqliteReader):
         once: seams.Once | None = None,
     ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
         """See Journal.append."""
-        return await self._append(session_id, inputs, fence=None, when=when, once=once)
+        append = self._new_append(session_id, inputs)
+        append.when = when
+        append.once = once
+        return await self._writer.submit(append)
 
     async def append_run(
         self,
@@ -100,30 +106,18 @@ class SqliteStore(SqliteReader):
         when: Sequence[seams.Condition] = (),
     ) -> seams.Appended | seams.Declined:
         """See Journal.append_run."""
-        appended = await self._append(session_id, events, fence=fence, when=when, once=None)
-        return cast("seams.Appended | seams.Declined", appended)
+        append = self._new_append(session_id, events)
+        append.when = when
+        append.fence = fence
+        return await self._writer.submit(append)
 
-    def _append(
-        self,
-        session_id: str,
-        events: Sequence[Event],
-        *,
-        fence: seams.Fence | None,
-        when: Sequence[seams.Condition],
-        once: seams.Once | None,
-    ) -> "asyncio.Future[seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict]":
+    def _new_append(self, session_id: str, events: Sequence[Event]) -> Append:
         assert events, "an append holds at least one event"
         records = [Record(session_id, 0, body=encode(event), event=event) for event in events]
-        work = Append(session_id, records, fence, when, once)
+        return Append(self._writer.future(), session_id, records=records, tails=self._tails)
 
-        def publish(result: object) -> None:
-            if isinstance(result, seams.Appended):
-                self._tails.publish(session_id, records)
-
-        body_bytes = sum([len(record.body) for record in records])
-        return self._writer.submit(
-            lambda transaction: transaction.append(work), publish=publish, body_bytes=body_bytes
-        )
+    async def _call(self, work: "Work", *, then: Callable[[], None] | None = None) -> Any:
+        return await self._writer.submit(Call(self._writer.future(), work, then=then))
 
     def follow(self, session_id: str, *, after: int = 0) -> Follower:
         """See Journal.follow."""
@@ -138,18 +132,18 @@ class SqliteStore(SqliteReader):
 
     async def purge(self, session_id: str) -> None:
         """See Journal.purge."""
-        await self._writer.submit(
-            lambda transaction: transaction.purge(session_id), publish=lambda _: self._tails.end(session_id)
+        await self._call(
+            lambda transaction: transaction.purge(session_id), then=lambda: self._tails.end(session_id)
         )
 
     async def put_note(self, key: str, value: bytes) -> None:
         """See Notes.put_note."""
         bindings = {"key": key, "value": value}
-        await self._writer.submit(lambda transaction: transaction.execute("put_note", bindings))
+        await self._call(lambda transaction: transaction.execute("put_note", bindings))
 
     async def drop_note(self, key: str) -> None:
         """See Notes.drop_note."""
-        await self._writer.submit(lambda transaction: transaction.execute("drop_note", {"key": key}))
+        await self._call(lambda transaction: transaction.execute("drop_note", {"key": key}))
 
     async def put_blob(self, data: bytes) -> str:
         """See Blobs.put_blob."""
@@ -166,7 +160,5 @@ class SqliteStore(SqliteReader):
         for name in await self._blob_threads.run(self._blobs.untouched_since, since_unix_s):
             drop = partial(self._blobs.drop_untouched, name, since_unix_s)
             # On the writer's thread, so that no event can come to name it meanwhile.
-            swept += await self._writer.submit(
-                lambda transaction, drop=drop: drop(is_named=transaction.is_blob_named)
-            )
+            swept += await self._call(lambda transaction, drop=drop: drop(is_named=transaction.is_blob_named))
         return swept

@@ -17,13 +17,13 @@ from msgspec.structs import asdict
 from holdfast import interfaces as seams
 from holdfast import rows
 from holdfast.events import Event, SessionCreated
-from holdfast.interfaces import Record
+from holdfast.journal.jobs import Append
 from holdfast.journal.queries import insert_events, queries
 
 HEADS_MAX = 4_096
 Row = TypeVar("Row", bound=msgspec.Struct)
 EVENT_COLUMNS = 4
-EVENT_ROWS_MAX = 32
+EVENT_ROWS_MAX = 64
 SEARCH_SHIFT = 32  # rowid of a search text = session key << 32 | seq
 
 
@@ -34,17 +34,6 @@ class Head:
     key: int
     last_seq: int
     row: rows.SessionRow
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Append:
-    """One append as it is handed to the writer."""
-
-    session_id: str
-    records: Sequence[Record]
-    fence: seams.Fence | None
-    when: Sequence[seams.Condition]
-    once: seams.Once | None
 
 
 class Transaction:
@@ -112,19 +101,20 @@ class Transaction:
                 return seams.Declined(condition)
         if head is None:
             head = self._create(work)
-        first_seq = head.last_seq + 1
+        seq = head.last_seq
         for record in work.records:
-            head.last_seq = record.seq = head.last_seq + 1
+            record.seq = seq = seq + 1
             body = record.body
-            self._events += (head.key, record.seq, crc32(body), body)
+            self._events += (head.key, seq, crc32(body), body)
             event = record.event
             if type(event) not in rows.QUIET:
-                self._index(head, record.seq, event)
+                self._index(head, seq, event)
+        first_seq, head.last_seq = head.last_seq + 1, seq
         if work.once is not None:
             self._db.execute(self._sql["expire_once"], {"now_ms": work.records[0].event.at_ms})
             self._db.execute(self._sql["put_once"], dataclasses.asdict(work.once) | {"session": head.key})
         self.is_dirty = True
-        return seams.Appended(first_seq, head.last_seq)
+        return seams.Appended(first_seq, seq)
 
     def flush(self) -> None:
         """Write what was gathered so far; the commit itself is the caller's."""

@@ -8,31 +8,18 @@ import asyncio
 import contextlib
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from holdfast import interfaces as seams
-from holdfast.journal.commits import Commits, Job, Work
+from holdfast.journal.commits import Commits
+from holdfast.journal.jobs import Job
 
 GROUP_JOBS_MAX = 4_096
 GROUP_BYTES_MAX = 16 * 1024 * 1024
 WAITING_JOBS_MAX = 65_536
-
-Publish: TypeAlias = Callable[[Any], None]
-
-
-class Waiting(Job):
-    """A job with the future of whoever waits for it, and what to do on the loop once it is committed."""
-
-    __slots__ = ("future", "publish")
-
-    def __init__(
-        self, future: asyncio.Future[Any], work: Work, *, publish: Publish | None, body_bytes: int
-    ) -> None:
-        super().__init__(work, body_bytes=body_bytes)
-        self.future = future
-        self.publish = publish
 
 
 class Writer:
@@ -42,7 +29,9 @@ class Writer:
         self._path = path
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._jobs: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._gathered: list[Job] = []
+        self._waiting = 0
+        self._handed_over: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._opened: asyncio.Future[int] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
@@ -53,19 +42,29 @@ class Writer:
         self._thread.start()
         return await asyncio.shield(self._opened)
 
-    def submit(
-        self, work: Work, *, publish: Publish | None = None, body_bytes: int = 0
-    ) -> asyncio.Future[Any]:
-        """Hand in work; once committed, `publish` is called with its result, then the future is done."""
-        future: asyncio.Future[Any] = self._loop.create_future()
+    def future(self) -> asyncio.Future[Any]:
+        """The future of a job to come."""
+        return self._loop.create_future()
+
+    def submit(self, job: Job) -> asyncio.Future[Any]:
+        """Hand in a job; once it is committed it is published, then its future is done."""
         if self._is_refusing or self._ended.done():
-            future.set_exception(self._closed())
-        elif self._jobs.qsize() >= WAITING_JOBS_MAX:
+            job.future.set_exception(self._closed())
+        elif self._waiting >= WAITING_JOBS_MAX:
             text = f"{WAITING_JOBS_MAX} writes are waiting for the disk; try again in a moment"
-            future.set_exception(seams.StoreOverloaded(text))
+            job.future.set_exception(seams.StoreOverloaded(text))
         else:
-            self._jobs.put(Waiting(future, work, publish=publish, body_bytes=body_bytes))
-        return future
+            self._waiting += 1
+            if not self._gathered:
+                # After all tasks that are ready now have had their turn: one commit, and one thread to wake.
+                self._loop.call_soon(self._hand_over)
+            self._gathered.append(job)
+        return job.future
+
+    def _hand_over(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            self._handed_over.put(gathered)
 
     def refuse(self) -> None:
         """Take no more work."""
@@ -76,7 +75,8 @@ class Writer:
         self.refuse()
         if self._thread.ident is None:
             return
-        self._jobs.put(None)
+        self._hand_over()
+        self._handed_over.put(None)
         # Not joined, as that would block the loop: `_ended` is the last thing that the thread does.
         await asyncio.shield(self._ended)
 
@@ -90,37 +90,33 @@ class Writer:
             return
         try:
             self._tell(self._opened.set_result, commits.fence)
-            while jobs := self._next_group():
-                commits.write(jobs)
-                self._tell(self._deliver, jobs)
-                commits.tidy()
+            self._commit_groups(commits)
         finally:
             commits.close()
             self._tell(self._end)
 
-    def _next_group(self) -> list[Waiting]:
-        """The jobs of the next commit; empty when it is time to end."""
-        first = self._jobs.get()
-        if first is None:
-            return []
-        group, size = [first], first.bytes
-        while len(group) < GROUP_JOBS_MAX and size < GROUP_BYTES_MAX:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job is None:
-                self._jobs.put(None)
-                break
-            group.append(job)
-            size += job.bytes
-        return group
+    def _commit_groups(self, commits: Commits) -> None:
+        backlog: deque[Job] = deque()
+        is_ending = False
+        while backlog or not is_ending:
+            with contextlib.suppress(queue.Empty):
+                while not is_ending:
+                    jobs = self._handed_over.get(block=not backlog)
+                    if jobs is None:
+                        is_ending = True
+                    else:
+                        backlog.extend(jobs)
+            if group := _group(backlog):
+                commits.write(group)
+                self._tell(self._deliver, group)
+                commits.tidy()
 
-    def _deliver(self, jobs: Sequence[Waiting]) -> None:
+    def _deliver(self, jobs: Sequence[Job]) -> None:
         """Publish what a commit brought, then let go those who waited for it."""
+        self._waiting -= len(jobs)
         for job in jobs:
-            if job.error is None and job.publish is not None:
-                job.publish(job.result)
+            if job.error is None:
+                job.publish()
         for job in jobs:
             if job.future.done():
                 continue
@@ -132,10 +128,11 @@ class Writer:
     def _end(self) -> None:
         """The thread is gone: nobody is left waiting for it."""
         self._ended.set_result(None)
-        while not self._jobs.empty():
-            job = self._jobs.get()
-            if job is not None and not job.future.done():
-                job.future.set_exception(self._closed())
+        self._hand_over()
+        while not self._handed_over.empty():
+            for job in self._handed_over.get() or ():
+                if not job.future.done():
+                    job.future.set_exception(self._closed())
 
     def _closed(self) -> seams.StoreClosed:
         return seams.StoreClosed(f"the store {self._path} is closed")
@@ -143,6 +140,17 @@ class Writer:
     def _tell(self, function: Callable[..., Any], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has gone, and with it everyone who could listen
             self._loop.call_soon_threadsafe(function, *arguments)
+
+
+def _group(backlog: deque[Job]) -> list[Job]:
+    """The jobs of the next commit."""
+    group: list[Job] = []
+    size = 0
+    while backlog and len(group) < GROUP_JOBS_MAX and size < GROUP_BYTES_MAX:
+        job = backlog.popleft()
+        group.append(job)
+        size += job.bytes
+    return group
 
 
 def _own_copy(error: Exception) -> Exception:

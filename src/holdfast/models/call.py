@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -174,13 +175,12 @@ class _Call:
         return NoAnswer(self._call_id, replace(failure, text=text), tuple(self._trace))
 
     async def _pass_gate(self, target: Target) -> None:
-        wait_ms = self._gate_ms(target)
+        wait_ms, until_ms = self._gate_ms(target), self._means.shared.gate(target).until_ms
         if wait_ms > retry.LONG_WAIT_MS:
-            await self._wait_for_long(
-                target, self._now_ms() + wait_ms, why=self._means.shared.gate(target).why
-            )
-        elif wait_ms:
-            await self._wait(target, self._now_ms() + wait_ms, why=f"{target.name} asked to wait")
+            self._say_gated(target, until_ms, why=self._means.shared.gate(target).why)
+        if wait_ms:
+            self._wait_visibly(f"{target.name} asked to wait", until_ms)
+            await self._counted(self._means.shared.wait_at_gate(target))
 
     async def _pause(self, target: Target, decision: retry.RetryAfter) -> None:
         if self._gate_ms(target):
@@ -190,20 +190,22 @@ class _Call:
             await self._means.clock.sleep_s(decision.wait_s)
 
     async def _gate(self, target: Target, ended: Classified, *, decision: retry.Gated) -> None:
+        shared = self._means.shared
         if (ended.wait_ms or 0) > retry.LONG_WAIT_MS:
             # The provider's word is for everyone with this endpoint and key; the next attempt waits there.
-            await self._means.shared.close_gate(target, until_ms=decision.until_ms, why=decision.why)
+            await shared.close_gate(target, until_ms=decision.until_ms, why=decision.why)
         elif not self._gate_ms(target):
-            await self._wait_for_long(target, decision.until_ms, why=decision.why)
+            self._say_gated(target, decision.until_ms, why=decision.why)
+            self._wait_visibly(decision.why, decision.until_ms)
+            await self._counted(shared.wait_until(target, decision.until_ms))
 
-    async def _wait_for_long(self, target: Target, until_ms: int, *, why: str) -> None:
+    def _say_gated(self, target: Target, until_ms: int, *, why: str) -> None:
         self._emit(e.CallGated, call_id=self._call_id, until_ms=until_ms, target=target.name, why=why)
-        await self._wait(target, until_ms, why=why)
 
-    async def _wait(self, target: Target, until_ms: int, *, why: str) -> None:
+    async def _counted(self, wait: Awaitable[None]) -> None:
+        """What is spent at gates is no silence of the model."""
         began_ms = self._now_ms()
-        self._wait_visibly(why, until_ms)
-        await self._means.shared.wait(target, until_ms)
+        await wait
         self._gated_ms += self._now_ms() - began_ms
 
     def _gate_ms(self, target: Target) -> int:

@@ -76,12 +76,17 @@ class Shared:
             self._passes.discard(gate_note(target))
             await self._set_gate(target, gate)
 
-    async def wait(self, target: Target, until_ms: int = 0) -> None:
-        """Wait until a time, and until the gate is open; or until a person lets this one pass."""
+    async def wait_at_gate(self, target: Target) -> None:
+        """Wait until the gate is open, or a person lets this one pass."""
+        await self._wait(target, lambda: gate_wait_ms(self.gate(target), self._now_ms()))
+
+    async def wait_until(self, target: Target, until_ms: int) -> None:
+        """Wait until a time that is this call's own affair, or a person does not want to."""
+        await self._wait(target, lambda: until_ms - self._now_ms())
+
+    async def _wait(self, target: Target, left_ms: Callable[[], int]) -> None:
         key = gate_note(target)
-        while (
-            left_ms := max(until_ms - self._now_ms(), gate_wait_ms(self.gate(target), self._now_ms()))
-        ) > 0:
+        while (wait_ms := left_ms()) > 0:
             if key in self._passes:
                 self._passes.remove(key)
                 return
@@ -89,7 +94,7 @@ class Shared:
             try:
                 async with scope:
                     self._waiting.setdefault(key, set()).add(scope)
-                    await self._sleep_s(min(left_ms / 1000, LOOK_S))
+                    await self._sleep_s(min(wait_ms / 1000, LOOK_S))
             except TimeoutError:
                 continue  # something has changed
             finally:

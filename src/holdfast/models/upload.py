@@ -15,6 +15,7 @@ from holdfast.models.watchdog import Watchdog
 PIECE_BYTES = 64 * 1024
 LOOK_FIRST_S = 0.002
 LOOK_LAST_S = 0.25
+LOOKS_MIN = 4  # within one patience
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
 
 
@@ -29,6 +30,7 @@ class Upload(aiohttp.payload.Payload):
         self._watchdog = watchdog
         self._looking: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
+        self._written_bytes = 0
         self.written = False  # handed to the system, which may still hold all of it
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
@@ -36,26 +38,29 @@ class Upload(aiohttp.payload.Payload):
         return self._value.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send in pieces; the watchdog hears of each that found room."""
+        """Send in pieces, and look how they fare."""
         self._transport = cast("asyncio.Transport | None", getattr(writer, "transport", None))
-        body = self._value
+        body = memoryview(self._value)
+        self._look(len(body) + 1, pause_s=LOOK_FIRST_S)
         for start in range(0, len(body), PIECE_BYTES):
             await writer.write(body[start : start + PIECE_BYTES])
-            self._watchdog.sign(Sign.ACCEPTED)
+            self._written_bytes = start + PIECE_BYTES
         self.written = True
-        self._look(left=len(body) + 1, pause_s=LOOK_FIRST_S)
 
-    def _look(self, *, left: int, pause_s: float) -> None:
+    def _look(self, left_bytes: int, *, pause_s: float) -> None:
         """The kernel swallows megabytes, so a request is sent when the kernel has got rid of them."""
-        still = unsent_bytes(self._transport)
-        if not still:
+        still_bytes = max(0, len(self._value) - self._written_bytes) + unsent_bytes(self._transport)
+        if self.written and not still_bytes:
             self._watchdog.sign(Sign.SENT)
             return
-        if still < left:
+        if still_bytes < left_bytes:
             self._watchdog.sign(Sign.ACCEPTED)
-        later_s = min(pause_s * 2, LOOK_LAST_S)
-        loop = asyncio.get_running_loop()
-        self._looking = loop.call_later(pause_s, lambda: self._look(left=min(left, still), pause_s=later_s))
+        deadline = self._watchdog.deadline
+        often_s = LOOK_LAST_S if deadline is None else min(LOOK_LAST_S, deadline.patience_s / LOOKS_MIN)
+        later_s = min(pause_s * 2, often_s)
+        self._looking = asyncio.get_running_loop().call_later(
+            pause_s, lambda: self._look(still_bytes, pause_s=later_s)
+        )
 
     def end(self) -> None:
         """No longer look."""

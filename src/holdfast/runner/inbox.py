@@ -1,9 +1,11 @@
 """The inbox: what people send is on disk before anything else; each input has one visible state."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast import session
@@ -62,6 +64,10 @@ class NotSent:
     why: Literal["session_deleted", "queue_full", "busy", "run_over"]
 
 
+# Whoever answers idempotently stores the answer with the input, and it holds ids that are made here.
+OnceFor: TypeAlias = Callable[[Sent], Once]
+
+
 class Inbox:
     """Takes inputs, stores them, and wakes whoever acts on them."""
 
@@ -71,7 +77,7 @@ class Inbox:
         self._clock = clock
 
     async def send(
-        self, session_id: str, message: Message, *, sent: Sent | None = None, once: Once | None = None
+        self, session_id: str, message: Message, *, once: OnceFor | None = None
     ) -> Sent | NotSent | Replayed | KeyConflict:
         """Start a run with this message, or do what `when_busy` says while another run has the session."""
         state = await self.state(session_id)
@@ -80,11 +86,13 @@ class Inbox:
         if busy and message.when_busy == "reject":
             return NotSent("busy")
         if current and (message.when_busy == "steer" or message.when_busy == "redirect"):  # noqa: PLR1714  # narrows
-            return await self.steer(session_id, current.run_id, message=message, mode=message.when_busy)
+            return await self.steer(
+                session_id, current.run_id, message=message, mode=message.when_busy, once=once
+            )
         if len(state.inbox.queue) >= QUEUE_MAX:
             return NotSent("queue_full")
-        sent = sent or new_ids(session_id)
         mode = "queue" if busy else "send"
+        sent = Sent(session_id, _new_message_id(), _new_run_id(), mode)
         accepted = e.MessageAccepted(
             at_ms=self._clock.now_ms(),
             message_id=sent.message_id,
@@ -100,9 +108,11 @@ class Inbox:
             settings=message.settings,
             history=message.history,
         )
-        result = await self._append_or_create(session_id, [accepted, queued], message=message, once=once)
+        result = await self._append_or_create(
+            session_id, [accepted, queued], message=message, once=once(sent) if once else None
+        )
         if isinstance(result, Appended):
-            return Sent(session_id, sent.message_id, sent.run_id, mode)
+            return sent
         return NotSent("session_deleted") if isinstance(result, Declined) else result
 
     async def _append_or_create(
@@ -120,10 +130,16 @@ class Inbox:
         return await self._append(session_id, [created, *inputs], when=[IfSessionNew()], once=once)
 
     async def steer(
-        self, session_id: str, run_id: str, *, message: Message, mode: Literal["steer", "redirect"] = "steer"
-    ) -> Sent | NotSent:
+        self,
+        session_id: str,
+        run_id: str,
+        *,
+        message: Message,
+        mode: Literal["steer", "redirect"] = "steer",
+        once: OnceFor | None = None,
+    ) -> Sent | NotSent | Replayed | KeyConflict:
         """Say something to a run that is under way; it hears it at its next model call."""
-        sent = Sent(session_id, f"msg_{secrets.token_hex(12)}", run_id, mode)
+        sent = Sent(session_id, _new_message_id(), run_id, mode)
         accepted = e.MessageAccepted(
             at_ms=self._clock.now_ms(),
             message_id=sent.message_id,
@@ -133,8 +149,12 @@ class Inbox:
             parts=message.parts,
             run_id=run_id,
         )
-        result = await self._append(session_id, [accepted], when=[IfRunOpen(run_id)])
-        return sent if isinstance(result, Appended) else NotSent("run_over")
+        result = await self._append(
+            session_id, [accepted], when=[IfRunOpen(run_id)], once=once(sent) if once else None
+        )
+        if isinstance(result, Appended):
+            return sent
+        return NotSent("run_over") if isinstance(result, Declined) else result
 
     async def stop(self, session_id: str, run_id: str, *, cause: str = "user_stop", by: str = "") -> bool:
         """Ask for the run's end; what waits behind it stays, paused. False if it has ended."""
@@ -189,20 +209,26 @@ class Inbox:
         # Whoever took it up first has it: then the change had no effect, and the caller hears so.
         return None if after.state is MessageState.DISPATCHED else after
 
-    async def retry(self, session_id: str, run_id: str) -> Sent | NotSent:
+    async def retry(
+        self, session_id: str, run_id: str, *, once: OnceFor | None = None
+    ) -> Sent | NotSent | Replayed | KeyConflict:
         """Rewind the session to before the run's answer and run its message again."""
         state = await self.state(session_id)
         run = state.runs[run_id]
         if state.open_runs:
             return NotSent("busy")
         now_ms = self._clock.now_ms()
-        sent = Sent(session_id, run.message_id, f"run_{secrets.token_hex(16)}")
+        sent = Sent(session_id, run.message_id, _new_run_id())
         rewound = e.SessionRewound(at_ms=now_ms, to_seq=run.first_seq)
-        queued = e.RunQueued(
-            at_ms=now_ms, run_id=sent.run_id, message_id=run.message_id, settings=run.settings
+        first = (await self._store.read(session_id, after=run.first_seq - 1, limit=1))[0].event
+        assert isinstance(first, e.RunQueued), "a run begins with its queueing"
+        queued = replace(first, at_ms=now_ms, run_id=sent.run_id)
+        result = await self._append(
+            session_id, [rewound, queued], when=[IfSessionKnown()], once=once(sent) if once else None
         )
-        result = await self._append(session_id, [rewound, queued], when=[IfSessionKnown()])
-        return sent if isinstance(result, Appended) else NotSent("session_deleted")
+        if isinstance(result, Appended):
+            return sent
+        return NotSent("session_deleted") if isinstance(result, Declined) else result
 
     async def put(self, session_id: str, *inputs: Input) -> bool:
         """Any other input of a known session: its title, its queue, its grants; False if it is deleted."""
@@ -233,9 +259,12 @@ class Inbox:
         return result
 
 
-def new_ids(session_id: str) -> Sent:
-    """Ids for a message and its run; whoever answers idempotently needs them before the append."""
-    return Sent(session_id, f"msg_{secrets.token_hex(12)}", f"run_{secrets.token_hex(16)}")
+def _new_message_id() -> str:
+    return f"msg_{secrets.token_hex(12)}"
+
+
+def _new_run_id() -> str:
+    return f"run_{secrets.token_hex(16)}"
 
 
 def new_session_id() -> str:

@@ -53,6 +53,16 @@ class Supervisor:
         """Who owns the session now, if anyone."""
         return self._owners[session_id][0] if session_id in self._owners else None
 
+    @property
+    def active(self) -> int:
+        """How many sessions have something to run."""
+        return len(self._owners)
+
+    @property
+    def waiting(self) -> int:
+        """How many of them wait for a slot."""
+        return max(0, self.active - self._limits.runs_max)
+
     def wake(self, session_id: str, seq: int) -> None:
         """There is something new on the session's log, up to `seq`."""
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))

@@ -3,43 +3,78 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request, Response
+from starlette.routing import Route, Router
 
-from holdfast import __version__
 from holdfast.agent.means import AgentMeans
 from holdfast.runner.inbox import Inbox
-from holdfast.runner.supervisor import Supervisor
-from holdfast.server import problems
+from holdfast.runner.supervisor import RunnerLimits, Supervisor
+from holdfast.server.auth import KeyRing, SignIns
+from holdfast.server.edge import Edge
+from holdfast.server.folds import Folds
+from holdfast.server.health import HealthRoutes
+from holdfast.server.means import ServerMeans
+from holdfast.server.options import ServerOptions
+from holdfast.server.run_inputs import RunInputRoutes
 from holdfast.server.runs import RunRoutes
 from holdfast.server.stream import Streams
 
 
-async def health(_: Request) -> Response:
-    """GET /health."""
-    return Response(f'{{"status":"ok","version":"{__version__}"}}', media_type="application/json")
-
-
-def make_app(means: AgentMeans, streams: Streams) -> FastAPI:
-    """The application; its lifespan owns the supervisor, and the caller owns the store."""
-    supervisor = Supervisor(means)
-    runs = RunRoutes(means.store, Inbox(means.store, supervisor, means.clock), streams)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        async with supervisor:
-            yield
-
-    app = FastAPI(title="Holdfast", version=__version__, lifespan=lifespan)
-    problems.install(app)
-    routes = [
-        ("GET", "/health", health),
-        ("GET", "/v1/health", health),
+def routes(means: ServerMeans) -> list[Route]:
+    """All routes; those that are used most come first."""
+    runs, inputs, health = RunRoutes(means), RunInputRoutes(means), HealthRoutes(means)
+    table = [
         ("POST", "/v1/runs", runs.start),
         ("GET", "/v1/runs/{run_id}", runs.show),
         ("GET", "/v1/runs/{run_id}/events", runs.events),
-        ("POST", "/v1/runs/{run_id}/stop", runs.stop),
-        ("POST", "/v1/runs/{run_id}/cancel", runs.stop),
+        ("GET", "/v1/runs", runs.list),
+        ("POST", "/v1/runs/{run_id}/stop", inputs.stop),
+        ("POST", "/v1/runs/{run_id}/cancel", inputs.stop),
+        ("POST", "/v1/runs/{run_id}/approval", inputs.approve),
+        ("GET", "/v1/runs/{run_id}/approval/{approval_id}/rule", inputs.rule),
+        ("POST", "/v1/runs/{run_id}/question/{question_id}", inputs.question),
+        ("POST", "/v1/runs/{run_id}/steer", inputs.say),
+        ("POST", "/v1/runs/{run_id}/messages", inputs.say),
+        ("POST", "/v1/runs/{run_id}/retry", inputs.retry),
+        ("POST", "/v1/runs/{run_id}/gate", inputs.gate),
+        ("GET", "/v1/approvals", inputs.approvals),
+        ("GET", "/health", health.alive),
+        ("GET", "/v1/health", health.alive),
     ]
-    for method, path, endpoint in routes:
-        app.router.add_route(path, endpoint, methods=[method])
-    return app
+    return [Route(path, endpoint, methods=[method]) for method, path, endpoint in table]
+
+
+def make_app(
+    agent: AgentMeans,
+    streams: Streams,
+    *,
+    options: ServerOptions | None = None,
+    runner: RunnerLimits | None = None,
+) -> Edge:
+    """The application; its lifespan owns the supervisor, and the caller owns the store."""
+    means = _means(agent, streams, options=options or ServerOptions(), runner=runner)
+
+    @asynccontextmanager
+    async def lifespan(_: Router) -> AsyncGenerator[None]:
+        await means.sign_ins.load()
+        async with means.supervisor:
+            yield
+
+    router = Router(routes(means), redirect_slashes=False, lifespan=lifespan)
+    return Edge(router, means.options, keys=means.keys, sign_ins=means.sign_ins)
+
+
+def _means(
+    agent: AgentMeans, streams: Streams, *, options: ServerOptions, runner: RunnerLimits | None
+) -> ServerMeans:
+    supervisor = Supervisor(agent, runner)
+    keys = KeyRing(options.keys)
+    return ServerMeans(
+        agent=agent,
+        supervisor=supervisor,
+        inbox=Inbox(agent.store, supervisor, agent.clock),
+        folds=Folds(agent.store, supervisor),
+        streams=streams,
+        keys=keys,
+        sign_ins=SignIns(agent.store, agent.clock, keys),
+        options=options,
+    )

@@ -18,6 +18,8 @@ _FIELD = re.compile(r"`\$(?:\.(?P<field>[^`\s]*))?`")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 _encode = msgspec.json.Encoder().encode
 
+_NOTHING = frozenset({b"", b"null"})
+
 Body = TypeVar("Body")
 
 
@@ -26,8 +28,9 @@ async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0) -> 
     most = bytes_max or limits.body_bytes_max
     chunks: list[bytes] = []
     size = 0
+    whole = asyncio.timeout(limits.body_s)
     try:
-        async with asyncio.timeout(limits.body_s) as whole:
+        async with whole:
             while True:
                 async with asyncio.timeout(limits.body_gap_s):
                     message = await request.receive()
@@ -57,7 +60,9 @@ async def decoded(request: Request, limits: Limits, kind: type[Body]) -> Body:
 
 def parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
     """The bytes as a value; raises a Problem that names the field."""
-    body = body.strip() or b"{}"
+    body = body.strip()
+    if body in _NOTHING:
+        body = b"{}"
     if _depth(body) > limits.json_depth_max:
         raise bad_request(
             f"The JSON is nested deeper than {limits.json_depth_max} levels", code="json_too_deep"

@@ -18,22 +18,24 @@ _GUARDED = ("/v1/", "/api/", "/health", "/metrics", "/docs", "/openapi.json")
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 # The page needs nothing from elsewhere, and nothing of it is of use inside another page.
+_CONTENT_POLICY = (
+    b"default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
+    b"object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 SECURITY_HEADERS: list[tuple[bytes, bytes]] = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
-    (
-        b"content-security-policy",
-        b"default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
-        b"object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    ),
+    (b"content-security-policy", _CONTENT_POLICY),
 ]
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _CORS_HEADERS = (
     b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Session-Key"
 )
-_CORS_EXPOSED = b"X-Hermes-Run-Id, X-Hermes-Session-Id, X-Hermes-Session-Key, Idempotency-Replayed, Retry-After"
+_CORS_EXPOSED = (
+    b"X-Hermes-Run-Id, X-Hermes-Session-Id, X-Hermes-Session-Key, Idempotency-Replayed, Retry-After"
+)
 _SESSION_KEY_CHARS_MAX = 256
 
 _UNAUTHORIZED = Problem(
@@ -84,7 +86,7 @@ class Edge:
             # Starlette then raises what it does not know, instead of answering in plain text.
             scope["app"] = self
             await self._app(scope, receive, answering)
-        except Exception as error:  # noqa: BLE001  # every failure leaves in the envelope
+        except Exception as error:  # every failure leaves in the envelope
             if answering.began:
                 raise  # the server cuts the connection, so that nobody takes half an answer for a whole
             problem = problem_of(error)

@@ -4,13 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from holdfast.events import GrantAdded
-from holdfast.values import Action, GrantRule
-
 MEBIBYTE = 1024 * 1024
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
-RuleFor: TypeAlias = Callable[[Action, Sequence[GrantAdded]], GrantRule | None]
 Describe: TypeAlias = Callable[[], Sequence[Mapping[str, Any]]]
 
 
@@ -47,11 +43,6 @@ class Limits:
     openai_grace_s: float = 30.0
 
 
-def _no_rule(action: Action, grants: Sequence[GrantAdded]) -> GrantRule | None:
-    del action, grants
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """One value, made at the edge; `keys` None is a server that anyone on this machine may use."""
@@ -63,4 +54,3 @@ class ServerOptions:
     model: str = "holdfast"  # what clients are told the model is called
     targets: Describe = tuple
     try_now: TryNow | None = None
-    rule_for: RuleFor = _no_rule

@@ -1,150 +1,220 @@
-"""The runs over HTTP: start, look, follow, stop."""
+"""The runs over HTTP: start them, look at them, follow them."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
-import msgspec
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
-from holdfast import session, transcript
-from holdfast.interfaces import Store
-from holdfast.rows import RunRow
-from holdfast.run import Run
-from holdfast.runner.inbox import Inbox, Message, Sent, new_session_id
+from holdfast.interfaces import KeyConflict, Replayed, RunQuery
+from holdfast.rows import RunRow, RunStatus, run_of
+from holdfast.runner.inbox import Message, NotSent, Sent, new_session_id
 from holdfast.server import hermes
-from holdfast.server.problems import Problem, bad_request, run_not_found
-from holdfast.server.stream import EventStream, Streams, hermes_frames, native_frames
-from holdfast.session import Session
-from holdfast.transcript import Transcript, output
-from holdfast.values import HistoryMessage, RunSettings
+from holdfast.server.bodies import json_answer, parsed, read_body, whole_number
+from holdfast.server.continuing import continued
+from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_lines, polled
+from holdfast.server.hermes import RunFrames, Status
+from holdfast.server.means import ServerMeans
+from holdfast.server.once import OnceKey, earlier_answer, once_key, replayed
+from holdfast.server.problems import bad_request, run_not_found, too_many
+from holdfast.server.run_answers import not_sent, shown, started
+from holdfast.server.run_requests import RunRequest, message_of
+from holdfast.server.stream import EventStream
 
-SESSION_ID_CHARS_MAX = 256
+PAGE_MAX = 200
+POLLED_MAX = 1000
+_ROW_STATUSES = get_args(RunStatus)
 
 
-class RunRequest(msgspec.Struct):
-    """The body of POST /v1/runs."""
-
-    input: str = ""
-    session_id: str = ""
-    instructions: str = ""
-    model: str = ""
-    conversation_history: list[HistoryMessage] | None = None
-    metadata: dict[str, str] = {}
+async def row_of(means: ServerMeans, request: Request) -> RunRow:
+    """The run that the path names; raises a Problem."""
+    run_id: str = request.path_params["run_id"]
+    row = await means.store.run(run_id)
+    if row is None:
+        raise run_not_found(run_id)
+    return row
 
 
 class RunRoutes:
-    """What the routes under /v1/runs do."""
+    """What the routes under /v1/runs do, as far as they do not speak to a run."""
 
-    def __init__(self, store: Store, inbox: Inbox, streams: Streams) -> None:
-        self._store = store
-        self._inbox = inbox
-        self._streams = streams
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
 
     async def start(self, request: Request) -> Response:
         """POST /v1/runs."""
-        body = _decoded(await request.body())
-        settings = RunSettings(model=body.model, instructions=body.instructions, metadata=body.metadata)
-        history = None if body.conversation_history is None else tuple(body.conversation_history)
-        message = Message(text=body.input, settings=settings, history=history)
-        sent = await self._inbox.send(body.session_id or new_session_id(), message)
-        if not isinstance(sent, Sent):
-            raise Problem(409, "The session is deleted", code="session_deleted", param="session_id")
-        answer = {"run_id": sent.run_id, "status": "started", "session_id": sent.session_id}
-        return _json(answer, 202)
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = parsed(body, means.limits, RunRequest)
+        message = message_of(wanted, means.limits)
+        key = once_key(request, body, means)
+        if (earlier := await earlier_answer(key, means, status=202)) is not None:
+            return earlier
+        session_id = wanted.session_id
+        if wanted.previous_response_id:
+            going_on, history = await continued(means, wanted.previous_response_id)
+            session_id = session_id or going_on
+            message = replace(message, history=message.history or history)
+        sent = await self.send(session_id or new_session_id(), message, key=key)
+        return json_answer(started(sent), 202) if isinstance(sent, Sent) else sent
+
+    async def send(self, session_id: str, message: Message, *, key: OnceKey | None) -> Sent | Response:
+        """Hand the message in; an answer if an earlier request had the same key."""
+        means = self._means
+        if means.supervisor.waiting >= means.limits.runs_waiting_max:
+            text = "Too many runs are waiting; send it again later"
+            raise too_many(text, code="queue_full", retry_after_s=10)
+        once = key.for_sent(started) if key else None
+        result = await means.inbox.send(session_id, message, once=once)
+        match result:
+            case Sent():
+                return result
+            case NotSent():
+                raise not_sent(result)
+            case Replayed() | KeyConflict():
+                return replayed(result, status=202)
 
     async def show(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}."""
-        row = await self._row(request)
-        state, seen = await self._folded(row.session_id)
-        return _json(shown(state.runs[row.run_id], row.session_id, seen))
+        row = await row_of(self._means, request)
+        return json_answer(await self.shown(row))
+
+    async def shown(self, row: RunRow) -> dict[str, Any]:
+        """A run as GET shows it."""
+        fold = await self._means.folds.run(row)
+        answer = shown(fold, row)
+        if answer["status"] == "queued":
+            state = await self._means.inbox.state(row.session_id)
+            known = state.runs.get(row.run_id)
+            position = state.inbox.position(known.message_id) if known else 0
+            answer |= {"queue_position": position} if position else {}
+        return answer
+
+    async def list(self, request: Request) -> Response:
+        """GET /v1/runs."""
+        query = request.query_params
+        status = query.get("status", "")
+        limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
+        rows = await self._means.store.runs(
+            RunQuery(
+                limit=limit + 1,
+                before=_cursor(query.get("cursor", "")),
+                session_id=query.get("session_id", ""),
+                status=_row_status(status),
+            )
+        )
+        page = rows[:limit]
+        data = [await self._listed(row) for row in page]
+        last = page[-1] if len(rows) > limit else None
+        return json_answer(
+            {
+                "object": "list",
+                "data": [one for one in data if not status or one["status"] == status],
+                "has_more": last is not None,
+                "next_cursor": f"{last.created_ms}:{last.run_id}" if last else None,
+            }
+        )
+
+    async def _listed(self, row: RunRow) -> dict[str, Any]:
+        """A run in a list: what its row says, and whether it waits for someone."""
+        status: Status | str = hermes.STATUSES[row.outcome] if row.outcome else row.status
+        answer: dict[str, Any] = {
+            "object": "hermes.run",
+            "run_id": row.run_id,
+            "session_id": row.session_id,
+            "status": status,
+            "created_at": row.created_ms / 1000,
+            "updated_at": row.updated_ms / 1000,
+            "model": row.model,
+        }
+        if row.outcome:
+            answer["outcome"] = row.outcome
+        elif status == "running":
+            fold = await self._means.folds.run(row)
+            answer["status"] = fold.frames.run.status if fold.frames.run else status
+        return answer
 
     async def events(self, request: Request) -> Any:
         """GET /v1/runs/{run_id}/events."""
-        row = await self._row(request)
-        after = await self._cursor(request, row)
-        if row.status == "ended" and after >= row.last_seq:
-            return Response(status_code=204)
-        frames = native_frames if request.query_params.get("view") == "native" else hermes_frames
-        return EventStream(frames(self._store, row.session_id, run_id=row.run_id, after=after), self._streams)
-
-    async def stop(self, request: Request) -> Response:
-        """POST /v1/runs/{run_id}/stop."""
-        row = await self._row(request)
-        if not await self._inbox.stop(row.session_id, row.run_id):
-            raise run_not_found(row.run_id)
-        return _json({"run_id": row.run_id, "status": "stopping"})
-
-    async def _row(self, request: Request) -> RunRow:
-        run_id: str = request.path_params["run_id"]
-        row = await self._store.run(run_id)
-        if row is None:
-            raise run_not_found(run_id)
-        return row
-
-    async def _cursor(self, request: Request, row: RunRow) -> int:
-        """The seq to go on after; one that this log never gave out replays from the start."""
+        means = self._means
+        row = await row_of(means, request)
+        view = _view(request)
         given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
-        if not given.isascii() or not given.isdigit():
+        if "cursor" in request.query_params or _wants_json(request):
+            return await self._polled(row, view, given=request.query_params.get("cursor") or given)
+        after = await self._after(row, given)
+        if after and row.status == "ended" and after >= (await means.folds.run(row)).terminal_seq:
+            return Response(status_code=204)
+        kind = RunFeed if view == "native" else HermesFeed
+        feed = kind(means.store, row, after=after, live=self._live(row, view))
+        return EventStream(feed, means.streams, limits=means.limits)
+
+    def _live(self, row: RunRow, view: View) -> Live:
+        def lines() -> dict[str, str]:
+            known = live_lines(self._means.supervisor, row.session_id)
+            return {row.run_id: known[row.run_id]} if row.run_id in known else {}
+
+        return Live(lines, limits=self._means.limits, view=view)
+
+    async def _polled(self, row: RunRow, view: View, *, given: str) -> Response:
+        after = await self._after(row, given)
+        events: list[dict[str, Any]] = []
+        frames = RunFrames()
+        at = row.first_seq - 1
+        while len(events) < POLLED_MAX and (
+            records := await self._means.store.read(row.session_id, after=at)
+        ):
+            for record in records:
+                at = record.seq
+                if run_of(record.event) == row.run_id:
+                    one = polled(frames, record, view=view, after=after)
+                    events += [one] if one is not None else []
+                    if len(events) >= POLLED_MAX:
+                        break
+        cursor = events[-1]["seq"] if events else after
+        answer = {"object": "list", "run_id": row.run_id, "events": events}
+        return json_answer(answer | {"cursor": cursor, "last_event_id": cursor})
+
+    async def _after(self, row: RunRow, given: str) -> int:
+        """The seq to go on after; one that this run never gave out replays from the start."""
+        if not (given.isascii() and given.isdigit()):
             return 0
         after = int(given[:18])
-        return after if after <= await self._store.last_seq(row.session_id) else 0
-
-    async def _folded(self, session_id: str) -> tuple[Session, Transcript]:
-        state, seen = Session(), Transcript()
-        while records := await self._store.read(session_id, after=state.last_seq):
-            for record in records:
-                session.apply(state, record.seq, record.event)
-                transcript.apply(seen, record.seq, record.event)
-        return state, seen
+        if after < row.first_seq:
+            return 0
+        found = await self._means.store.read(row.session_id, after=after - 1, limit=1)
+        is_ours = bool(found) and found[0].seq == after and run_of(found[0].event) == row.run_id
+        return after if is_ours else 0
 
 
-def shown(run: Run, session_id: str, seen: Transcript) -> dict[str, Any]:
-    """A run as GET shows it."""
-    answer: dict[str, Any] = {
-        "object": "hermes.run",
-        "run_id": run.run_id,
-        "session_id": session_id,
-        "status": hermes.STATUSES[run.outcome] if run.outcome else run.status,
-        "created_at": run.created_ms / 1000,
-        "updated_at": run.updated_ms / 1000,
-        "model": run.settings.model,
-        "last_event": hermes.last_event_name(run),
-    }
-    if text := output(seen, run.run_id):
-        answer["output"] = text
-    if run.outcome is not None:
-        answer |= {"outcome": run.outcome, "usage": hermes.usage_of(run)}
-    if run.outcome == "refused":
-        answer["finish_reason"] = "refusal"
-    if answer["status"] in {"failed", "interrupted"}:
-        answer |= {"error": hermes.error_of(run), "code": run.cause or run.outcome}
-    return answer
+def _row_status(status: str) -> RunStatus | None:
+    if status in _ROW_STATUSES and status != "ended":
+        return status  # pyright: ignore[reportReturnType]
+    if status == "waiting_for_approval":
+        return "running"
+    if not status or status == "ended":
+        return "ended" if status else None
+    if status in set(hermes.STATUSES.values()):
+        return "ended"
+    raise bad_request(f"Unknown status {status[:40]!r}", param="status")
 
 
-def _decoded(body: bytes) -> RunRequest:
-    try:
-        request = msgspec.json.decode(body, type=RunRequest)
-    except msgspec.ValidationError as error:
-        field = str(error).rpartition("`$.")[2].rstrip("`") if "`$." in str(error) else None
-        raise bad_request(f"Invalid request body: {error}", param=field) from error
-    except msgspec.DecodeError as error:
-        raise bad_request(f"Invalid JSON: {error}", code="invalid_json") from error
-    if not request.input.strip():
-        raise bad_request("Missing or empty 'input': say what the run is to do", param="input")
-    if request.session_id and not _fits(request.session_id):
-        raise bad_request(
-            "'session_id' must be 1 to 256 printable characters without / and \\", param="session_id"
-        )
-    return request
+def _cursor(given: str) -> tuple[int, str] | None:
+    if not given:
+        return None
+    created_ms, _, run_id = given.partition(":")
+    if not (created_ms.isascii() and created_ms.isdigit() and run_id):
+        raise bad_request("'cursor' is not one that this list gave out", param="cursor")
+    return int(created_ms[:18]), run_id
 
 
-def _fits(session_id: str) -> bool:
-    return (
-        len(session_id) <= SESSION_ID_CHARS_MAX
-        and session_id.isprintable()
-        and session_id not in {".", ".."}
-        and not set(session_id) & {"/", "\\"}
-    )
+def _view(request: Request) -> View:
+    view = request.query_params.get("view", "hermes")
+    if view not in {"hermes", "native"}:
+        raise bad_request("'view' must be hermes or native", param="view")
+    return "native" if view == "native" else "hermes"
 
 
-def _json(answer: dict[str, Any], status: int = 200) -> Response:
-    return Response(msgspec.json.encode(answer), status, media_type="application/json")
+def _wants_json(request: Request) -> bool:
+    accepted = request.headers.get("accept", "")
+    return "application/json" in accepted and "text/event-stream" not in accepted

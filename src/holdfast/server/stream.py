@@ -1,136 +1,179 @@
-"""Server-sent events by seq: a reader is a cursor on the log, live or replayed."""
+"""Server-sent events: a reader is a cursor on a log, live or replayed.
+
+An idle reader costs its connection, one small task that notices when the client leaves, and one timer.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
-import msgspec
 from starlette.types import Receive, Scope, Send
 
-from holdfast import events as e
-from holdfast import session, transcript
-from holdfast.interfaces import Journal
-from holdfast.rows import run_of
-from holdfast.server.hermes import frame_of
-from holdfast.session import Session
-from holdfast.transcript import Transcript
+from holdfast.server.options import Limits
+from holdfast.server.problems import Problem
 
-HEARTBEAT_S = 15.0
 CLOSED = b": stream closed\n\n"
 HEARTBEAT = b": keepalive\n\n"
+WRITE_BYTES_MAX = 256 * 1024
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
-_encode = msgspec.json.Encoder().encode
 
 
-async def native_frames(
-    journal: Journal, session_id: str, *, run_id: str, after: int
-) -> AsyncIterator[bytes]:
-    """The run's events as they are stored, a batch at a time, up to its ending."""
-    async for records in journal.follow(session_id, after=after):
-        frames: list[bytes] = []
-        for record in records:
-            if run_of(record.event) == run_id:
-                frames.append(record.frame)
-                if isinstance(record.event, e.RunEnded):
-                    yield b"".join([*frames, CLOSED])
-                    return
-        if frames:
-            yield b"".join(frames)
+class Feed(Protocol):
+    """Where a stream's frames come from."""
 
+    async def more(self) -> Sequence[bytes] | None:
+        """The next frames, waiting for them; None after the last. May be cancelled and called again."""
+        ...
 
-async def hermes_frames(
-    journal: Journal, session_id: str, *, run_id: str, after: int
-) -> AsyncIterator[bytes]:
-    """The run's events as hermes clients know them; `after` only hides, since the frames come from folds."""
-    state, seen = Session(), Transcript()
-    async for records in journal.follow(session_id):
-        frames: list[bytes] = []
-        for record in records:
-            event = record.event
-            session.apply(state, record.seq, event)
-            transcript.apply(seen, record.seq, event)
-            if run_of(event) != run_id or record.seq <= after:
-                continue
-            frame = frame_of(event, state, seen)
-            if frame is not None:
-                frames.append(_sse(record.seq, run_id, event.at_ms, frame))
-            if isinstance(event, e.RunEnded):
-                yield b"".join([*frames, CLOSED])
-                return
-        if frames:
-            yield b"".join(frames)
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """Frames without an id that are due after so long a silence; they are not part of the log."""
+        ...
 
-
-def _sse(seq: int, run_id: str, at_ms: int, frame: dict[str, Any]) -> bytes:
-    name = frame.pop("event")
-    body = _encode({"event": name, "run_id": run_id, "timestamp": at_ms / 1000, "seq": seq, **frame})
-    return b"id: %d\ndata: %b\n\n" % (seq, body)
+    def look_again_s(self, silent_s: float) -> float | None:
+        """When to ask for asides again; None is not before the stream is poked."""
+        ...
 
 
 class Streams:
-    """All open event streams, so that they can be ended together; make it where the event loop runs."""
+    """All open event streams, so that they can be counted and ended together."""
 
     def __init__(self) -> None:
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open: set[EventStream] = set()
+        self._ended = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, stream: "EventStream", *, most: int) -> None:
+        """One more reader; raises a Problem if there is no room, or no tomorrow."""
+        if self._ended:
+            raise Problem(503, "The server is going down; come back", code="shutting_down")
+        if len(self._open) >= most:
+            raise Problem(
+                429,
+                f"{most} event streams are open, the most that are served at once",
+                code="too_many_streams",
+                headers={"Retry-After": "5"},
+            )
+        self._open.add(stream)
+
+    def remove(self, stream: "EventStream") -> None:
+        """The reader is gone."""
+        self._open.discard(stream)
+
+    def poke(self) -> None:
+        """Let every stream look whether there is something to say aside."""
+        for stream in self._open:
+            stream.poke()
 
     def end(self) -> None:
         """The server is going: readers come back to the next one with their cursors."""
-        if not self.ended.done():
-            self.ended.set_result(None)
+        self._ended = True
+        for stream in self._open:
+            stream.end()
 
 
 class EventStream:
     """An ASGI answer: frames as they come, a heartbeat when none do; it ends when the reader is gone."""
 
-    def __init__(self, frames: AsyncIterator[bytes], streams: Streams) -> None:
-        self._frames = frames
+    def __init__(
+        self, feed: Feed, streams: Streams, *, limits: Limits, headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        self._feed = feed
         self._streams = streams
+        self._limits = limits
+        self._headers = [*_HEADERS, *headers]
+        self._waiting: asyncio.Timeout | None = None
+        self._poked = False
+        self._over = False
+        self._sent_s = 0.0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  # ASGI's form
+    def poke(self) -> None:
+        """There may be something to say aside."""
+        self._poked = True
+        self._wake()
+
+    def end(self) -> None:
+        """Send nothing more."""
+        self._over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.expired():
+            self._waiting.reschedule(0)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the frames end or the reader leaves."""
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        sending = asyncio.ensure_future(self._send(send))
-        leaving = asyncio.ensure_future(_left(receive))
+        del scope
+        self._streams.add(self, most=self._limits.streams_max)
+        watching = asyncio.ensure_future(self._until_left(receive))
         try:
-            over = {sending, leaving, self._streams.ended}
-            await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            await self._send_all(send)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.wait({sending, leaving})
-        if not sending.cancelled():
-            sending.result()
+            self._streams.remove(self)
+            watching.cancel()
+            await asyncio.wait({watching})
 
-    async def _send(self, send: Send) -> None:
-        upcoming: asyncio.Future[bytes] | None = None
+    async def _until_left(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.end()
+
+    async def _send_all(self, send: Send) -> None:
+        now_s = asyncio.get_running_loop().time
+        last_s = self._sent_s = now_s()  # of what counts as news; heartbeats do not
+        while not self._over:
+            frames = await self._next(now_s() - last_s)
+            if frames is None:
+                return
+            if frames:
+                last_s = now_s()
+            else:
+                frames = self._feed.aside(now_s() - last_s)
+                if not frames and now_s() - self._sent_s >= self._limits.heartbeat_s:
+                    frames = (HEARTBEAT,)
+            for piece in _pieces(frames):
+                self._sent_s = now_s()
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            # Neither a log in memory nor an idle socket makes us wait, and others want to run too.
+            await asyncio.sleep(0)
+
+    async def _next(self, silent_s: float) -> Sequence[bytes] | None:
+        """The next frames; none of them if it is time to say something else."""
+        now_s = asyncio.get_running_loop().time
+        patience_s = max(0.0, self._sent_s + self._limits.heartbeat_s - now_s())
+        look_again_s = self._feed.look_again_s(silent_s)
+        if look_again_s is not None:
+            patience_s = min(patience_s, look_again_s)
+        if self._poked:
+            self._poked = False
+            return ()
         try:
-            while True:
-                upcoming = upcoming or asyncio.ensure_future(anext(self._frames))
-                done, _ = await asyncio.wait({upcoming}, timeout=HEARTBEAT_S)
-                if not done:
-                    await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
-                    continue
-                try:
-                    body = upcoming.result()
-                except StopAsyncIteration:
-                    break
-                finally:
-                    upcoming = None
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+            async with asyncio.timeout(patience_s) as self._waiting:
+                return await self._feed.more()
+        except TimeoutError:
+            self._poked = False
+            return ()
         finally:
-            if upcoming is not None:
-                upcoming.cancel()
-                with suppress(asyncio.CancelledError, StopAsyncIteration):
-                    await upcoming
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            self._waiting = None
 
 
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+def _pieces(frames: Sequence[bytes]) -> Iterator[bytes]:
+    """Frames joined into as few writes as is reasonable: a reader that lags gets many in one."""
+    joined: list[bytes] = []
+    size = 0
+    for frame in frames:
+        joined.append(frame)
+        size += len(frame)
+        if size >= WRITE_BYTES_MAX:
+            yield b"".join(joined)
+            joined, size = [], 0
+    if joined:
+        yield b"".join(joined)

@@ -1,6 +1,7 @@
 """Which addresses the web tool may reach: public ones, checked where the connection is made."""
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _NOT_PUBLIC = tuple(
         "ff00::/8",
     )
 )
+# What stands in a name or an address; in particular no percent sign, which may hide another character.
+_HOST = re.compile(r"[0-9A-Za-z._:-]{1,253}\Z")
 _IPV6_IN_USE = ipaddress.ip_network("2000::/3")
 
 
@@ -85,6 +88,8 @@ def insist_on_form(url: URL) -> None:
         raise UrlRefused(f"Only http and https URLs are fetched, not {url.scheme or 'one without a scheme'}.")
     if not url.raw_host:
         raise UrlRefused("The URL names no host.")
+    if not _HOST.fullmatch(url.raw_host):
+        raise UrlRefused(f"{url.raw_host} is no name of a host.")
     if url.raw_user is not None or url.raw_password is not None:
         raise UrlRefused("A URL with a user name or password in it is not fetched.")
 

@@ -109,7 +109,9 @@ async def _body(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
     bits = _ENCODINGS[encoding]
     inflate = None if bits is None else zlib.decompressobj(bits)
     body = bytearray()
+    any_data = False
     async for data in response.content.iter_chunked(_CHUNK_BYTES):
+        any_data = True
         room = BODY_BYTES_MAX - len(body) + 1
         try:
             # Never more than there is room for, however much a few bytes unfold to.
@@ -118,6 +120,8 @@ async def _body(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
             raise UrlRefused(f"The answer's compression is broken: {error}.") from error
         if len(body) > BODY_BYTES_MAX:
             return bytes(body[:BODY_BYTES_MAX]), True
+    if inflate is not None and any_data and not inflate.eof:
+        raise UrlRefused("The answer's compression is broken: it ends too early.")
     return bytes(body), False
 
 

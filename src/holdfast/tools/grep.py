@@ -34,9 +34,10 @@ def _matches(folder_fd: int, name: str, wanted: re.Pattern[str]) -> Iterator[tup
     if b"\0" in data[:_LOOK_BYTES]:
         return
     count = 0
-    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+    for number, ended in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+        line = ended.removesuffix("\r")
         if wanted.search(line):
-            yield number, line.removesuffix("\r")
+            yield number, line
             count += 1
             if count >= MATCHES_IN_FILE_MAX:
                 return

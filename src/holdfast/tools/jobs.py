@@ -198,7 +198,8 @@ class Job:
             pump.sip()
             reap_adopted(scope)
             if process and code is None:
-                code = process.poll() if survivors else process.wait()
+                self._left = process if survivors else None
+                code = None if survivors else process.wait()
             self._finish(code=code, survivors=survivors)
         finally:
             pump.close()

@@ -150,8 +150,8 @@ def glob_fits(glob: str, path: str) -> bool:
     """Whether a path fits a glob: ** is any depth, and a glob without a slash fits names at any depth."""
     parts = path.split("/")
     wanted = glob.removeprefix("./").removeprefix("/").split("/")
-    if len(wanted) == 1:
-        return fnmatchcase(parts[-1], wanted[0])
+    if "/" not in glob:
+        return fnmatchcase(parts[-1], glob)
     # How many parts of the path may be used up so far; never more than there are, so it stays small.
     reached: set[int] = {0}
     for want in wanted:

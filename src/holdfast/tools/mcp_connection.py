@@ -1,12 +1,13 @@
 """One connection to an MCP server: greeting, list of tools, calls, and the sign that it is over."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TypeAlias, cast
 
 from mcp import ClientSession, MCPError
 from mcp.client.subscriptions import listen
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -22,11 +23,11 @@ from pydantic import TypeAdapter
 
 from holdfast import __version__
 from holdfast.tools.mcp_flow import Incoming, Metered, Outgoing
+from holdfast.tools.mcp_http import NOT_SENT
 from holdfast.tools.offload import settle
 
 PAGES_MAX = 50
 TOOLS_MAX = 256
-HearProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 Answer: TypeAlias = CallToolResult | InputRequiredResult
 _ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | InputRequiredResult))
 
@@ -93,7 +94,7 @@ class Connection:
             return error.code == METHOD_NOT_FOUND
         return True
 
-    def call(self, tool: str, args: Mapping[str, object], *, progress: HearProgress) -> asyncio.Task[Answer]:
+    def call(self, tool: str, args: Mapping[str, object], *, progress: ProgressFnT) -> asyncio.Task[Answer]:
         """Start a call; its task raises MCPError, or ValueError for an answer that is none."""
         task = asyncio.create_task(self._called(tool, args, progress=progress), name=f"mcp call {tool[:40]}")
         self.calls.add(task)
@@ -101,13 +102,15 @@ class Connection:
         return task
 
     async def give_up(self, call: asyncio.Task[Answer], *, within_s: float) -> None:
-        """Cancel the call by protocol and wait that long for this to be written; the rest happens without us."""
+        """Cancel the call by protocol, and wait at most so long until the server is told."""
         call.cancel()
         self.suspect = True
         self.news.set()
         await settle(call, within_s=within_s)
 
-    async def _called(self, tool: str, args: Mapping[str, object], *, progress: HearProgress) -> Answer:
+    async def _called(self, tool: str, args: Mapping[str, object], *, progress: ProgressFnT) -> Answer:
+        if self.over:
+            raise MCPError(NOT_SENT, self.over)
         # Not session.call_tool: that checks the result against the server's own schema, on this loop, with
         # whatever regular expressions are in it.
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(args)))

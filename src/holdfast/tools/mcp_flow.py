@@ -61,14 +61,23 @@ class Allowance:
         self._at_s = now_s()
 
     def take(self) -> bool:
-        """Whether there was one left."""
-        now_s = self._now_s()
-        self._left = min(self._burst, self._left + (now_s - self._at_s) * self._per_s)
-        self._at_s = now_s
+        """Take one if there is one left."""
+        self._refill()
         if self._left < 1:
             return False
         self._left -= 1
         return True
+
+    def book(self) -> float:
+        """Take one in any case, and say how many seconds it is too early."""
+        self._refill()
+        self._left -= 1
+        return max(0.0, -self._left / self._per_s)
+
+    def _refill(self) -> None:
+        now_s = self._now_s()
+        self._left = min(self._burst, self._left + (now_s - self._at_s) * self._per_s)
+        self._at_s = now_s
 
 
 class Metered:
@@ -117,7 +126,12 @@ class Metered:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
         await self.aclose()
 
     def _passes(self, item: SessionMessage | Exception) -> bool:

@@ -87,9 +87,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it, and answer in the server's place if that fails."""
-        while not self._allowance.take():
-            # A server can make the SDK connect again and again, without a pause if it says so.
-            await asyncio.sleep(1 / REQUESTS_PER_S)
+        # A server can make the SDK connect again and again, without a pause if it says so.
+        await asyncio.sleep(self._allowance.book())
         wait_s = self._wait_s(request)
         deadline_s = None if wait_s is None else self._loop.time() + wait_s
         try:

@@ -1,4 +1,4 @@
-"""The process of an MCP server that is started by us: one thread starts it, hears its errors and buries it."""
+"""The process of an MCP server that we start: one thread starts it, hears its errors and buries it."""
 
 import asyncio
 import os
@@ -87,7 +87,7 @@ class ServerProcess:
         threading.Thread(target=self._live_and_die, name="holdfast-mcp", daemon=True).start()
 
     async def end(self) -> None:
-        """Wait until it and all that it started are dead, killing them soon; passes a cancellation on after."""
+        """Wait until it and all that it started are dead, which they soon are; a cancellation comes after."""
         self._wake.call()
         patience = self._patience
         within_s = patience.exit_s + patience.kill.term_s + patience.kill.kill_s + 5.0

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from mcp import MCPError
 from mcp.types import Tool
@@ -21,6 +21,7 @@ from holdfast.tools.mcp_stdio import stdio_wire
 from holdfast.tools.scope import kill_leftovers
 
 _WHY_CHARS = 700
+_LAST_CALLS_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -67,7 +68,7 @@ class McpServer:
         return "down" if self._resting else "connecting"
 
     async def connection(self) -> Connection | None:
-        """The connection, which is waited for a while if the server is being started; None if it is not back."""
+        """The connection; one that is being made is waited for, and None if that takes too long."""
         if self._connection is None or self._connection.over:
             self._connected.clear()
             self._wanted.set()  # nobody rests while somebody waits
@@ -212,6 +213,8 @@ async def _until_over(connection: Connection, *, within_s: float) -> None:
 
 async def _none_left(connection: Connection) -> None:
     """See to it that no call outlives its connection; all of them have been told that it is over."""
+    if connection.calls:
+        await asyncio.wait(connection.calls.copy(), timeout=_LAST_CALLS_S)
     for call in connection.calls.copy():
         call.cancel()
     while connection.calls:
@@ -231,6 +234,6 @@ def _last_of(process: ServerProcess) -> list[str]:
 
 def _said(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
-        return _said(error.exceptions[0])
+        return _said(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     text = str(error)
     return plain(text, chars_max=300) if text else type(error).__name__

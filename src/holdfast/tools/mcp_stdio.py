@@ -6,16 +6,15 @@ tasks of its own.
 
 import asyncio
 import re
-import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import IO, cast
+from types import TracebackType
+from typing import IO, Self, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp.types import ErrorData, JSONRPCError
 from mcp.types.jsonrpc import INTERNAL_ERROR, jsonrpc_message_adapter
-from pydantic import ValidationError
 
 from holdfast.tools.mcp_flow import MESSAGE_BYTES_MAX
 from holdfast.tools.mcp_names import plain
@@ -105,7 +104,7 @@ class LineReader:
             return None
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except (ValidationError, ValueError, RecursionError):
+        except ValueError:
             self.junk = self.junk or plain(line[:400].decode("utf-8", "replace"), chars_max=100)
             self.junk_lines += 1
             if self.junk_lines > JUNK_LINES_MAX:
@@ -136,10 +135,15 @@ class LineWriter:
         """Take no more."""
         self._closed = True
 
-    async def __aenter__(self) -> "LineWriter":
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
         await self.aclose()
 
 
@@ -149,7 +153,6 @@ async def stdio_wire(process: ServerProcess) -> AsyncGenerator[tuple[LineReader,
     process.start()
     output: asyncio.BaseTransport | None = None
     writer: asyncio.StreamWriter | None = None
-    popen: subprocess.Popen[bytes] | None = None
     try:
         popen = await asyncio.shield(process.started)
         if popen is None:

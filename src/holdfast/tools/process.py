@@ -98,6 +98,7 @@ class _Child:
         self._told = False
         self._texts: deque[str] = deque()  # bounded by LIVE_BYTES_MAX
         self._live = LiveText()
+        self._survivor: subprocess.Popen[bytes] | None = None
         self._live_bytes = 0
 
     def start(self) -> None:
@@ -141,6 +142,8 @@ class _Child:
             self._on_loop(lambda: self._over(lambda: self.ended.set_exception(caught)))
         else:
             self._on_loop(lambda: self._over(lambda: self.ended.set_result(ended)))
+        if self._survivor is not None:
+            self._survivor.wait()  # should it die after all, somebody must collect it
 
     def _over(self, settle_it: Callable[[], None]) -> None:
         settle_it()
@@ -198,7 +201,9 @@ class _Child:
             pump.sip()
         reap_adopted(scope)
         # The leader is collected last: while its entry is there, nobody else gets its pid or its group.
-        code = process.poll() if survivors else process.wait()
+        if survivors:
+            self._survivor = process
+        code = None if survivors else process.wait()
         return Ended(why=why, code=code, leftovers=tuple(left), survivors=survivors)
 
 

@@ -103,7 +103,7 @@ class _Page(HTMLParser):
         body = re.sub(r"[ \t]*\n[ \t]*(?:\n[ \t]*)+", "\n\n", "".join(self._pieces))
         body = "\n".join(line.rstrip() for line in body.split("\n")).strip()
         title = " ".join(self._title.split())
-        return f"{title}\n\n{body}" if title else body
+        return f"{title}\n\n{body}".strip()
 
     def _open_block(self, tag: str) -> None:
         if len(tag) == 2 and tag[0] == "h" and tag[1].isdecimal():  # noqa: PLR2004 - h1 to h6

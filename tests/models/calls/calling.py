@@ -1,4 +1,4 @@
-"""Calls against the bad model server: a clock that does not wait, a voice that remembers, a line to ask on."""
+"""Calls to the bad model server: a clock that does not wait, a voice that remembers, a line to ask on."""
 
 import asyncio
 import contextlib
@@ -121,15 +121,22 @@ class Told:
         """The live line now."""
         return "" if self.live is None else self.live()
 
+    async def until_line(self, words: str) -> str:
+        """Wait until the live line has these words; it is asked for, never sent."""
+        async with asyncio.timeout(HANGS_S):
+            while words not in self.line:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        return self.line
+
     def log(self) -> list[tuple[int, e.Event]]:
         """A whole session's log, with what was told in its place; it is a legal one."""
-        ids = {"run_id": self.run_id, "message_id": "m"}
+        run_id = self.run_id
         opening = [
             e.SessionCreated(at_ms=1, epoch="x"),
             e.MessageAccepted(at_ms=1, message_id="m", text="hi"),
-            e.RunQueued(at_ms=1, **ids),
-            e.MessageDispatched(at_ms=1, **ids),
-            e.RunStarted(at_ms=1, run_id=self.run_id),
+            e.RunQueued(at_ms=1, run_id=run_id, message_id="m"),
+            e.MessageDispatched(at_ms=1, run_id=run_id, message_id="m"),
+            e.RunStarted(at_ms=1, run_id=run_id),
         ]
         pairs = list(enumerate([*opening, *self.events], start=1))
         session.fold(pairs)

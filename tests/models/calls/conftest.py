@@ -1,4 +1,4 @@
-"""Calls are tested on the event loop that the server runs on; the parts that touch sockets also on asyncio's."""
+"""Calls are tested on uvloop, as they are made; what depends on the loop is tested on asyncio's own too."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,11 +10,14 @@ from holdfast.targets import Wire
 
 from .calling import WIRES
 
+ON_BOTH_LOOPS = {"test_cancel", "test_connections", "test_upload"}
+
 Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
 
-def pytest_asyncio_loop_factories() -> Loops:
-    return {"uvloop": uvloop.new_event_loop}
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Loops:
+    loops = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+    return loops if item.path.stem in ON_BOTH_LOOPS else {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(params=WIRES)

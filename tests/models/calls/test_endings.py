@@ -1,4 +1,4 @@
-"""How an answer ends: completed only by the protocol's own marker, and never half of one taken for a whole."""
+"""How an answer ends: completed only by the protocol's own marker; half of one is never taken for a whole."""
 
 from typing import Any
 

@@ -1,6 +1,5 @@
 """The first-event watchdog: when it cuts, what it then says, and what it leaves alone."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,9 +67,7 @@ async def test_a_model_that_is_known_to_be_dropped_silently_comes_with_a_hint(wi
         async with line_to(codex, resolver=Names({"chatgpt.com": server.port})) as line:
             task = line.start()
             await server.seen.until_body(1)
-            while "waiting" not in line.told.line:
-                await asyncio.sleep(0)
-            assert "gpt-5.4 or gpt-5.3-codex" in line.told.line
+            assert "gpt-5.4 or gpt-5.3-codex" in await line.told.until_line("waiting")
             ended = await task
             assert isinstance(ended, NoAnswer)
             assert "gpt-5.4 or gpt-5.3-codex" in ended.failure.hint

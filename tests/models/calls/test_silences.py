@@ -1,6 +1,5 @@
 """The watchdogs after the first event: what is healthy silence, what is a stall, what re-arms nothing."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -64,9 +63,7 @@ async def test_silent_thinking_inside_an_opened_item_completes(wire: Wire) -> No
         line.patient(first_event_s=GAP_S, gap_s=GAP_S, first_progress_s=30)
         task = line.start()
         await gate.reached()
-        while "is thinking" not in line.told.line:
-            await asyncio.sleep(0)
-        assert "reconnects at 30 s" in line.told.line
+        assert "reconnects at 30 s" in await line.told.until_line("is thinking")
         await outlast(GAP_S)
         gate.open()
         assert isinstance(await task, Answer)
@@ -140,9 +137,7 @@ async def test_an_answer_whose_stream_is_never_closed_is_an_answer(wire: Wire) -
     """P3, P4: the marker counts; all that is missing is the end of the stream."""
     async with line_of(wire, [Say("hello"), Finish(), Hang()]) as (line, server):
         task = line.start()
-        while "has answered" not in line.told.line:
-            await asyncio.sleep(0.01)
-        assert "goes on at 1 s" in line.told.line
+        assert "goes on at 1 s" in await line.told.until_line("has answered")
         assert isinstance(await task, Answer)
         assert line.told.text == "hello"
         assert line.told.failures == []

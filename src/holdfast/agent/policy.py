@@ -1,0 +1,93 @@
+"""The approval policy as an agent uses it: rules, mode and grants, for whatever workspace a run has."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from holdfast.approval_rules import Rule
+from holdfast.approvals import ApprovalMode, Policy, choices_for, judge, rule_for
+from holdfast.interfaces import Notes
+from holdfast.places import Places
+from holdfast.values import Action, Choice, GrantRule
+from holdfast.verdicts import Verdict
+
+NOTE = "grant:"
+
+
+class Judge(Protocol):
+    """Decides about one exact action. All three look at files (where a link leads), so they block."""
+
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
+        """Whether it runs, is asked about, or is refused."""
+        ...
+
+    def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
+        """What a person may answer."""
+        ...
+
+    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
+        """What "session" and "always" would store."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AlwaysGrants:
+    """What people allowed for good; kept as notes, the same for all sessions."""
+
+    notes: Notes
+    rules: dict[str, GrantRule] = field(default_factory=dict[str, GrantRule])
+
+    async def load(self) -> None:
+        """Remember what was granted before."""
+        found: Mapping[str, bytes] = await self.notes.notes(NOTE)
+        for key, raw in found.items():
+            self.rules[key.removeprefix(NOTE)] = msgspec.json.decode(raw, type=GrantRule)
+
+    async def add(self, grant_id: str, rule: GrantRule) -> None:
+        """Allow it from now on."""
+        await self.notes.put_note(NOTE + grant_id, msgspec.json.encode(rule))
+        self.rules[grant_id] = rule
+
+    async def remove(self, grant_id: str) -> None:
+        """Ask again from now on."""
+        self.rules.pop(grant_id, None)
+        await self.notes.drop_note(NOTE + grant_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredJudge:
+    """The policy of the configuration; made at the edge, out of reach of the agent."""
+
+    mode: ApprovalMode = "ask"
+    rules: tuple[Rule, ...] = ()
+    home: Path
+    protected: tuple[Path, ...] = ()
+    always: AlwaysGrants | None = None
+
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
+        """See Judge."""
+        return judge(action, self._policy(workspace), grants=self._all(grants))
+
+    def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
+        """See Judge."""
+        return choices_for(action, self._policy(workspace), grants=self._all(grants))
+
+    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
+        """See Judge."""
+        return rule_for(action, self._policy(workspace), grants=self._all(grants))
+
+    def _all(self, grants: Sequence[GrantRule]) -> Sequence[GrantRule]:
+        return (*grants, *self.always.rules.values()) if self.always is not None else grants
+
+    def _policy(self, workspace: Path) -> Policy:
+        places = Places(
+            workspace=os.path.realpath(workspace),
+            home=os.path.realpath(self.home),
+            protected=tuple(os.path.realpath(path) for path in self.protected),
+            resolve=os.path.realpath,
+        )
+        return Policy(places, self.mode, self.rules)

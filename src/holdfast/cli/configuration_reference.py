@@ -1,0 +1,94 @@
+"""The reference of the configuration as Markdown, made from the settings themselves."""
+
+import json
+from collections.abc import Iterator
+from typing import cast
+
+import msgspec
+from msgspec import inspect
+
+from holdfast.cli.configuration_environment import HERMES_PATIENCE, HERMES_SERVER, SPECIAL, variables
+from holdfast.cli.configuration_sources import KeyPath, dotted
+from holdfast.cli.configuration_values import SETTINGS, plain
+from holdfast.deadlines import LOCAL, REMOTE
+
+_WORDS: dict[type[inspect.Type], str] = {
+    inspect.BoolType: "true or false",
+    inspect.CustomType: "secret",
+    inspect.DictType: "table of secrets",
+    inspect.FloatType: "number",
+    inspect.IntType: "whole number",
+    inspect.StrType: "text",
+}
+
+
+def reference() -> str:
+    """Every table and key: type, default, variable, and its one sentence."""
+    lines = ["# Configuration reference", "", *_tables(SETTINGS, (), header="")]
+    lines += ["## Other variables", "", "| variable | what it does |", "| --- | --- |"]
+    lines += [f"| `{name}` | {says} |" for name, says in SPECIAL.items()]
+    lines += ["", "## Variables of hermes-agent, where nothing of our own is given", ""]
+    lines += ["| variable | setting |", "| --- | --- |"]
+    lines += [
+        f"| `{knob.variable}` | `targets.patience.{knob.key}` ({', '.join(knob.wires)}) |"
+        for knob in HERMES_PATIENCE
+    ]
+    lines += [f"| `{name}` | `{dotted(path)}` |" for name, path in HERMES_SERVER.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _tables(kind: inspect.StructType, path: KeyPath, *, header: str) -> Iterator[str]:
+    """A table's section, then those of the tables in it."""
+    by_path = {own: name for name, (own, _) in variables().items()}
+    inner: list[tuple[KeyPath, inspect.StructType, str]] = []
+    rows: list[str] = []
+    for field in kind.fields:
+        own: KeyPath = (*path, field.name)
+        bare, _ = plain(field.type)
+        item = plain(bare.item_type)[0] if isinstance(bare, inspect.VarTupleType) else bare
+        if isinstance(item, inspect.StructType):
+            name = dotted(own)
+            inner.append((own, item, f"[{name}]" if item is bare else f"[[{name}]]"))
+        else:
+            variable = f"`{by_path[own]}`" if own in by_path else ""
+            rows.append(
+                f"| `{field.name}` | {_type(bare)} | {_default(field)} | {variable} | {_says(field)} |"
+            )
+    if rows:
+        yield f"## {header}"
+        yield ""
+        says = (kind.cls.__doc__ or "").partition(": ")[2]
+        yield says[:1].upper() + says[1:]
+        yield ""
+        yield from ("| key | type | default | variable | |", "| --- | --- | --- | --- | --- |", *rows, "")
+    for own, struct, name in inner:
+        yield from _tables(struct, own, header=name)
+
+
+def _type(kind: inspect.Type) -> str:
+    if isinstance(kind, inspect.LiteralType):
+        return " or ".join(f"`{value}`" for value in kind.values)
+    if isinstance(kind, inspect.VarTupleType):
+        return f"list of {_type(plain(kind.item_type)[0])}s"
+    return _WORDS[type(kind)]
+
+
+def _default(field: inspect.Field) -> str:
+    if field.required:
+        return "(needed)"
+    if field.default is None and (remote := getattr(REMOTE, field.name, None)) is not None:
+        return f"`{remote:g}`, on a private address `{getattr(LOCAL, field.name):g}`"
+    if field.default is None:
+        return "(absent)"
+    if field.default is msgspec.NODEFAULT:
+        return "`{}`"
+    value = cast("object", field.default)
+    if isinstance(value, float):
+        return f"`{value:g}`"
+    return f"`{json.dumps(value)}`"
+
+
+def _says(field: inspect.Field) -> str:
+    assert isinstance(field.type, inspect.Metadata), f"{field.name} has no sentence"
+    schema = cast("dict[str, str]", field.type.extra_json_schema or {})  # pyright: ignore[reportUnknownMemberType]
+    return schema["description"]

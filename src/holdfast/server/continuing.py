@@ -1,0 +1,56 @@
+"""Going on after an earlier response: in its session if it is the newest there, else with its history."""
+
+from holdfast.context import context_for
+from holdfast.messages import AssistantMessage, SaidText, UserMessage
+from holdfast.rows import RunRow
+from holdfast.runner.inbox import new_session_id
+from holdfast.server.means import ServerMeans
+from holdfast.server.problems import Problem
+from holdfast.transcript import Transcript
+from holdfast.values import HistoryMessage
+
+_PREFIX = "resp_"
+
+
+def response_id(run_id: str) -> str:
+    """A response is a view of a run, so its id is the run's under another name."""
+    return _PREFIX + run_id.removeprefix("run_")
+
+
+def run_id_of(response: str) -> str:
+    """The run that the response is a view of."""
+    return "run_" + response.removeprefix(_PREFIX)
+
+
+def hidden_note(session_id: str, response: str) -> str:
+    """Where it is noted that a response is not to be shown; it goes with its session."""
+    return f"session/{session_id}/hidden_response/{response}"
+
+
+async def response_row(means: ServerMeans, response: str, *, param: str) -> RunRow:
+    """The run of a response; raises a Problem if there is none that may be seen."""
+    row = await means.store.run(run_id_of(response)) if response.startswith(_PREFIX) else None
+    if row is None or await means.store.note(hidden_note(row.session_id, response)) is not None:
+        raise Problem(404, f"Response not found: {response[:100]}", code="response_not_found", param=param)
+    return row
+
+
+async def continued(means: ServerMeans, response: str) -> tuple[str, tuple[HistoryMessage, ...] | None]:
+    """The session to go on in, and the history if that session has gone on since."""
+    row = await response_row(means, response, param="previous_response_id")
+    state, seen = await means.folds.session(row.session_id)
+    if list(state.runs)[-1] == row.run_id:
+        return row.session_id, None
+    return new_session_id(), _said_until(seen, row.run_id)
+
+
+def _said_until(seen: Transcript, run_id: str) -> tuple[HistoryMessage, ...]:
+    history: list[HistoryMessage] = []
+    for message in context_for(seen, run_id):
+        if isinstance(message, UserMessage):
+            history.append(HistoryMessage(role="user", content=message.text, parts=message.parts))
+        elif isinstance(message, AssistantMessage):
+            text = "".join(said.text for said in message.items if isinstance(said, SaidText))
+            if text:
+                history.append(HistoryMessage(role="assistant", content=text))
+    return tuple(history)

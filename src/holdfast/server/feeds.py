@@ -1,0 +1,173 @@
+"""What streams are fed with: a run in hermes' words or as journaled, and a whole session."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from holdfast import events as e
+from holdfast.interfaces import Journal, Record
+from holdfast.rows import RunRow, run_of
+from holdfast.runner.supervisor import Supervisor
+from holdfast.server.hermes import Frame, RunFrames, sse
+from holdfast.server.options import Limits
+from holdfast.server.stream import CLOSED
+
+View: TypeAlias = Literal["hermes", "native"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def live_lines(supervisor: Supervisor, session_id: str) -> dict[str, str]:
+    """What the session's runs are waiting for at this moment, by run id."""
+    owner = supervisor.owner(session_id)
+    logs = owner.logs if owner else {}
+    return {run_id: log.live() for run_id, log in logs.items() if log.live is not None}
+
+
+class Live:
+    """Live lines as ephemeral frames: from some seconds of silence on, each time that they change."""
+
+    def __init__(self, lines: Callable[[], Mapping[str, str]], *, limits: Limits, view: View) -> None:
+        self._lines = lines
+        self._limits = limits
+        self._field = "event" if view == "hermes" else "type"
+        self._shown: Mapping[str, str] = {}
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        if silent_s < self._limits.live_after_s:
+            return ()
+        shown, self._shown = self._shown, self._lines()
+        return [
+            b"data: %b\n\n" % _encode({self._field: "live", "run_id": run_id, "text": line})
+            for run_id, line in self._shown.items()
+            if line and line != shown.get(run_id)
+        ]
+
+    def look_again_s(self, silent_s: float) -> float:
+        """See Feed.look_again_s."""
+        return max(self._limits.live_after_s - silent_s, self._limits.live_every_s)
+
+
+class RunFeed:
+    """The events of one run up to its ending; `after` is a cursor that this run gave out, or 0."""
+
+    def __init__(self, journal: Journal, row: RunRow, *, after: int, live: Live) -> None:
+        self._row = row
+        self._after = after
+        self._live = live
+        self._records: AsyncIterator[Sequence[Record]] = journal.follow(
+            row.session_id, after=self._begin_after()
+        )
+        self._over = False
+
+    def _begin_after(self) -> int:
+        return max(self._after, self._row.first_seq - 1)
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more."""
+        if self._over:
+            return None
+        records = await anext(self._records, None)
+        if records is None:
+            return None
+        frames: list[bytes] = []
+        for record in records:
+            if run_of(record.event) != self._row.run_id:
+                continue
+            if (frame := self._frame(record)) is not None and record.seq > self._after:
+                frames.append(frame)
+            if isinstance(record.event, e.RunEnded):
+                self._over = True
+                frames.append(CLOSED)
+                break
+        return frames
+
+    def _frame(self, record: Record) -> bytes | None:
+        return record.frame
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        return self._live.aside(silent_s)
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s."""
+        return self._live.look_again_s(silent_s)
+
+
+class HermesFeed(RunFeed):
+    """The same in hermes' words, read from the run's beginning, since frames build on earlier events."""
+
+    def __init__(self, journal: Journal, row: RunRow, *, after: int, live: Live) -> None:
+        super().__init__(journal, row, after=after, live=live)
+        self._frames = RunFrames()
+
+    def _begin_after(self) -> int:
+        return self._row.first_seq - 1
+
+    def _frame(self, record: Record) -> bytes | None:
+        event = record.event
+        frame = self._frames.add(record.seq, event)
+        if frame is None or record.seq <= self._after:
+            return None
+        return sse(record.seq, self._row.run_id, at_ms=event.at_ms, frame=frame)
+
+
+class News:
+    """Changes of the session list, numbered; a reader that is too far behind is told to look anew."""
+
+    KEPT = 256
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._frames: deque[bytes] = deque(maxlen=self.KEPT)
+
+    def add(self, frame: Frame) -> None:
+        """Something changed."""
+        self.number += 1
+        self._frames.append(b"data: %b\n\n" % _encode(frame))
+
+    def after(self, number: int) -> Sequence[bytes]:
+        """What changed since the number was the newest."""
+        missed = self.number - number
+        if missed > len(self._frames):
+            return (b"data: %b\n\n" % _encode({"type": "sessions.stale"}),)
+        return list(self._frames)[len(self._frames) - missed :] if missed else ()
+
+
+class SessionFeed:
+    """The whole log of a session, gap-free and without end, and beside it changes of the session list."""
+
+    def __init__(self, records: AsyncIterator[Sequence[Record]], news: News, *, live: Live | None) -> None:
+        self._records = records
+        self._news = news
+        self._heard = news.number
+        self._live = live
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more."""
+        records = await anext(self._records, None)
+        return None if records is None else [record.frame for record in records]
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        frames = self._news.after(self._heard)
+        self._heard = self._news.number
+        return [*frames, *self._live.aside(silent_s)] if self._live else frames
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s."""
+        return self._live.look_again_s(silent_s) if self._live else None
+
+
+def polled(frames: RunFrames, record: Record, *, view: View, after: int) -> dict[str, Any] | None:
+    """One event of a run for those who poll, if it has a frame and is new to them."""
+    if view == "native":
+        return {"seq": record.seq, **msgspec.json.decode(record.body)} if record.seq > after else None
+    event = record.event
+    frame = frames.add(record.seq, event)
+    if frame is None or record.seq <= after:
+        return None
+    return {"event": frame["event"], "timestamp": event.at_ms / 1000, "seq": record.seq, **frame}

@@ -1,0 +1,77 @@
+"""The state of runs and sessions for those who look: folds, kept for a while and brought up to date."""
+
+from collections import OrderedDict
+
+from holdfast import session, transcript
+from holdfast.interfaces import Record, Store
+from holdfast.rows import RunRow, run_of
+from holdfast.runner.supervisor import Supervisor
+from holdfast.server.hermes import RunFrames
+from holdfast.session import Session
+from holdfast.transcript import Transcript
+
+RUNS_KEPT = 128
+PAGE = 500
+
+
+class RunFold:
+    """One run as far as its log was read."""
+
+    def __init__(self, row: RunRow) -> None:
+        self.frames = RunFrames()
+        self.last_seq = row.first_seq - 1
+        self.terminal_seq = 0
+
+    def add(self, record: Record, run_id: str) -> None:
+        """One more record of the session's log; those of other runs only move the cursor."""
+        if record.seq <= self.last_seq:
+            return
+        self.last_seq = record.seq
+        event = record.event
+        if run_of(event) == run_id:
+            self.frames.add(record.seq, event)
+            if not self.terminal_seq and self.frames.run and self.frames.run.outcome:
+                self.terminal_seq = record.seq
+
+
+class Folds:
+    """Folds on demand. A run is read from its own first event; a session's owner is asked if there is one."""
+
+    def __init__(self, store: Store, supervisor: Supervisor) -> None:
+        self._store = store
+        self._supervisor = supervisor
+        self._runs: OrderedDict[str, RunFold] = OrderedDict()
+
+    async def run(self, row: RunRow) -> RunFold:
+        """The run as its log stands now; the next look goes on from there."""
+        fold = self._runs.get(row.run_id)
+        if fold is None:
+            fold = RunFold(row)
+        until = row.last_seq if row.status == "ended" else await self._store.last_seq(row.session_id)
+        while fold.last_seq < until:
+            records = await self._store.read(row.session_id, after=fold.last_seq, limit=PAGE)
+            if not records:
+                break
+            for record in records:
+                fold.add(record, row.run_id)
+        self._runs[row.run_id] = fold
+        self._runs.move_to_end(row.run_id)
+        if len(self._runs) > RUNS_KEPT:
+            self._runs.popitem(last=False)
+        return fold
+
+    def forget(self) -> None:
+        """A session was purged: nothing that was read of it stays here."""
+        self._runs.clear()
+
+    async def session(self, session_id: str) -> tuple[Session, Transcript]:
+        """State and transcript of a session as its log stands now; to be read, never changed."""
+        owner = self._supervisor.owner(session_id)
+        if owner is not None and owner.view.last_seq >= await self._store.last_seq(session_id):
+            return owner.view.session, owner.view.transcript
+        state, seen = Session(), Transcript()
+        while records := await self._store.read(session_id, after=state.last_seq, limit=PAGE):
+            for record in records:
+                session.apply(state, record.seq, record.event)
+                transcript.apply(seen, record.seq, record.event)
+        return state, seen

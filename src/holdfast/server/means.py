@@ -1,0 +1,43 @@
+"""What the routes work with."""
+
+from dataclasses import dataclass, field
+
+from holdfast.agent.means import AgentMeans
+from holdfast.interfaces import Clock, Store
+from holdfast.runner.inbox import Inbox
+from holdfast.runner.supervisor import Supervisor
+from holdfast.server.auth import KeyRing, SignIns
+from holdfast.server.feeds import News
+from holdfast.server.folds import Folds
+from holdfast.server.options import Limits, ServerOptions
+from holdfast.server.stream import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMeans:
+    """One of each, made with the application; all routes share them."""
+
+    agent: AgentMeans
+    supervisor: Supervisor
+    inbox: Inbox
+    folds: Folds
+    streams: Streams
+    keys: KeyRing
+    sign_ins: SignIns
+    options: ServerOptions
+    news: News = field(default_factory=News)
+
+    @property
+    def store(self) -> Store:
+        """Everything that is kept."""
+        return self.agent.store
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is."""
+        return self.agent.clock
+
+    @property
+    def limits(self) -> Limits:
+        """How much of anything one client may send or hold."""
+        return self.options.limits

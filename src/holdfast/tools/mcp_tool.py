@@ -1,0 +1,158 @@
+"""A tool of an MCP server as a tool of ours."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from mcp import MCPError
+from mcp.types import CallToolResult
+from mcp.types.jsonrpc import CONNECTION_CLOSED, PARSE_ERROR
+
+from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.messages import ToolSpec
+from holdfast.tools.arguments import arguments_hash, canonical
+from holdfast.tools.mcp_connection import Answer, Connection
+from holdfast.tools.mcp_http import CUT_OFF, NOT_SENT
+from holdfast.tools.mcp_names import plain
+from holdfast.tools.mcp_results import tool_result
+from holdfast.tools.mcp_server import McpServer
+from holdfast.values import Action
+
+PROGRESS_GAP_S = 0.25
+_SUMMARY_CHARS = 300
+_PROGRESS_CHARS = 500
+_LONGER_S = 15.0  # to cancel by protocol and to store the result
+_MAYBE = "Whether it had an effect is not known."
+
+
+class _NotSent(Exception):
+    """The server has not seen the call, so it may be made again."""
+
+
+class _Progress:
+    """The newest progress; what comes faster than it is said is forgotten, but for the last."""
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+        self._text = ""
+
+    async def take(self, progress: float, total: float | None, message: str | None) -> None:
+        """Called by the SDK in a task for each notification, so it must not wait."""
+        of = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+        self._text = plain(f"{of} {message or ''}", chars_max=_PROGRESS_CHARS)
+        self.news.set()
+
+    def newest(self) -> str:
+        """What was not said yet."""
+        text, self._text = self._text, ""
+        self.news.clear()
+        return text
+
+
+class McpTool:
+    """One tool of one server; what the server says of its effects is not believed."""
+
+    def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec) -> None:
+        self.spec = spec
+        self._server = server
+        self._tool = tool
+        self._patience_s = server.config.patience_for_s(tool)
+        waits_s = 2 * server.patience.wait_s + server.patience.cancel_s
+        self.traits = ToolTraits(patience_s=self._patience_s + waits_s + _LONGER_S)
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - nobody knows its paths
+        """See Tool.action."""
+        config = self._server.config
+        tool = plain(self._tool, chars_max=100)
+        given = canonical(args).decode("utf-8", "replace")
+        return Action(
+            tool=self.spec.name,
+            summary=plain(f"{config.name}: {tool}({given})", chars_max=_SUMMARY_CHARS),
+            host=config.host,
+            digest=arguments_hash(self.spec.name, args),
+        )
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        why = ""
+        for _ in range(2):
+            connection = await self._server.connection()
+            if connection is None:
+                break
+            try:
+                return await self._called(connection, args, call)
+            except _NotSent as error:
+                why = str(error)
+        return self._not_there(why or self._server.why)
+
+    async def _called(self, connection: Connection, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        progress = _Progress()
+        request = connection.call(self._tool, args, progress=progress.take)
+        deadline = asyncio.timeout(self._patience_s)
+        try:
+            async with deadline:
+                await _answered(request, progress, call)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+        finally:
+            # Also when this task is cancelled: the server is told, and that takes no longer than said.
+            if not request.done():
+                await connection.give_up(request, within_s=self._server.patience.cancel_s)
+        if not request.done() or request.cancelled():
+            name = self._server.config.name
+            text = f"Cancelled: the MCP server {name} did not answer within {self._patience_s:g} s."
+            return ToolResult(f"{text} {_MAYBE}", ok=False, ending="killed")
+        return await self._result(request, call)
+
+    async def _result(self, request: asyncio.Task[Answer], call: ToolCall) -> ToolResult:
+        name = self._server.config.name
+        try:
+            answer = request.result()
+        except MCPError as error:
+            return self._failed(error)
+        except (ValueError, RuntimeError, OSError) as error:
+            text = (
+                f"The MCP server {name} gave an answer that cannot be read: {_shortened(str(error))} {_MAYBE}"
+            )
+            return ToolResult(text, ok=False, ending="unknown")
+        if not isinstance(answer, CallToolResult):
+            text = f"The MCP server {name} asked for more input, which it cannot be given here."
+            return ToolResult(text, ok=False)
+        return await tool_result(answer, call.blobs)
+
+    def _failed(self, error: MCPError) -> ToolResult:
+        name, said = self._server.config.name, _shortened(error.message)
+        if error.code == NOT_SENT:
+            raise _NotSent(said) from error
+        if error.code in {CONNECTION_CLOSED, CUT_OFF, PARSE_ERROR}:
+            text = f"The MCP server {name} stopped during the call: {said}. {_MAYBE}"
+            return ToolResult(f"{text} {self._prospect()}", ok=False, ending="unknown")
+        return ToolResult(f"The MCP server {name} refused the call: {said}", ok=False)
+
+    def _not_there(self, why: str) -> ToolResult:
+        text = f"The MCP server {self._server.config.name} is not there: {why or 'it is still starting'}."
+        return ToolResult(f"{text} {self._prospect()}", ok=False, ending="not_started")
+
+    def _prospect(self) -> str:
+        if self._server.state == "down":
+            return "It will be started again; try again later, or do without it."
+        return "It is being restarted; try again."
+
+
+async def _answered(request: asyncio.Task[Answer], progress: _Progress, call: ToolCall) -> None:
+    """Say what progress there is until the answer is there."""
+    while not request.done():
+        news = asyncio.ensure_future(progress.news.wait())
+        try:
+            await asyncio.wait([request, news], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+        text = progress.newest()
+        if text and not request.done():
+            await call.say(f"{text}\n", stream="progress")
+            await asyncio.wait([request], timeout=PROGRESS_GAP_S)
+
+
+def _shortened(text: str) -> str:
+    return plain(text, chars_max=_SUMMARY_CHARS)

@@ -1,0 +1,230 @@
+"""The configuration: who wins, where the file is, and that any text is either understood or refused."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
+from holdfast.cli.configuration import BadConfiguration, find_file, load
+from holdfast.cli.configuration_environment import variables
+from holdfast.cli.configuration_faults import rules_of
+from holdfast.cli.configuration_references import TextFile
+from holdfast.values import Budget
+
+
+def test_without_anything_the_defaults_of_the_spec_hold() -> None:
+    it = loaded()
+    server = it.settings.server
+    assert (server.host, server.port, server.api_keys, server.max_concurrent_runs) == (
+        "127.0.0.1",
+        8642,
+        None,
+        64,
+    )
+    assert it.settings.data_dir == Path("/home/u/.local/share/holdfast")
+    assert it.settings.log_file == it.settings.data_dir / "holdfast.log"
+    assert it.settings.spool_dir == it.settings.data_dir / "spool"
+    assert (it.is_demo, it.warnings, it.file) == (True, (), None)
+    assert it.settings.model_targets() == ()
+
+
+def test_a_flag_beats_a_variable_beats_the_file_beats_the_default() -> None:
+    text = '[server]\nport = 3\nhost = "localhost"\nmax_concurrent_runs = 7\n[log]\nlevel = "error"\n'
+    environ = {"HOLDFAST_PORT": "2", "HOLDFAST_HOST": "127.0.0.2", "HOLDFAST_LOG_LEVEL": "debug"}
+    it = load(given(text, environ=environ, flags={"port": 1, "host": None}))
+    server = it.settings.server
+    assert (server.port, server.host, server.max_concurrent_runs) == (1, "127.0.0.2", 7)
+    keys = ("port", "host", "max_concurrent_runs", "durability")
+    assert [str(it.sources.of(("server", key))) for key in keys] == [
+        "--port",
+        "HOLDFAST_HOST",
+        f"{FILE}, line 4",
+        "default",
+    ]
+    assert it.settings.log.level == "debug"
+
+
+def test_every_plain_key_has_a_variable_of_its_own() -> None:
+    names = variables()
+    assert names["HOLDFAST_DATA_DIR"][0] == ("server", "data_dir")
+    assert names["HOLDFAST_AGENT_BUDGET_TOKENS"][0] == ("agent", "budget", "tokens")
+    assert len({path for path, _ in names.values()}) == len(names)
+
+
+def test_variables_are_read_as_what_their_key_wants() -> None:
+    it = loaded(
+        environ={
+            "HOLDFAST_API_KEYS": f"{LONG_KEY}, {LONG_KEY}-2",
+            "HOLDFAST_CORS_ORIGINS": "https://a.example",
+            "HOLDFAST_AGENT_BUDGET_COST_USD": "1.5",
+            "HOLDFAST_DATA_DIR": "~/data",
+            "HOLDFAST_ON_RESTART": "",
+        }
+    )
+    assert it.settings.server.api_keys == (LONG_KEY, f"{LONG_KEY}-2")
+    assert it.settings.server.cors_origins == ("https://a.example",)
+    assert it.settings.agent.run_budget() == Budget(cost_usd=1.5, turns=100)
+    assert it.settings.data_dir == Path("/home/u/data")
+    assert it.settings.server.on_restart == "resume"
+
+
+def test_the_whole_example_is_understood() -> None:
+    it = loaded(
+        TARGET
+        + """
+[targets.patience]
+connect_s = 10
+gap_s = 0
+strict = true
+[targets.retry]
+attempts_max = 4
+[server]
+api_keys = ["env:HOLDFAST_API_KEY"]
+[agent]
+instructions = "file:prompt.md"
+budget = { tokens = 5 }
+[approvals]
+mode = "allow-workspace"
+rules = [{ allow = "shell", argv = ["git", "status"] }, { deny = "write_file", paths = ["~/x"] }]
+[[mcp_servers]]
+name = "files"
+command = ["mcp-server-files", "/data"]
+env = { TOKEN = "env:T" }
+""",
+        environ={"HOLDFAST_API_KEY": LONG_KEY, "T": "t"},
+        files={"/etc/hf/prompt.md": TextFile("Be brief.\nAnd kind.\n")},
+    )
+    (target,) = it.settings.model_targets()
+    assert (target.name, target.api_key, target.retry.attempts_max) == ("main", "sk-of-main-target", 4)
+    assert (target.patience.connect_s, target.patience.gap_s, target.patience.upload_s) == (10, 0, None)
+    assert it.settings.agent.instructions == "Be brief.\nAnd kind.\n"
+    allow, deny = rules_of(it.settings.approvals)
+    assert (allow.verdict, allow.tool, allow.argv) == ("allow", "shell", ("git", "status"))
+    assert (deny.verdict, deny.paths) == ("deny", ("/home/u/x",))
+    assert it.settings.mcp_servers[0].env == {"TOKEN": "t"}
+
+
+def test_hedging_with_one_target_is_a_warning() -> None:
+    it = loaded(TARGET + "retry = { hedge = true }\n")
+    assert it.warnings == (f'{FILE}, line 8: retry.hedge of target "main" needs a second target to ask',)
+
+
+def test_a_variable_that_looks_like_ours_and_sets_nothing_is_a_warning() -> None:
+    it = loaded(
+        "[server]\napi_keys=['env:HOLDFAST_MINE']\n",
+        environ={"HOLDFAST_PROT": "1", "HOLDFAST_MINE": LONG_KEY},
+    )
+    assert it.warnings == ("HOLDFAST_PROT sets nothing; did you mean HOLDFAST_PORT?",)
+
+
+def test_the_file_is_looked_for_where_it_is_named_then_here_then_at_home(tmp_path: Path) -> None:
+    named, here, home = (tmp_path / name for name in ("named.toml", "here", "home"))
+    environ = {"HOME": str(home)}
+    assert find_file(None, environ, directory=here) is None
+    user = home / ".config" / "holdfast" / "holdfast.toml"
+    other = tmp_path / "xdg" / "holdfast" / "holdfast.toml"
+    for path in (user, other, here / "holdfast.toml"):
+        path.parent.mkdir(parents=True)
+    found: list[Path] = []
+    for path in (user, other, here / "holdfast.toml", named):
+        path.write_text("")
+        environ["XDG_CONFIG_HOME"] = str(tmp_path / "xdg") if path != user else ""
+        file = find_file(named if path == named else None, environ, directory=here)
+        found += [file.path] if file else []
+    assert found == [user, other, here / "holdfast.toml", named]
+    by_variable = find_file(None, {"HOLDFAST_CONFIG": str(named)}, directory=here)
+    assert by_variable is not None
+    assert by_variable.path == named
+
+
+def test_a_named_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff")
+    (tmp_path / "large").write_bytes(b"#" * 1_048_577)
+    expected = {
+        "none": "there is no such file",
+        "binary": "is not UTF-8 text",
+        "large": "more than 1 MiB",
+        "": "cannot be read",
+    }
+    for name, words in expected.items():
+        with pytest.raises(BadConfiguration, match=re.escape(words)):
+            find_file(tmp_path / name, {}, directory=tmp_path)
+
+
+def test_nesting_without_end_is_refused() -> None:
+    assert "is nested too deeply" in refused(given("a = " + "[" * 50_000))
+
+
+PLAIN_KEYS = sorted({str(step) for path, _ in variables().values() for step in path})
+TARGET_KEYS = [
+    "targets",
+    "name",
+    "wire",
+    "base_url",
+    "model",
+    "api_key",
+    "headers",
+    "patience",
+    "retry",
+    "gap_s",
+]
+OTHER_KEYS = ["mcp_servers", "command", "url", "env", "rules", "allow", "argv", "nonsense"]
+KEYS = st.sampled_from([*PLAIN_KEYS, *TARGET_KEYS, *OTHER_KEYS])
+SCALARS = st.one_of(
+    st.integers().map(str),
+    st.floats().map(lambda number: repr(number) if "e" not in repr(number) else "1e400"),
+    st.sampled_from(
+        [
+            "true",
+            "'chat'",
+            "'https://x/v1'",
+            "'env:A'",
+            "'file:x'",
+            "'ask'",
+            "2020-01-01",
+            "''",
+            "0x" + "f" * 400,
+        ]
+    ),
+    st.text(st.characters(exclude_characters="'\n\r", exclude_categories=["Cc", "Cs"])).map(
+        lambda text: f"'{text}'"
+    ),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+        st.dictionaries(KEYS, inner, max_size=3).map(
+            lambda table: "{" + ", ".join(f"{key} = {value}" for key, value in table.items()) + "}"
+        ),
+    ),
+    max_leaves=6,
+)
+STATEMENTS = st.one_of(
+    st.builds("{} = {}".format, KEYS, VALUES),
+    st.builds("{}.{} = {}".format, KEYS, KEYS, VALUES),
+    st.builds("[{}]".format, KEYS),
+    st.builds("[[{}]]".format, KEYS),
+    st.builds("[{}.{}]".format, KEYS, KEYS),
+    st.text(max_size=10),
+)
+
+
+@for_all(
+    st.lists(STATEMENTS, max_size=8).map("\n".join),
+    st.dictionaries(st.sampled_from(list(variables())), st.text(max_size=8), max_size=3),
+)
+def test_any_text_gives_settings_or_a_refusal_and_nothing_else(text: str, environ: dict[str, str]) -> None:
+    try:
+        settings = load(given(text, environ=environ)).settings
+    except BadConfiguration as error:
+        said = error.lines
+    else:
+        tomllib.loads(text)
+        said = [type(settings).__name__]
+    assert said
+    assert all(said)

@@ -1,0 +1,124 @@
+"""Keys: who may come in, where secrets come from, and that they get out nowhere."""
+
+import pytest
+
+from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
+from holdfast.cli.configuration import ConfigFile, Given, load
+from holdfast.cli.configuration_references import TextFile
+from holdfast.settings import Secret
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_on_loopback_no_key_is_needed_and_a_short_one_is_a_warning(host: str) -> None:
+    assert loaded(f"[server]\nhost = '{host}'\n").settings.server.api_keys is None
+    assert loaded(f"[server]\nhost = '{host}'\napi_keys = []\n").settings.server.api_keys == ()
+    it = loaded(f"[server]\nhost = '{host}'\napi_keys = ['sk-secret']\n")
+    assert it.warnings == (f"{FILE}, line 3: server.api_keys[0] has fewer than 16 characters",)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "box.example.com"])  # noqa: S104
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("", "line 2: server.host is not loopback, so api_keys must hold a key"),
+        ("api_keys = []", "line 3: server.api_keys is empty, which is for loopback only"),
+        ("api_keys = ['sk-secret']", "line 3: server.api_keys[0] has fewer than 16 characters"),
+        ("api_keys = ['']", "line 3: server.api_keys[0] must not be empty"),
+    ],
+)
+def test_elsewhere_a_key_of_some_length_is_needed(host: str, keys: str, words: str) -> None:
+    assert words in refused(given(f"[server]\nhost = '{host}'\n{keys}\n"))
+    assert load(given(f"[server]\nhost = '{host}'\napi_keys = ['{LONG_KEY}']\n")).warnings == ()
+
+
+def test_an_open_server_does_not_let_every_web_page_in() -> None:
+    text = "[server]\napi_keys = []\ncors_origins = ['*']\n"
+    assert "line 3: server.cors_origins must not be * while api_keys is empty" in refused(given(text))
+
+
+def test_an_empty_variable_never_opens_the_server() -> None:
+    it = loaded(environ={"HOLDFAST_API_KEYS": " ", "HOLDFAST_NO_AUTH": "0"})
+    assert it.settings.server.api_keys is None
+    assert loaded(environ={"HOLDFAST_NO_AUTH": "1"}).settings.server.api_keys == ()
+    both = loaded(environ={"HOLDFAST_NO_AUTH": "1", "HOLDFAST_API_KEYS": LONG_KEY})
+    assert both.settings.server.api_keys == (LONG_KEY,)
+
+
+def test_a_variable_with_one_key_counts_where_no_list_is_given() -> None:
+    environ = {"HOLDFAST_API_KEY": LONG_KEY}
+    assert loaded(environ=environ).settings.server.api_keys == (LONG_KEY,)
+    assert loaded("[server]\napi_keys = []\n", environ=environ).settings.server.api_keys == ()
+
+
+def test_a_secret_comes_from_a_variable_from_the_first_line_of_a_file_or_as_it_stands() -> None:
+    text = """
+[server]
+api_keys = ["env:A", "file:keys/b", "file:~/c", "the text itself, not"]
+""".replace("the text itself, not", LONG_KEY)
+    files = {
+        "/etc/hf/keys/b": TextFile(f"{LONG_KEY}-b\nmore\n"),
+        "/home/u/c": TextFile(f"  {LONG_KEY}-c", open_to_all=True),
+    }
+    it = loaded(text, environ={"A": f"{LONG_KEY}-a\n"}, files=files)
+    assert it.settings.server.api_keys == tuple(f"{LONG_KEY}{end}" for end in ("-a", "-b", "-c", ""))
+    assert it.warnings == (f"{FILE}, line 3: server.api_keys[2] is in /home/u/c, which everybody may read",)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("env:EMPTY", "names the environment variable EMPTY, which is empty"),
+        ("file:empty", "names the file /etc/hf/empty, which is empty"),
+        ("file:a\\u0000b", "cannot be read"),
+    ],
+)
+def test_a_reference_to_nothing_is_refused(key: str, words: str) -> None:
+    text = TARGET.replace("sk-of-main-target", key)
+    environ, files = {"EMPTY": " "}, {"/etc/hf/empty": TextFile("\n")}
+    assert words in refused(given(text, environ=environ, files=files))
+
+
+def test_no_secret_is_in_a_repr_or_a_refusal() -> None:
+    text = """
+[server]
+host = "0.0.0.0"
+api_keys = ["hunter2"]
+port = "hunter2"
+[[targets]]
+name = "main"
+wire = "hunter2"
+base_url = "https://hunter2@x/hunter2"
+model = "m"
+api_key = "hunter2 hunter2"
+headers = { A = "hunter2", B = "hunter2\\u0007hunter2" }
+[[mcp_servers]]
+name = "a"
+url = "http://hunter2:hunter2@x"
+env = { A = "hunter2" }
+"""
+    told = refused(given(text))
+    assert len(told.splitlines()) == 6
+    assert "hunter2" not in told
+    it = loaded(TARGET.replace("sk-of-main-target", "hunter2") + "headers = { A = 'hunter2' }\n")
+    assert "hunter2" not in repr(it)
+    assert "hunter2" not in repr(it.settings.model_targets())
+    assert "hunter2" not in repr(given(TARGET + "# hunter2", environ={"A": "hunter2"}))
+    assert f"{Secret('hunter2')!r}" == "Secret('…')"
+
+
+def test_a_key_on_an_unencrypted_way_and_a_target_without_one_are_warnings() -> None:
+    it = loaded(TARGET.replace("https", "http"))
+    assert it.warnings == (
+        f'{FILE}, line 5: base_url of target "main" is http, so the key travels unencrypted',
+    )
+    it = loaded(TARGET.replace("sk-of-main-target", ""))
+    assert it.warnings == (f'{FILE}, line 2: target "main" has no api_key',)
+    local = TARGET.replace("https://models.example.com", "http://192.168.1.9")
+    assert loaded(local).warnings == ()
+
+
+def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> None:
+    file = ConfigFile(FILE, TARGET, open_to_all=True)
+    assert load(Given(file=file)).warnings == (f"{FILE}: holds a key, and everybody may read the file",)
+    kept = ConfigFile(FILE, TARGET.replace("sk-of-main-target", "env:K"), open_to_all=True)
+    assert load(Given(file=kept, environ={"K": "k"})).warnings == ()

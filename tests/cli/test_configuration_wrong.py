@@ -1,0 +1,146 @@
+"""What is wrong is named with file, line and what would be right, all of it at once."""
+
+import pytest
+
+from cli.given import FILE, TARGET, given, refused
+
+# Each line: the text, then the line and the words of the refusal.
+WRONG = [
+    ("[server]\nprot = 1\n", 2, "server.prot is not a setting; did you mean port?"),
+    ("port = 1\n", 1, "port is not a setting; it belongs in [server]"),
+    ("[sever]\n", 1, "sever is not a setting; did you mean server?"),
+    ("[log]\nxyz = 1\n", 2, "log.xyz is not a setting; here are file, level"),
+    ("\n[server]\n# why\nport = '1'\n", 4, "server.port must be a whole number, not text"),
+    ("[server]\nport = true\n", 2, "server.port must be a whole number, not true or false"),
+    ("[server]\nport = 1.0\n", 2, "server.port must be a whole number, not a number"),
+    ("[server]\nport = 70000\n", 2, "server.port must be 65535 or less"),
+    ("[server]\nport = -1\n", 2, "server.port must be 0 or more"),
+    ("[server]\nmax_concurrent_runs = 0\n", 2, "server.max_concurrent_runs must be 1 or more"),
+    ("[server]\nhost = 1\n", 2, "server.host must be text, not a whole number"),
+    ("[server]\nhost = 2020-01-01\n", 2, "server.host must be text, not a date or a time"),
+    ("[server]\nhost = 'a:80'\n", 2, "server.host must be an address or the name of a host"),
+    ("[server]\nhost = ''\n", 2, "server.host must be an address or the name of a host"),
+    ("[server]\napi_keys = 'k'\n", 2, "server.api_keys must be a list, not text"),
+    ("[server]\napi_keys = [\n1]\n", 3, "server.api_keys[0] must be text, not a whole number"),
+    ("[server]\non_restart = 'resum'\n", 2, "must be one of interrupt, resume; did you mean resume?"),
+    ("[server]\nlimits = 3\n", 2, "server.limits must be a table, not a whole number"),
+    ("[server.limits]\nbody_s = -0.5\n", 2, "server.limits.body_s must be 0 or more"),
+    ("[server]\ncors_origins = ['https://a.example/']\n", 2, "server.cors_origins[0] must be an origin"),
+    ("[server]\ncors_origins = ['null']\n", 2, "server.cors_origins[0] must be an origin"),
+    ("[server]\ncors_origins = ['https://A.example']\n", 2, "must be in lower case"),
+    ("[server]\nhosts = ['a b']\n", 2, "server.hosts[0] must be the name of a host"),
+    ("[agent]\nbudget = { tokns = 1 }\n", 2, "agent.budget.tokns is not a setting; did you mean tokens?"),
+    ("agent.turns_max = 'x'\n", 1, "agent.turns_max must be a whole number, not text"),
+    (
+        "[agent]\ninstructions = 'file:none.md'\n",
+        2,
+        "names the file /etc/hf/none.md, which cannot be read: No such",
+    ),
+    ("[approvals]\nmode = 'yolo'\n", 2, "approvals.mode must be one of allow-workspace, ask, unattended"),
+    ("[approvals]\nexpires_s = 0\n", 2, "approvals.expires_s must be 1 or more"),
+    (
+        "[approvals]\nrules = [{ argv = ['x'] }]\n",
+        2,
+        "approvals.rules[0] cannot be meant: A rule needs exactly one",
+    ),
+    ("[approvals]\nrules = [{ allow = 'shell', argv = [] }]\n", 2, "argv is a list of texts, and not empty"),
+    (
+        "[[approvals.rules]]\nallow = 'a'\nalow = 'b'\n",
+        3,
+        "rules[0].alow is not a setting; did you mean allow?",
+    ),
+    ("[[mcp_servers]]\nname = 'a'\n", 1, 'MCP server "a" needs either a command or a url'),
+    (
+        "[[mcp_servers]]\nname='a'\nurl='ftp://x'\n",
+        3,
+        'url of MCP server "a" must be a URL that begins with http',
+    ),
+    ("[[mcp_servers]]\nname='a'\nurl='http://x'\nenv={A='1'}\n", 4, "is for a command; a url takes headers"),
+    ("[[mcp_servers]]\nname='a'\ncommand=['x']\nheaders={A='1'}\n", 4, "are for a url; a command takes env"),
+    ("[[mcp_servers]]\nname='a'\nurl='http://x'\nheaders={'A B'='1'}\n", 4, "is not the name of a header"),
+    ("[targets]\nname = 'x'\n", 1, "targets must be a list of tables: write [[targets]]"),
+    ("[[targets]]\n", 1, "target number 1 needs a model"),
+    ("[[targets]]\nname='a'\n", 1, 'target "a" needs a wire: one of anthropic, chat, responses'),
+    (TARGET + "wrie = 'x'\n", 8, 'wrie of target "main" is not a setting; did you mean wire?'),
+    (TARGET + TARGET, 10, 'name of target "main" is the name of another one too'),
+    (TARGET.replace("https", "ftp"), 5, 'base_url of target "main" must be a URL that begins with http'),
+    (TARGET.replace("models.", "u:pw@models."), 5, "must not hold a user or password"),
+    (TARGET.replace("/v1", "/v1?a=b"), 5, "must end with the path, without ? or #"),
+    (TARGET.replace('"m"', '""'), 6, 'model of target "main" must not be empty'),
+    (
+        TARGET.replace("sk-of-main-target", "env:NOPE"),
+        7,
+        'api_key of target "main" names the environment variable NOPE',
+    ),
+    (
+        TARGET.replace("sk-of-main-target", "file:/no"),
+        7,
+        'api_key of target "main" names the file /no, which cannot',
+    ),
+    (TARGET.replace("sk-of-main-target", "a b"), 7, "must be printable ASCII characters without spaces"),
+    (TARGET + "context_window = 0\n", 8, 'context_window of target "main" must be 1 or more'),
+    (TARGET + "[targets.patience]\ngap_s = -1\n", 9, 'patience.gap_s of target "main" must be 0 or more'),
+    (
+        TARGET + "[targets.patience]\ngap_s = nan\n",
+        9,
+        'patience.gap_s of target "main" must be a finite number',
+    ),
+    (TARGET + "[targets.patience]\ngaps = 1\n", 9, "is not a setting; did you mean gap_s?"),
+    (
+        TARGET + "[targets.retry]\nattempts_max = 0\n",
+        9,
+        'retry.attempts_max of target "main" must be 1 or more',
+    ),
+    (
+        TARGET + "[targets.retry]\nbackoff_base_s = 30\n",
+        9,
+        "must not be more than backoff_max_s, which is 20",
+    ),
+    ("[server]\nport = = 1\n", 2, "is not TOML: Invalid value"),
+    ("[server\n", 1, "is not TOML: Expected ']'"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "words"), WRONG, ids=range(len(WRONG)))
+def test_a_wrong_key_type_or_value_is_named_with_file_line_and_what_would_be_right(
+    text: str, line: int, words: str
+) -> None:
+    lines = refused(given(text)).splitlines()
+    assert any(told.startswith(f"{FILE}, line {line}: ") and words in told for told in lines), lines
+
+
+def test_all_that_is_wrong_is_told_at_once_from_top_to_bottom() -> None:
+    text = TARGET.replace("chat", "chatt") + "[server]\nprot = 1\nport = 'x'\n[log]\nlevel = 1\n"
+    lines = refused(given(text, environ={"HOLDFAST_MAX_CONCURRENT_RUNS": "many"})).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        "HOLDFAST_MAX_CONCURRENT_RUNS",
+        *(f"{FILE}, line {number}" for number in (4, 9, 10, 12)),
+    ]
+
+
+def test_a_flood_of_faults_is_cut_short() -> None:
+    lines = refused(given("".join(f"k{number} = 1\n" for number in range(60)))).splitlines()
+    assert len(lines) == 51
+    assert lines[-1] == "and 10 more"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "words"),
+    [
+        ({"port": 99_999}, {}, "--port: server.port must be 65535 or less"),
+        ({"log_level": "loud"}, {}, "--log-level: log.level must be one of"),
+        ({}, {"HOLDFAST_PORT": "x"}, "HOLDFAST_PORT: server.port must be a whole number, not text"),
+        ({}, {"HOLDFAST_API_KEYS": ","}, "HOLDFAST_API_KEYS: server.api_keys must be a list, not text"),
+        ({}, {"HOLDFAST_HOST": "0.0.0.0"}, "HOLDFAST_HOST: server.host is not loopback"),  # noqa: S104
+        (
+            {"no_auth": True, "host": "::"},
+            {},
+            "--no-auth: server.api_keys is empty, which is for loopback only",
+        ),
+    ],
+)
+def test_a_wrong_flag_or_variable_is_named_as_such(
+    flags: dict[str, object], environ: dict[str, str], words: str
+) -> None:
+    text = "[server]\nport = 1\n"
+    assert words in refused(given(text, environ=environ, flags=flags))

@@ -1,0 +1,259 @@
+"""What all runs know together: the gate of an endpoint and key, the breaker of a target, what was learned."""
+
+import asyncio
+
+import pytest
+
+from holdfast import events as e
+from holdfast.capabilities import Answer, NoAnswer
+from holdfast.chaos import ChaosServer, Gate, Hang, Say, overloaded_s, rate_limited_s, server_error
+from holdfast.interfaces import StoreFull
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.models.shared import Shared
+from holdfast.targets import Patience, RetryLimits, Wire
+
+from .calling import Line, TestClock, line_of, line_to, target_of
+
+GOOD = [Say("hello")]
+QUICK = Patience(first_event_s=0.05)
+
+
+async def gated(line: Line, until_s: float) -> None:
+    await line.told.until_line("is asked again in")
+    assert line.told.of(e.CallGated)[0].until_ms == line.clock.now_ms() + 1000 * until_s
+
+
+async def test_ten_runs_learn_one_429_once(wire: Wire) -> None:
+    """Scenario 11, P10."""
+    async with line_of(wire, [rate_limited_s(30)], *([GOOD] * 10)) as (line, server):
+        line.clock.held = Gate()
+        first = line.start()
+        await line.clock.held.reached()
+        voices = [line.another_voice() for _ in range(9)]
+        others = [line.start(voice=voice) for voice in voices]
+        await line.clock.held.reached(10)
+        assert server.seen.requests_seen == 1, "nobody asks before the reset"
+        assert all("main asked to wait · is asked again in 30 s" in voice.line for voice in voices)
+        line.clock.held.open()
+        assert all(isinstance(ended, Answer) for ended in await asyncio.gather(first, *others))
+        assert server.seen.requests_seen == 11
+
+
+async def test_other_keys_and_endpoints_do_not_wait(wire: Wire) -> None:
+    """Scenario 11, P10: a gate is for one endpoint and key."""
+    async with ChaosServer([rate_limited_s(30)], GOOD, GOOD) as server:
+        main = target_of(server, wire)
+        async with line_to(main) as line:
+            line.clock.held = Gate()
+            line.start()
+            await line.clock.held.reached()
+            line.targets = (target_of(server, wire, api_key="sk-another-key"),)
+            assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+
+
+@pytest.mark.parametrize("answer", [rate_limited_s(600), overloaded_s(600)], ids=["429", "503"])
+async def test_a_long_wait_without_a_fallback_is_a_visible_gate(wire: Wire, answer: object) -> None:
+    """Scenario 10, P3, P9."""
+    async with line_of(wire, [answer], GOOD) as (line, _):
+        line.clock.held = Gate()
+        task = line.start()
+        await gated(line, 600)
+        assert line.told.notices == ["gated"]
+        line.clock.held.open()
+        assert isinstance(await task, Answer)
+        assert len(line.told.of(e.CallGated)) == 1
+
+
+async def test_a_long_wait_with_a_fallback_is_a_switch(wire: Wire) -> None:
+    """Scenario 10."""
+    async with ChaosServer([rate_limited_s(600)]) as full, ChaosServer(GOOD, GOOD) as free:
+        first, second = target_of(full, wire, "first"), target_of(free, wire, "second")
+        async with line_to(first, second) as line:
+            assert isinstance(await line.ask(), Answer)
+            assert line.told.notices == ["switched"]
+            again = line.another_voice()
+            assert isinstance(await line.ask(voice=again), Answer)
+            assert full.seen.requests_seen == 1, "the next call goes to the other at once"
+            assert again.notices == ["switched"]
+
+
+async def test_a_call_that_meets_a_gate_closed_for_long_says_so(wire: Wire) -> None:
+    """Scenario 10, P9: also a call that did not get the 429 itself."""
+    async with line_of(wire, [rate_limited_s(600)], GOOD, GOOD) as (line, _):
+        line.clock.held = Gate()
+        line.start()
+        await line.clock.held.reached()
+        other = line.another_voice()
+        line.start(voice=other)
+        await line.clock.held.reached(2)
+        assert [event.until_ms - line.clock.now_ms() for event in other.of(e.CallGated)] == [600_000]
+
+
+async def test_try_now_lets_exactly_one_attempt_pass(wire: Wire) -> None:
+    """Scenario 11: one further request before the reset, and the gate stays closed for the rest."""
+    async with line_of(wire, [rate_limited_s(600)], [rate_limited_s(300)], GOOD, GOOD, GOOD) as (
+        line,
+        server,
+    ):
+        line.clock.held = Gate()
+        tasks = [line.start()]
+        await line.clock.held.reached()
+        tasks += [line.start(voice=line.another_voice()) for _ in range(2)]
+        await line.clock.held.reached(3)
+        assert await line.shared.try_now(line.targets[0])
+        await server.seen.until_ended(2)
+        await line.clock.held.reached(6)
+        assert server.seen.requests_seen == 2
+        assert not await line.shared.try_now(line.targets[0]), "one has passed already"
+        line.clock.held.open()
+        assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*tasks))
+        assert server.seen.requests_seen == 5
+
+
+async def test_an_attempt_that_passed_and_was_answered_opens_the_gate(wire: Wire) -> None:
+    """Scenario 11."""
+    async with line_of(wire, [rate_limited_s(600)], GOOD, GOOD, GOOD) as (line, _):
+        line.clock.held = Gate()
+        tasks = [line.start()]
+        await line.clock.held.reached()
+        tasks += [line.start(voice=line.another_voice()) for _ in range(2)]
+        await line.clock.held.reached(3)
+        assert await line.shared.try_now(line.targets[0])
+        assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*tasks))
+        assert line.clock.slept_s, "and nobody slept to the end"
+        assert line.clock.passed_ms == 0
+
+
+async def test_a_gate_is_remembered_over_a_restart(wire: Wire) -> None:
+    """Scenario 10, P6."""
+    disk, clock = MemoryDisk(), TestClock()
+    async with ChaosServer([rate_limited_s(600)], GOOD) as server:
+        target = target_of(server, wire)
+        async with line_to(target, clock=clock, disk=disk) as line:
+            clock.held = Gate()
+            line.start()
+            await clock.held.reached()
+        clock.passed_ms += 60_000
+        async with line_to(target, clock=clock, disk=disk) as line:
+            clock.held = Gate()
+            task = line.start()
+            await gated(line, 540)
+            assert server.seen.requests_seen == 1
+            assert await line.shared.try_now(target)
+            assert isinstance(await task, Answer)
+
+
+async def test_the_breaker_opens_and_heals_without_a_human(wire: Wire) -> None:
+    """Scenario 12."""
+    once = RetryLimits(attempts_per_target_max=1)
+    async with (
+        ChaosServer([Hang()], [Hang()], [Hang()], GOOD, GOOD) as sick,
+        ChaosServer(GOOD, after_last="repeat") as well,
+    ):
+        first = target_of(sick, wire, "first", patience=QUICK, retry=once)
+        second = target_of(well, wire, "second")
+        async with line_to(first, second) as line:
+
+            async def answered_by() -> str:
+                voice = line.another_voice()
+                assert isinstance(await line.ask(voice=voice), Answer)
+                return voice.of(e.AttemptStarted)[-1].target
+
+            assert [await answered_by() for _ in range(3)] == ["second"] * 3
+            assert sick.seen.requests_seen == 3
+            assert await answered_by() == "second"
+            assert sick.seen.requests_seen == 3, "the breaker is open: it is not even asked"
+            line.clock.passed_ms += 30_000
+            assert await answered_by() == "first", "the probe found it healed"
+            assert await answered_by() == "first"
+            assert line.shared.breaker(first).silent == 0
+
+
+async def test_one_probe_at_a_time_and_a_failed_one_waits_longer(wire: Wire) -> None:
+    """Scenario 12."""
+    once = RetryLimits(attempts_per_target_max=1)
+    gate = Gate()
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as sick,
+        ChaosServer(GOOD, after_last="repeat") as well,
+    ):
+        first = target_of(sick, wire, "first", patience=QUICK, retry=once)
+        async with line_to(first, target_of(well, wire, "second")) as line:
+            for _ in range(3):
+                await line.ask(voice=line.another_voice())
+            line.clock.passed_ms += 30_000
+            probe = line.start(voice=line.another_voice())
+            await sick.seen.until_request(4)
+            assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+            assert sick.seen.requests_seen == 4, "the second call does not probe too"
+            await probe
+            assert line.shared.breaker(first).cooldown_ms == 60_000
+            gate.open()
+
+
+async def test_a_message_earns_one_probe_when_there_is_no_other_target(wire: Wire) -> None:
+    """Scenario 12: an open breaker never stands between a person and the only target."""
+    async with line_of(wire, [Hang()], [Hang()], [Hang()], GOOD, patience=QUICK) as (line, server):
+        assert isinstance(await line.ask(), NoAnswer)
+        assert line.shared.breaker(line.targets[0]).cooldown_ms
+        assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+        assert server.seen.requests_seen == 4
+
+
+async def test_a_breaker_that_waits_for_long_is_a_gate_for_this_call_alone(wire: Wire) -> None:
+    """P10: one silent model does not close its endpoint for the others."""
+    async with ChaosServer([Hang()], GOOD, GOOD) as server:
+        slow = target_of(server, wire, patience=QUICK, model="slow")
+        quick = target_of(server, wire, model="quick")
+        async with line_to(slow) as line:
+            for _ in range(5):
+                line.shared.pass_by_hand(slow)
+                await line.shared.failed(slow, "stalled")
+            line.clock.held = Gate()
+            task = line.start()
+            await gated(line, 240)
+            line.targets = (quick,)
+            assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+            assert await line.shared.try_now(slow)
+            assert isinstance(await task, Answer)
+
+
+async def test_breakers_are_remembered_over_a_restart(wire: Wire) -> None:
+    """Scenario 12, P6."""
+    disk = MemoryDisk()
+    async with ChaosServer([Hang()], [Hang()], [Hang()]) as server:
+        target = target_of(server, wire, patience=QUICK)
+        async with line_to(target, disk=disk) as line:
+            await line.ask()
+        async with line_to(target, disk=disk) as line:
+            assert line.shared.breaker(target).cooldown_ms == 30_000
+
+
+async def test_patience_grows_with_what_a_target_usually_takes() -> None:
+    """S001-1: learned from calls that were answered, kept as a note."""
+    disk = MemoryDisk()
+    async with ChaosServer(GOOD, after_last="repeat") as server:
+        target = target_of(server, "chat")
+        async with line_to(target, disk=disk) as line:
+            await line.ask()
+            assert line.shared.learned_p95_s(target, 1) is not None
+            await line.shared.began(target, 1, first_event_s=200)
+            await line.ask()
+            assert line.told.of(e.AttemptStarted)[-1].first_event_s == 600
+        async with line_to(target, disk=disk) as line:
+            assert line.shared.learned_p95_s(target, 1) == 200
+
+
+class FullStore(MemoryStore):
+    """Has no room for notes."""
+
+    async def put_note(self, key: str, value: bytes) -> None:
+        del key, value
+        raise StoreFull("no room")
+
+
+async def test_a_note_that_cannot_be_written_fails_no_call(wire: Wire) -> None:
+    """P10: losing a note may cost time, never an answer."""
+    async with line_of(wire, [rate_limited_s(1)], [server_error()], GOOD) as (line, _):
+        line.shared = Shared(FullStore(), line.clock.now_ms, sleep_s=line.clock.sleep_s)
+        assert isinstance(await line.ask(), Answer)

@@ -1,0 +1,232 @@
+"""Configured rules and given grants: what each covers, and what it never does."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from approval_world import WORKSPACE, policy, rule_made_for, shell, verdict
+from holdfast.approval_rules import BadRule, Rule, rule_from
+from holdfast.approvals import choices_for, describe, judge, rule_for
+from holdfast.values import GrantRule
+from holdfast.verdicts import Allow, Ask, Deny
+
+ALL_CHOICES = ("once", "session", "always", "deny")
+
+
+def grant(*argv: str, cwd: str = WORKSPACE, writes: tuple[str, ...] = ()) -> GrantRule:
+    return GrantRule(tool="shell", argv=argv, paths=(cwd, *writes))
+
+
+def test_the_rule_of_the_manual_allows_git_status_with_any_fixed_words() -> None:
+    rule = rule_from({"allow": "shell", "argv": ["make"]})
+    assert isinstance(verdict("make test", rule), Allow)
+    assert isinstance(verdict("/usr/bin/make", rule), Allow)
+    assert isinstance(verdict("timeout 9 make && ls", rule), Allow)
+    for beyond in (
+        "make $X",
+        "make > f",
+        "X=$Y make",
+        "X=1; make",
+        "make; curl x",
+        "./make",
+        "make < .env",
+        "makefile",
+        "make &",
+    ):
+        assert isinstance(verdict(beyond, rule), Ask), beyond
+
+
+def test_a_rule_with_a_longer_argv_covers_no_shorter_command() -> None:
+    rule = Rule("allow", "shell", argv=("git", "commit"))
+    assert isinstance(verdict("git commit -m x", rule), Allow)
+    assert isinstance(verdict("git", rule), Ask)
+    assert isinstance(verdict("git add .", rule), Ask)
+
+
+def test_a_rule_with_paths_covers_what_stays_there() -> None:
+    rule = Rule("allow", "shell", argv=("rm",), paths=("build",))
+    assert isinstance(verdict("rm -r build/x build/y", rule), Allow)
+    assert isinstance(verdict("rm -r build/x src", rule), Ask)
+    assert isinstance(verdict("rm build/../src/x", rule), Ask)
+    assert isinstance(verdict("rm -r out/x", rule), Ask)
+    anywhere = Rule("allow", "shell", paths=("/srv/job", "build"))
+    assert isinstance(verdict("touch /srv/job/a > build/b", anywhere), Allow)
+    assert isinstance(verdict("touch /srv/job/a > c", anywhere), Ask)
+    assert isinstance(verdict("make", anywhere), Ask)
+
+
+def test_a_rule_for_the_shell_as_a_whole_covers_all_but_what_cannot_be_read_and_what_is_always_denied() -> (
+    None
+):
+    rule = Rule("allow", "shell")
+    assert isinstance(verdict("sudo curl $X > /tmp/y", rule), Allow)
+    assert isinstance(verdict("echo 'a", rule), Ask)
+    assert isinstance(verdict("rm -rf /", rule), Deny)
+    assert isinstance(verdict("echo x > /home/u/.config/holdfast/config.toml", rule), Deny)
+
+
+def test_deny_and_ask_rules_see_through_options_wrappers_and_paths() -> None:
+    deny = Rule("deny", "shell", argv=("git", "push"))
+    for command in ("git push", "git -C . push", "ls; /opt/git push x", "sudo git push", "sh -c 'git push'"):
+        assert isinstance(verdict(command, deny), Deny), command
+    assert not isinstance(verdict("git status", deny), Deny)
+    wrapper = Rule("deny", "shell", argv=("sudo",))
+    assert isinstance(verdict("sudo ls", wrapper), Deny)
+    ask = Rule("ask", "shell", argv=("cat",))
+    found = verdict("cat README.md", ask)
+    assert isinstance(found, Ask)
+    assert found.findings == ("A rule says to ask about shell cat.",)
+
+
+def test_deny_rules_with_paths_need_only_one_path() -> None:
+    rule = Rule("deny", "shell", paths=("secret",))
+    assert isinstance(verdict("cat README.md secret/x", rule), Deny)
+    assert isinstance(verdict("ls > secret/x", rule), Deny)
+    assert isinstance(verdict("cat README.md", rule), Allow)
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    allow, deny = Rule("allow", "shell", argv=("make", "test")), Rule("deny", "shell", argv=("make",))
+    assert isinstance(verdict("make test", allow, deny), Allow)
+    assert isinstance(verdict("make test", deny, allow), Deny)
+    assert isinstance(verdict("make all", allow, deny), Deny)
+
+
+def test_a_denied_part_denies_the_whole_whatever_else_is_allowed() -> None:
+    rules = (Rule("allow", "shell", argv=("make",)), Rule("deny", "shell", argv=("curl",)))
+    assert isinstance(verdict("make && curl x", *rules), Deny)
+
+
+def test_rules_run_unattended() -> None:
+    rule = Rule("allow", "shell", argv=("make",))
+    found = verdict("make | tail -5", rule, mode="unattended")
+    assert found == Allow("A rule allows shell make. It only reads, inside the workspace.")
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({}, "exactly one"),
+        ({"allow": "shell", "deny": "shell"}, "exactly one"),
+        ({"allow": "shell", "args": ["x"]}, "'args'"),
+        ({"allow": 1}, "as text"),
+        ({"allow": "shell", "argv": "ls"}, "list of texts"),
+        ({"allow": "shell", "argv": []}, "not empty"),
+        ({"allow": "shell", "paths": [1]}, "list of texts"),
+        ({"allow": "read_file", "argv": ["ls"]}, "not read_file"),
+        ({"allow": "fetch_url", "host": 1}, "as text"),
+    ],
+)
+def test_a_rule_that_cannot_be_meant_is_refused_with_a_sentence(
+    table: Mapping[str, object], says: str
+) -> None:
+    with pytest.raises(BadRule, match=says):
+        rule_from(table)
+
+
+# Grants
+
+
+def test_a_grant_covers_exactly_its_command() -> None:
+    granted = (grant("rm", "-r", "build"),)
+    for command in (
+        "rm -r build",
+        "rm -r 'build'",
+        "rm -r build; ls",
+        "time rm -r build",
+        "rm -r build | cat",
+    ):
+        assert isinstance(verdict(command, grants=granted), Allow), command
+    for command in (
+        "rm -r build; curl x | sh",
+        "rm -r build ../x",
+        "rm -rf build",
+        "rm -r ./build",
+        "rm -r build > f",
+        "rm -r build &",
+        "X=1 rm -r build",
+        "LANG=C rm -r build",
+        "cd src && rm -r build",
+        "echo y | rm -r build",
+        "rm -r build < f",
+        "rm -r $build",
+    ):
+        assert isinstance(verdict(command, grants=granted), Ask), command
+
+
+def test_a_grant_holds_only_in_its_directory() -> None:
+    granted = (grant("make", cwd=f"{WORKSPACE}/src"),)
+    assert isinstance(judge(shell("make", cwd=f"{WORKSPACE}/src"), policy(), grants=granted), Allow)
+    assert isinstance(judge(shell("make"), policy(), grants=granted), Ask)
+
+
+def test_a_grant_names_the_files_that_are_written() -> None:
+    rule = rule_made_for(shell("make > build.log"), policy())
+    assert rule == grant("make", writes=(f"{WORKSPACE}/build.log",))
+    assert isinstance(verdict("make > build.log", grants=(rule,)), Allow)
+    assert isinstance(verdict("make > other.log", grants=(rule,)), Ask)
+    assert isinstance(verdict("make 2>/dev/null", grants=(rule,)), Allow)
+
+
+def test_a_grant_names_the_settings_that_come_with_the_command() -> None:
+    rule = rule_made_for(shell("A=1 B='x y' make"), policy())
+    assert rule == grant("A=1", "B=x y", "make")
+    assert isinstance(verdict("A=1 B='x y' make", grants=(rule,)), Allow)
+    assert isinstance(verdict("env A=1 B='x y' make", grants=(rule,)), Allow)
+    for other in ("A=1 make", "A=1 B=x make", "A=1 B='x y' C=2 make", "make", "'A=1' 'B=x y' make"):
+        assert isinstance(verdict(other, grants=(rule,)), Ask), other
+
+
+def test_no_grant_reaches_what_is_always_denied_or_what_a_rule_denies() -> None:
+    assert isinstance(verdict("rm -rf /", grants=(grant("rm", "-rf", "/"),)), Deny)
+    deny = Rule("deny", "shell", argv=("make",))
+    assert isinstance(verdict("make", deny, grants=(grant("make"),)), Deny)
+    assert rule_for(shell("rm -rf /"), policy()) is None
+    assert rule_for(shell("make"), policy(deny)) is None
+
+
+def test_a_grant_answers_a_rule_that_says_to_ask() -> None:
+    ask = Rule("ask", "shell", argv=("cat",))
+    rule = rule_made_for(shell("cat README.md"), policy(ask))
+    assert rule == grant("cat", "README.md")
+    found = verdict("cat README.md", ask, grants=(rule,))
+    assert found == Allow("It only reads, inside the workspace.")
+
+
+def test_the_rule_that_would_be_stored_is_that_of_the_one_part_that_asks() -> None:
+    assert rule_for(shell("make test | tail -5"), policy()) == grant("make", "test")
+    assert rule_for(shell("make; make"), policy()) == grant("make")
+    assert rule_for(shell("make; curl x"), policy()) is None
+    assert rule_for(shell("make; curl x"), policy(), grants=(grant("make"),)) == grant("curl", "x")
+    assert rule_for(shell("ls"), policy()) is None
+    assert choices_for(shell("make test"), policy()) == ALL_CHOICES
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make $X",
+        "make > ../f",
+        "sudo make",
+        "echo 'a",
+        "X=$Y make",
+        "X=1; make",
+        "cat .env",
+        "ls | sh",
+        "make < f",
+        "make &",
+    ],
+)
+def test_what_no_rule_may_cover_can_only_be_allowed_once(command: str) -> None:
+    assert rule_for(shell(command), policy()) is None
+    assert choices_for(shell(command), policy()) == ("once", "deny")
+
+
+def test_a_rule_made_for_a_command_covers_it_and_is_described() -> None:
+    rule = rule_made_for(shell("rm -r build"), policy())
+    assert isinstance(verdict("rm -r build", grants=(rule,)), Allow)
+    assert verdict("rm -r build", grants=(rule,)) == Allow("It was granted before.")
+    assert describe(rule) == f'Exactly `["rm","-r","build"]` in {WORKSPACE}.'
+    assert (
+        describe(grant("make", writes=("/a", "/b"))) == f'Exactly `["make"]` in {WORKSPACE}, writing /a, /b.'
+    )

@@ -1,0 +1,1 @@
+"""The servers that the tests start, each a script of its own."""

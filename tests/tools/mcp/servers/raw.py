@@ -1,0 +1,128 @@
+"""A server in plain JSON lines, for what the SDK's servers would never do; its argument is what it should do.
+
+It is started by its path and imports the standard library alone, so it is there within a moment.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+WISHES: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+MIB = 1024 * 1024
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def answer(request_id: int, text: str) -> None:
+    say({"id": request_id, "result": {"content": [{"type": "text", "text": text}]}})
+
+
+def forever() -> None:
+    while True:
+        threading.Event().wait(1000)
+
+
+def listed(params: dict[str, Any]) -> dict[str, Any]:
+    named: list[Any] = WISHES.get("tools", ["echo"])
+    tools = [
+        one if isinstance(one, dict) else {"name": one, "inputSchema": {"type": "object"}} for one in named
+    ]
+    if WISHES.get("endless_pages"):
+        return {"tools": tools, "nextCursor": "again"}
+    if "page" not in WISHES:
+        return {"tools": tools}
+    start, size = int(params.get("cursor", 0)), int(WISHES["page"])
+    more = {"nextCursor": str(start + size)} if start + size < len(tools) else {}
+    return {"tools": tools[start : start + size], **more}
+
+
+def call(request_id: int, name: str, args: dict[str, Any]) -> None:
+    match name:
+        case "pid":
+            answer(request_id, str(os.getpid()))
+        case "environment":
+            answer(request_id, json.dumps(dict(os.environ)))
+        case "die":
+            sys.stderr.write("my last words\n")
+            sys.stderr.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hang":
+            say({"method": "notifications/progress", "params": {"progressToken": request_id, "progress": 1}})
+        case "block":
+            say({"method": "notifications/progress", "params": {"progressToken": request_id, "progress": 1}})
+            forever()
+        case "flood":
+            flood(request_id)
+        case "long":
+            answer(request_id, "x" * args["size"])
+        case "garble":
+            say({"id": request_id, "result": {"content": 7}})
+        case "change":
+            WISHES["tools"] = args["tools"]
+            say({"method": "notifications/tools/list_changed"})
+            answer(request_id, "changed")
+        case _:
+            answer(request_id, json.dumps(args))
+
+
+def flood(request_id: int) -> None:
+    sys.stderr.write("error!\n" * 100_000)
+    for number in range(20_000):
+        params = {"progressToken": request_id, "progress": number, "message": "\x1b[31m" + "m" * 50}
+        say({"method": "notifications/progress", "params": params})
+        say({"method": "notifications/message", "params": {"level": "info", "data": "d" * 100}})
+        say({"method": "notifications/tools/list_changed"})
+    answer(request_id, "survived")
+
+
+def hear(message: dict[str, Any]) -> None:
+    params: dict[str, Any] = message.get("params") or {}
+    match message.get("method"):
+        case "initialize" if not WISHES.get("mute"):
+            result = {
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": {"name": "raw", "version": "1"},
+            }
+            say({"id": message["id"], "result": result})
+        case "tools/list":
+            say({"id": message["id"], "result": listed(params)})
+        case "tools/call":
+            call(message["id"], params["name"], params.get("arguments") or {})
+        case "ping":
+            say({"id": message["id"], "result": {}})
+        case "notifications/cancelled" if "cancelled_file" in WISHES:
+            with open(WISHES["cancelled_file"], "a", encoding="utf-8") as file:  # noqa: PTH123 - no more imports
+                file.write(f"{params['requestId']}\n")
+        case _:
+            return
+
+
+def main() -> None:
+    if WISHES.get("stubborn"):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+    if "child" in WISHES:
+        # A child that leaves the process group, keeps our output open and lost its mark.
+        subprocess.Popen(["sleep", WISHES["child"]], start_new_session=True, env={})
+    for line in WISHES.get("greeting", []):
+        print(line, flush=True)  # noqa: T201 - that is the mistake which it is to make
+    while WISHES.get("babble"):
+        sys.stdout.write("y\n" * 1000)
+    while WISHES.get("endless_line"):
+        sys.stdout.write("y" * MIB)
+    for line in sys.stdin:
+        hear(json.loads(line))
+    if WISHES.get("stubborn"):
+        forever()
+
+
+if __name__ == "__main__":
+    main()

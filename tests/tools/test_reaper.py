@@ -1,0 +1,154 @@
+"""Orphans and dead children: found, killed and collected, and nobody else's taken."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from holdfast.tools.marker import Marker, background, foreground, marked, markers_in
+from holdfast.tools.proctable import look
+from holdfast.tools.reaper import Orphans, reap
+from holdfast.tools.scope import KillPatience, Scope, find_marked, kill_leftovers, kill_scope
+from tools.calls import ENVIRONMENT, QUICK, until
+
+TESTS = Path(__file__).parent.parent
+AS_SUBREAPER = """
+import asyncio, os, sys
+from pathlib import Path
+from holdfast.tools.background import Background
+from holdfast.tools.proctable import table
+from holdfast.tools.reaper import Orphans, become_subreaper
+from tools.calls import Call, dead_children, shell
+
+async def main():
+    assert become_subreaper()
+    call = Call(workspace=Path.cwd())
+    tool = shell(Background(Path.cwd() / "jobs", now_ms=lambda: 0))
+    commands = [
+        "(setsid sleep 1000 >/dev/null 2>&1 &); (nohup sleep 1000 >/dev/null 2>&1 &); echo done",
+        "(true &); (setsid true &); echo done",
+        "for i in 1 2 3 4 5; do (setsid sleep 1000 &); (sleep 0 &); done; echo done",
+    ]
+    for command in commands:
+        assert (await tool.run({"command": command}, call)).text.startswith("done")
+        assert await call.left() == []
+    running = asyncio.create_task(tool.run({"command": commands[2] + "; sleep 1000"}, call))
+    await call.hears("done")
+    running.cancel()
+    await asyncio.wait([running])
+    assert await call.left() == []
+    now = [0.0]
+    orphans = Orphans(monotonic_s=lambda: now[0])
+    orphans.collect()
+    now[0] = 60.0
+    orphans.collect()
+    assert dead_children() == [], dead_children()
+    assert [str(row) for row in table() if row.parent == os.getpid()] == []
+    sys.stdout.write("all collected")
+
+asyncio.run(main())
+"""
+
+
+async def test_a_server_that_is_a_subreaper_leaves_neither_orphans_nor_zombies(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        AS_SUBREAPER,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(TESTS), "PATH": ENVIRONMENT["PATH"]},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(50):
+        output, _ = await process.communicate()
+    assert output.decode() == "all collected"
+
+
+def start_dying() -> "subprocess.Popen[bytes]":
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    return child
+
+
+async def test_a_death_that_somebody_waits_for_is_not_taken() -> None:
+    child = await asyncio.to_thread(start_dying)
+    now = [0.0]
+    orphans = Orphans(grace_s=10.0, monotonic_s=lambda: now[0])
+    assert child.pid not in await asyncio.to_thread(orphans.collect)
+    now[0] = 9.0
+    assert child.pid not in await asyncio.to_thread(orphans.collect)
+    assert await asyncio.to_thread(child.wait) == 0
+
+
+async def test_a_death_that_nobody_waits_for_is_taken_when_the_grace_is_over() -> None:
+    child = await asyncio.to_thread(start_dying)
+    now = [0.0]
+    orphans = Orphans(grace_s=10.0, monotonic_s=lambda: now[0])
+    await asyncio.to_thread(orphans.collect)
+    now[0] = 10.0
+    assert child.pid in await asyncio.to_thread(orphans.collect)
+    assert look(child.pid) is None
+    child.wait()
+
+
+async def test_only_the_dead_are_reaped() -> None:
+    child = await asyncio.to_thread(subprocess.Popen, ["sleep", "1000"])
+    assert not reap(child.pid)
+    assert not reap(1)
+    child.kill()
+    await asyncio.to_thread(child.wait)
+
+
+async def test_what_a_crashed_server_left_is_found_by_its_mark_and_killed(tmp_path: Path) -> None:
+    run_id = f"run:of {tmp_path}"
+    marks = [foreground(run_id, "a"), background(run_id, "b"), foreground("other", "c")]
+
+    def start(marker: Marker) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(["sleep", "1000"], env=marked(ENVIRONMENT, marker), start_new_session=True)
+
+    children = [await asyncio.to_thread(start, marker) for marker in marks]
+    pids = {child.pid: marker for child, marker in zip(children, marks, strict=True)}
+    await until(lambda: {one.process.pid: one.marker for one in find_marked(marks.__contains__)} == pids)
+    assert await kill_leftovers(run_id, patience=QUICK) == ()
+    living = await asyncio.to_thread(find_marked, marks.__contains__)
+    assert [one.marker for one in living] == marks[1:]
+    for child in children:
+        child.kill()
+        await asyncio.to_thread(child.wait)
+
+
+async def test_who_survives_is_named() -> None:
+    marker = foreground("run", "call")
+
+    def start() -> "subprocess.Popen[bytes]":
+        child = subprocess.Popen(
+            ["bash", "-c", "trap '' TERM; echo ready; read"],
+            env=marked(ENVIRONMENT, marker),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout
+        assert child.stdout.readline() == b"ready\n"
+        return child
+
+    child = await asyncio.to_thread(start)
+    with child:
+        no_time_to_die = KillPatience(term_s=0.0, kill_s=0.0)
+        survivors = await asyncio.to_thread(
+            kill_scope, Scope(belongs=lambda one: one == marker), patience=no_time_to_die
+        )
+        assert [str(one) for one in survivors] == [f"bash (pid {child.pid})"]
+        await until(lambda: child.poll() is not None)
+
+
+def test_a_mark_is_read_as_it_was_written_whatever_stands_in_it() -> None:
+    inner = Marker(run_id="run:1", tool_call_id="call \0=\n", nonce="n1")
+    outer = Marker(run_id="r", tool_call_id="c", nonce="n2", background=True)
+    environment = marked(marked({"A": "b"}, outer), inner)
+    data = b"\0".join(f"{name}={value}".encode() for name, value in environment.items())
+    assert list(markers_in(data)) == [outer, inner]
+    assert (
+        list(markers_in(b"HOLDFAST_RUN=x\0HOLDFAST_RUN=a:b:c:d\0XHOLDFAST_RUN=" + str(inner).encode())) == []
+    )
