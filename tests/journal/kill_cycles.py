@@ -1,8 +1,14 @@
-"""Kill a writing process again and again, and hold the journal against what its followers were shown."""
+"""Kill a writing process again and again, and hold the journal against what its followers were shown (P1).
 
+As a command: python bench/faults_journal.py --cycles 200
+"""
+
+import argparse
+import asyncio
 import random
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
@@ -61,3 +67,24 @@ async def check_journal(path: Path, witness: Witness) -> int:
         return await witness.check(store)
     finally:
         await store.close()
+
+
+def main() -> None:
+    """So many cycles on one store, checked after each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cycles", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    witness = Witness()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.db"
+        for cycle in range(options.cycles):
+            write_until_killed(path, witness, seed=options.seed + cycle)
+            kept = asyncio.run(check_journal(path, witness))
+            sys.stdout.write(f"\r{cycle + 1} kills, {len(witness.shown)} events shown, {kept} kept")
+            sys.stdout.flush()
+    sys.stdout.write("\nnothing that was shown was taken back\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -96,7 +96,7 @@ async def play(steps: Sequence[Step], folder: Path) -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(STEPS)
 def test_memory_and_sqlite_say_the_same_after_any_script(steps: Sequence[Step]) -> None:

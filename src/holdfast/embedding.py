@@ -1,0 +1,133 @@
+"""An agent inside another program: `async with Agent(target) as agent: async for event in agent.run("…")`."""
+
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, TracebackType
+from typing import Self, cast
+
+from holdfast.agent.means import AgentMeans
+from holdfast.agent.policy import Judge
+from holdfast.clock import SystemClock
+from holdfast.events import AnyEvent, RunEnded
+from holdfast.interfaces import Store, Tool
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.sqlite import SqliteStore
+from holdfast.models.attempt import CallMeans
+from holdfast.models.call import ModelCalls
+from holdfast.models.http import ModelHttp
+from holdfast.models.shared import Shared
+from holdfast.rows import run_of
+from holdfast.runner.inbox import Inbox, Message, Sent, new_session_id
+from holdfast.runner.supervisor import Supervisor
+from holdfast.secrets_out import Secrets
+from holdfast.targets import Target
+from holdfast.tools.functions import tool as tool_of
+from holdfast.tools.registry import Registry
+from holdfast.values import Action, Budget, Choice, GrantRule, RunSettings
+from holdfast.verdicts import Allow, Verdict
+
+
+class Agent:
+    """Runs with the same promises as the server's, in this event loop; an async context manager.
+
+    `targets` are asked in order. `tools` are typed functions or Tools; whoever hands them over allows them,
+    unless a `judge` says otherwise. `path` names a SQLite file that keeps the sessions; without one they end
+    with the program. No signal handler is set and no child of anyone else's is touched.
+    """
+
+    def __init__(
+        self,
+        *targets: Target,
+        tools: Iterable[Callable[..., object] | Tool] = (),
+        instructions: str = "",
+        workspace: Path | None = None,
+        path: Path | None = None,
+        judge: Judge | None = None,
+    ) -> None:
+        assert targets, "an agent needs a target to ask"
+        self._targets = targets
+        self._tools = [_as_tool(given) for given in tools]
+        self._instructions = instructions
+        self._workspace = workspace or Path()
+        self._path = path
+        self._judge = judge or TrustedTools()
+        self._stack = AsyncExitStack()
+        self._inbox: Inbox | None = None
+        self._store: Store | None = None
+
+    async def __aenter__(self) -> Self:
+        clock = SystemClock()
+        store: Store = MemoryStore() if self._path is None else await SqliteStore.open(self._path)
+        self._stack.push_async_callback(store.close)
+        http = await self._stack.enter_async_context(ModelHttp())
+        shared = Shared(store, clock.now_ms)
+        await shared.load()
+        registry = Registry()
+        registry.put("own", self._tools)
+        means = AgentMeans(
+            store=store,
+            model=ModelCalls(CallMeans(http, shared, store, clock, random.random), self._targets),
+            clock=clock,
+            judge=self._judge,
+            tools=registry,
+            workspace=self._workspace,
+            instructions=self._instructions,
+            secrets=Secrets(target.api_key for target in self._targets),
+        )
+        supervisor = await self._stack.enter_async_context(Supervisor(means))
+        self._store, self._inbox = store, Inbox(store, supervisor, clock)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def run(
+        self, text: str, *, session_id: str = "", budget: Budget | None = None
+    ) -> AsyncIterator[AnyEvent]:
+        """The events of one run, up to its ending; the same session_id continues a conversation."""
+        assert self._inbox is not None, "Agent is an async context manager"
+        assert self._store is not None
+        session_id = session_id or new_session_id()
+        message = Message(text=text, settings=RunSettings(budget=budget))
+        sent = await self._inbox.send(session_id, message)
+        if not isinstance(sent, Sent):
+            raise ValueError(f"the session {session_id} takes no message: {sent}")  # noqa: TRY004  # a state, not a type
+        async for records in self._store.follow(session_id):
+            for record in records:
+                if run_of(record.event) == sent.run_id:
+                    yield record.event
+                    if isinstance(record.event, RunEnded):
+                        return
+
+    async def stop(self, session_id: str, run_id: str) -> bool:
+        """End a run; False if it has ended."""
+        assert self._inbox is not None, "Agent is an async context manager"
+        return await self._inbox.stop(session_id, run_id)
+
+
+def _as_tool(given: Callable[..., object] | Tool) -> Tool:
+    return tool_of(given) if isinstance(given, FunctionType) else cast("Tool", given)
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedTools:
+    """The program that hands tools to an agent has decided about them."""
+
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
+        """See Judge."""
+        del action, grants, workspace
+        return Allow("The program allows its own tools.")
+
+    def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
+        """See Judge."""
+        del action, grants, workspace
+        return ("once", "deny")
+
+    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
+        """See Judge."""
+        del action, grants, workspace

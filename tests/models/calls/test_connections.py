@@ -1,0 +1,223 @@
+"""Connections: kept, found stale, refused, never made; and names that do not resolve."""
+
+import asyncio
+import socket
+
+import aiohttp
+import pytest
+
+from holdfast import events as e
+from holdfast.capabilities import Answer, NoAnswer
+from holdfast.chaos import (
+    ChaosServer,
+    CloseOnReuse,
+    Drop,
+    Gate,
+    Hang,
+    HangUp,
+    Say,
+    Wait,
+    closed_port,
+    silent_port,
+)
+from holdfast.models.http import KEPT_ALIVE_MAX
+from holdfast.targets import Patience, Target, Wire
+
+from .calling import Names, line_of, line_to, target_of
+
+GOOD = [Say("hello")]
+WIRE: Wire = "chat"
+
+
+def on_port(port: int, **fields: object) -> Target:
+    return Target(name="main", wire=WIRE, base_url=f"http://127.0.0.1:{port}/v1", model="m", **fields)  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_connection_is_used_again(wire: Wire) -> None:
+    async with line_of(wire, GOOD, GOOD, GOOD) as (line, server):
+        for _ in range(3):
+            assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+        assert server.seen.connections_seen == 1
+
+
+async def test_a_stale_connection_costs_no_attempt(wire: Wire) -> None:
+    """P3: the peer had closed it before a byte of an answer, so nobody has seen the request."""
+    async with line_of(wire, [Say("one"), CloseOnReuse()], GOOD) as (line, server):
+        await line.ask(voice=line.another_voice())
+        assert isinstance(await line.ask(), Answer)
+        assert line.told.failures == []
+        assert len(line.told.of(e.AttemptStarted)) == 1
+        assert server.seen.connections_seen == 2
+        assert line.clock.slept_s == []
+
+
+async def test_many_stale_connections_cost_no_attempt_either() -> None:
+    """P3: the second try has a connection of its own, so that it cannot be stale."""
+    gates = [Gate() for _ in range(5)]
+    first = [[Wait(gate), Say("one"), CloseOnReuse()] for gate in gates]
+    async with line_of(WIRE, *first, GOOD) as (line, server):
+        tasks = [line.start(voice=line.another_voice()) for _ in gates]
+        await server.seen.until_connections(5)
+        for gate in gates:
+            gate.open()
+        await asyncio.gather(*tasks)
+        assert isinstance(await line.ask(), Answer)
+        assert line.told.failures == []
+
+
+@pytest.mark.parametrize("cut", [Drop(), HangUp()])
+async def test_a_fresh_connection_that_breaks_at_once_is_a_failed_attempt(cut: Drop | HangUp) -> None:
+    """S003-2."""
+    async with line_of(WIRE, [cut], GOOD) as (line, _):
+        assert isinstance(await line.ask(), Answer)
+        assert line.told.kinds == ["dropped"]
+
+
+async def test_more_calls_than_connections_are_kept_all_have_one() -> None:
+    """P10: no limit of the client makes a call wait, and no crowd of idle connections is left behind."""
+    gate = Gate()
+    count = KEPT_ALIVE_MAX + 6
+    async with ChaosServer(*([[Wait(gate), Say("hello")]] * count)) as server:
+        async with line_to(target_of(server, WIRE)) as line:
+            tasks = [line.start(voice=line.another_voice()) for _ in range(count)]
+            await gate.reached(count)
+            gate.open()
+            await asyncio.gather(*tasks)
+            await server.seen.until(
+                lambda: sum(seen.closed_s is None for seen in server.seen.connections) == KEPT_ALIVE_MAX
+            )
+
+
+async def test_a_call_that_fails_late_leaves_the_connections_of_others_alone() -> None:
+    """P10: at the end of a stream its connection goes back, and someone else may have it already."""
+    gate = Gate()
+    async with line_of(WIRE, [Say("one")], [Wait(gate), Say("two")]) as (line, server):
+        first, second = line.told, line.another_voice()
+
+        def fill(event: e.Event) -> None:
+            first.full = first.full or isinstance(event, e.TextDelta)
+
+        first.on_event = fill
+        waiting = line.start(voice=first)
+        await first.made_room.reached()
+        await server.seen.until_ended(1)
+        other = line.start(voice=second)
+        await gate.reached()
+        assert server.seen.request(2).connection is server.seen.request(1).connection
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        gate.open()
+        assert isinstance(await other, Answer)
+        assert second.failures == []
+
+
+async def test_a_refused_connection_is_tried_again_at_once_and_then_with_a_backoff(wire: Wire) -> None:
+    """S003-2."""
+    with closed_port() as port:
+        async with line_to(on_port(port)) as line:
+            line.targets = (Target(name="main", wire=wire, base_url=f"http://127.0.0.1:{port}", model="m"),)
+            ended = await line.ask()
+            assert isinstance(ended, NoAnswer)
+            assert line.told.kinds == ["connect_failed"] * 3
+            assert "127.0.0.1 refused the connection" in ended.failure.text
+            assert line.clock.slept_s == [1.0]
+
+
+async def test_a_connection_that_never_comes_is_cut() -> None:
+    """P3."""
+    with silent_port() as port:
+        async with line_to(on_port(port, patience=Patience(connect_s=0.2))) as line:
+            task = line.start()
+            assert "connecting to m · 0 s · reconnects at 0.2 s" in await line.told.until_line("connecting")
+            ended = await task
+            assert isinstance(ended, NoAnswer)
+            assert line.told.close_reasons == ["connect_kill"] * 3
+            assert "no connection in 0.2 s" in ended.failure.text
+
+
+async def test_a_hung_resolver_for_one_host_delays_no_call_to_another(wire: Wire) -> None:
+    """Scenario 16, P10."""
+    async with ChaosServer(GOOD) as server:
+        names = Names({"good.example": server.port})
+        good = target_of(server, wire, "good", base_url="http://good.example/v1")
+        hung = target_of(server, wire, "hung", base_url="http://hung.example/v1")
+        async with line_to(hung, resolver=names) as line:
+            stuck = line.start(voice=line.another_voice())
+            await names.hung.reached()
+            line.targets = (good,)
+            assert isinstance(await line.ask(), Answer)
+            assert not stuck.done()
+
+
+class DeafDns(asyncio.DatagramProtocol):
+    """A name server that answers for good.test with this machine, and for all else not at all."""
+
+    def __init__(self) -> None:
+        self.asked = Gate()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        question = data[12 : data.index(b"\0", 12) + 5]
+        if not question.startswith(b"\x04good\x04test\x00"):
+            self.asked.open()
+            return
+        is_a = question[-3:-2] + question[-4:-3] == b"\x01\x00"
+        head = data[:2] + b"\x81\x80\x00\x01" + (b"\x00\x01" if is_a else b"\x00\x00") + b"\x00\x00\x00\x00"
+        record = b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04\x7f\x00\x00\x01" if is_a else b""
+        assert isinstance(self._transport, asyncio.DatagramTransport)
+        self._transport.sendto(head + question + record, addr)
+
+
+async def test_the_real_resolver_does_not_hang_for_others_either() -> None:
+    """Scenario 16, P10: c-ares against a name server that is deaf for one name."""
+    loop = asyncio.get_running_loop()
+    listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    listening.bind(("127.0.0.1", 0))
+    listening.setblocking(False)
+    transport, dns = await loop.create_datagram_endpoint(DeafDns, sock=listening)
+    resolver = aiohttp.AsyncResolver(nameservers=["127.0.0.1"], udp_port=listening.getsockname()[1])
+    try:
+        async with ChaosServer(GOOD) as server:
+            good, deaf = (
+                target_of(server, WIRE, base_url=f"http://{name}.test:{server.port}/v1")
+                for name in ("good", "deaf")
+            )
+            async with line_to(deaf, resolver=resolver) as line:
+                stuck = line.start(voice=line.another_voice())
+                await dns.asked.passed()
+                line.targets = (good,)
+                assert isinstance(await line.ask(), Answer)
+                assert not stuck.done()
+    finally:
+        transport.close()
+
+
+async def test_a_name_that_does_not_exist_says_so() -> None:
+    """P9."""
+    target = Target(name="main", wire=WIRE, base_url="http://nowhere.invalid/v1", model="m")
+    async with line_to(target, resolver=Missing({})) as line:
+        ended = await line.ask()
+        assert isinstance(ended, NoAnswer)
+        assert "the name of nowhere.invalid was not found" in ended.failure.text
+
+
+class Missing(Names):
+    """Knows no name."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[aiohttp.abc.ResolveResult]:
+        del port, family
+        raise OSError(None, f"{host}: not found")
+
+
+async def test_a_reset_in_the_middle_of_a_body_names_the_host() -> None:
+    """P9."""
+    async with line_of(WIRE, [Say("hel"), Drop()], [Hang()]) as (line, _):
+        line.patient(first_event_s=0.1)
+        line.trying(attempts_max=1)
+        ended = await line.ask()
+        assert isinstance(ended, NoAnswer)
+        assert "127.0.0.1 broke the connection off in the middle of the answer" in ended.failure.text
