@@ -323,16 +323,18 @@ def next_deadline(watch: Watch) -> Deadline | None:
 def wake(watch: Watch, *, armed: Reading, woke: Reading) -> Watch | Deadline:
     """What a timer that went off means: the deadline that has passed, or the watch to go on with.
 
-    After a sleep of the computer the peer had no chance to be heard, so the wait starts anew, but short.
+    After a sleep of the computer the peer had no chance to be heard, so what is left of the wait is at least
+    a short while. A timer may go off before its deadline, and must not forget a sleep then.
     """
     deadline = next_deadline(watch)
-    if deadline is None or woke.mono_s < deadline.at_s:
+    if deadline is None:
         return watch
+    left_s = deadline.at_s - woke.mono_s
     slept_s = (woke.wall_s - armed.wall_s) - (woke.mono_s - armed.mono_s)
-    if max(slept_s, woke.mono_s - deadline.at_s) <= JUMP_S:
-        return deadline
-    rearmed = Limit(deadline.kind, min(REARM_S, deadline.patience_s), "woke")
-    return Watch(watch.deadlines, watch.state, woke.mono_s, rearmed)
+    again_s = min(REARM_S, deadline.patience_s)
+    if max(slept_s, -left_s) > JUMP_S and left_s < again_s:
+        return Watch(watch.deadlines, watch.state, woke.mono_s, Limit(deadline.kind, again_s, "woke"))
+    return deadline if left_s <= 0 else watch
 
 
 LOCAL_SUFFIXES = (".home.arpa", ".internal", ".lan", ".local", ".localhost")

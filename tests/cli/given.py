@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.cli.configuration import BadConfiguration, ConfigFile, Given, Loaded, load
-from holdfast.cli.configuration_references import TextFile
+from holdfast.cli.configuration_secrets import TextFile
 
 FILE = Path("/etc/hf/holdfast.toml")
 LONG_KEY = "a-key-that-is-long-enough"

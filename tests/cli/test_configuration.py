@@ -12,7 +12,7 @@ from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
 from holdfast.cli.configuration import BadConfiguration, find_file, load
 from holdfast.cli.configuration_environment import variables
 from holdfast.cli.configuration_faults import rules_of
-from holdfast.cli.configuration_references import TextFile
+from holdfast.cli.configuration_secrets import TextFile
 from holdfast.values import Budget
 
 

@@ -1,10 +1,12 @@
 """Keys: who may come in, where secrets come from, and that they get out nowhere."""
 
+from pathlib import Path
+
 import pytest
 
 from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
 from holdfast.cli.configuration import ConfigFile, Given, load
-from holdfast.cli.configuration_references import TextFile
+from holdfast.cli.configuration_secrets import TextFile
 from holdfast.settings import Secret
 
 
@@ -69,7 +71,6 @@ api_keys = ["env:A", "file:keys/b", "file:~/c", "the text itself, not"]
     [
         ("env:EMPTY", "names the environment variable EMPTY, which is empty"),
         ("file:empty", "names the file /etc/hf/empty, which is empty"),
-        ("file:a\\u0000b", "cannot be read"),
     ],
 )
 def test_a_reference_to_nothing_is_refused(key: str, words: str) -> None:
@@ -117,8 +118,26 @@ def test_a_key_on_an_unencrypted_way_and_a_target_without_one_are_warnings() -> 
     assert loaded(local).warnings == ()
 
 
+def test_real_files_are_read_next_to_the_configuration_and_their_mode_is_looked_at(tmp_path: Path) -> None:
+    for name, mode in (("open", 0o644), ("kept", 0o600)):
+        (tmp_path / name).write_text(f"{LONG_KEY}\n")
+        (tmp_path / name).chmod(mode)
+    file = ConfigFile(tmp_path / "holdfast.toml", "[server]\napi_keys = ['file:open', 'file:kept']\n")
+    it = load(Given(file=file, environ={"HOME": "/h"}))
+    assert it.settings.server.api_keys == (LONG_KEY, LONG_KEY)
+    assert it.warnings == (
+        f"{file.path}, line 2: server.api_keys[0] is in {tmp_path}/open, which everybody may read",
+    )
+    (tmp_path / "open").write_bytes(b"\xff")
+    for text in ("file:open", "file:a\\u0000b", "file:."):
+        file = ConfigFile(tmp_path / "holdfast.toml", f'[server]\napi_keys = ["{text}"]\n')
+        assert "cannot be read" in refused(Given(file=file, environ={"HOME": "/h"}))
+
+
 def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> None:
     file = ConfigFile(FILE, TARGET, open_to_all=True)
-    assert load(Given(file=file)).warnings == (f"{FILE}: holds a key, and everybody may read the file",)
+    assert load(Given(file=file, environ={"HOME": "/h"})).warnings == (
+        f"{FILE}: holds a key, and everybody may read the file",
+    )
     kept = ConfigFile(FILE, TARGET.replace("sk-of-main-target", "env:K"), open_to_all=True)
-    assert load(Given(file=kept, environ={"K": "k"})).warnings == ()
+    assert load(Given(file=kept, environ={"HOME": "/h", "K": "k"})).warnings == ()

@@ -17,9 +17,9 @@ from holdfast.cli.configuration_known import (
     Known,
     KnownKey,
     LocalServer,
-    probe_local,
     shipped_known,
 )
+from holdfast.cli.configuration_local import probe_local
 from holdfast.cli.configuration_meanings import unfit
 from holdfast.targets import Patience
 
@@ -65,6 +65,8 @@ def test_a_key_for_another_address_is_sent_nowhere_else() -> None:
     (target,) = it.settings.targets
     assert (target.base_url, target.wire) == ("http://127.0.0.1:9/v1", "chat")
     assert str(it.sources.of(("targets", 0, "base_url"))) == "OPENAI_BASE_URL"
+    usual = loaded(environ={"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "https://api.openai.com/v1/"})
+    assert usual.settings.targets[0].wire == "responses"
 
 
 def test_the_model_of_the_default_target_can_be_chosen_from_outside() -> None:

@@ -58,12 +58,18 @@ WRONG = [
     ("[[mcp_servers]]\nname='a'\nurl='http://x'\nenv={A='1'}\n", 4, "is for a command; a url takes headers"),
     ("[[mcp_servers]]\nname='a'\ncommand=['x']\nheaders={A='1'}\n", 4, "are for a url; a command takes env"),
     ("[[mcp_servers]]\nname='a'\nurl='http://x'\nheaders={'A B'='1'}\n", 4, "is not the name of a header"),
+    ("[[mcp_servers]]\nname='a'\ncommand=['']\n", 3, "must begin with the name of a program"),
+    ("[[mcp_servers]]\nname='a'\ncommand=['x']\nenv={'A=B'='1'}\n", 4, "is not the name of an environment"),
+    ("[server]\nhost = '[::1]'\n", 2, "without a port or brackets"),
+    ("[agent]\nbudget.minutes = 0x" + "f" * 400, 2, "agent.budget.minutes must be a finite number"),
     ("[targets]\nname = 'x'\n", 1, "targets must be a list of tables: write [[targets]]"),
     ("[[targets]]\n", 1, "target number 1 needs a model"),
     ("[[targets]]\nname='a'\n", 1, 'target "a" needs a wire: one of anthropic, chat, responses'),
     (TARGET + "wrie = 'x'\n", 8, 'wrie of target "main" is not a setting; did you mean wire?'),
     (TARGET + TARGET, 10, 'name of target "main" is the name of another one too'),
     (TARGET.replace("https", "ftp"), 5, 'base_url of target "main" must be a URL that begins with http'),
+    (TARGET.replace(".com", ".com:99999"), 5, "must be a URL that begins with http"),
+    (TARGET.replace('"m"', '" m"'), 6, "must be at most 256 printable characters, without spaces around"),
     (TARGET.replace("models.", "u:pw@models."), 5, "must not hold a user or password"),
     (TARGET.replace("/v1", "/v1?a=b"), 5, "must end with the path, without ? or #"),
     (TARGET.replace('"m"', '""'), 6, 'model of target "main" must not be empty'),
@@ -118,6 +124,13 @@ def test_all_that_is_wrong_is_told_at_once_from_top_to_bottom() -> None:
     ]
 
 
+def test_a_table_that_is_none_is_named_even_if_a_variable_sets_a_key_of_it() -> None:
+    told = refused(given("server = 5\n", environ={"HOLDFAST_PORT": "1"}))
+    assert told == f"{FILE}, line 1: server must be a table, not a whole number"
+    long = "port = " + "9" * 5000
+    assert refused(given(long)).startswith(f"{FILE}: is not TOML: Exceeds the limit")
+
+
 def test_a_flood_of_faults_is_cut_short() -> None:
     lines = refused(given("".join(f"k{number} = 1\n" for number in range(60)))).splitlines()
     assert len(lines) == 51
@@ -129,6 +142,8 @@ def test_a_flood_of_faults_is_cut_short() -> None:
     [
         ({"port": 99_999}, {}, "--port: server.port must be 65535 or less"),
         ({"log_level": "loud"}, {}, "--log-level: log.level must be one of"),
+        ({"no_auth": False, "host": "::"}, {}, "--host: server.host is not loopback"),
+        ({}, {"HOME": ""}, "server.data_dir begins with ~, but HOME is not set"),
         ({}, {"HOLDFAST_PORT": "x"}, "HOLDFAST_PORT: server.port must be a whole number, not text"),
         ({}, {"HOLDFAST_API_KEYS": ","}, "HOLDFAST_API_KEYS: server.api_keys must be a list, not text"),
         ({}, {"HOLDFAST_HOST": "0.0.0.0"}, "HOLDFAST_HOST: server.host is not loopback"),  # noqa: S104

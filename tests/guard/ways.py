@@ -1,6 +1,7 @@
 """The ways in which people ask a model through the packages, each a function that gives the answer's text."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 from holdfast import guard
-from holdfast.chaos import ChaosServer
+from holdfast.chaos import ChaosServer, ClosedBy
 
 HI = "hi"
 SOON_S = 0.2  # patience with a peer that will stay silent
@@ -51,6 +52,16 @@ async def caught(asking: Awaitable[str]) -> guard.GuardError:
             raise
         return found
     raise AssertionError(f"an answer came: {answer!r}")
+
+
+async def each(ways: Iterable[Way], check: Callable[[Way], Awaitable[None]]) -> None:
+    """Try all ways at once: most of their time is waiting."""
+    await asyncio.gather(*(check(way) for way in ways))
+
+
+async def was_cut(chaos: ChaosServer, number: int = 1) -> bool:
+    """Whether it was our side that closed the connection of a request."""
+    return await chaos.seen.until_closed(number) is not ClosedBy.SERVER
 
 
 async def responses(ask: Packages) -> str:

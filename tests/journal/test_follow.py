@@ -163,3 +163,34 @@ async def test_a_follower_cancelled_in_the_very_moment_of_an_append_hurts_nobody
 
 async def _next_seqs(follower: AsyncIterator[Sequence[Record]]) -> list[int]:
     return seqs(await anext(aiter(follower)))
+
+
+async def test_changes_name_each_session_once_a_step_and_deltas_are_no_news(lab: Lab) -> None:
+    store = await lab.open()
+    fence = await begin(store, "before")
+    changes = store.changes()
+    for session_id in ("s1", "s2", "s1"):
+        await store.append(session_id, [created()])
+    await store.append_run("before", [delta("x")], fence=fence)
+    assert sorted(await anext(changes)) == ["s1", "s2"]
+    waiting = asyncio.ensure_future(_next_change(changes))
+    await asyncio.sleep(0)
+    await store.append_run("s1", [delta("x")], fence=fence)
+    assert not waiting.done()
+    await store.purge("s2")
+    assert await waiting == ["s2"]
+    waiting = asyncio.ensure_future(_next_change(changes))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await store.append("s1", [message("after a cancelled step")])
+    assert await anext(changes) == ["s1"]
+    await store.close()
+    with pytest.raises(StopAsyncIteration):
+        await anext(changes)
+    with pytest.raises(StopAsyncIteration):
+        await anext(store.changes())
+
+
+async def _next_change(changes: AsyncIterator[Sequence[str]]) -> list[str]:
+    return list(await anext(changes))

@@ -1,7 +1,7 @@
 """Lists and look-ups beside the logs, as new as the newest event."""
 
 from holdfast import events as e
-from holdfast.interfaces import RunQuery, SessionCursor, SessionQuery, Store
+from holdfast.interfaces import Answered, Once, RunQuery, SessionCursor, SessionQuery, Store
 from holdfast.rows import AskRow, RunRow, SessionRow
 from journal.sample import AT_MS, answered, asked, begin, created, ended, message, queued, started
 
@@ -76,6 +76,38 @@ async def test_a_list_counts_open_runs_and_open_asks(store: Store) -> None:
     await store.append_run("s1", [ended("r1")], fence=fence)
     (one,) = await store.sessions(SessionQuery())
     assert (one.open_runs, one.open_asks) == (1, 1)
+
+
+async def test_one_session_is_shown_as_the_list_shows_it_also_while_deleted(store: Store) -> None:
+    fence = await begin(store, run_id="r1")
+    await store.append_run("s1", [asked("a1")], fence=fence)
+    assert [await store.listed("s1")] == list(await store.sessions(SessionQuery()))
+    await store.append("s1", [e.SessionDeleted(at_ms=AT_MS, purge_at_ms=AT_MS + 1)])
+    deleted = await store.listed("s1")
+    assert deleted is not None
+    assert (deleted.row.purge_at_ms, deleted.open_runs, deleted.open_asks) == (AT_MS + 1, 1, 1)
+    assert await store.listed("nowhere") is None
+
+
+async def test_leftovers_are_deleted_sessions_and_old_ones_of_a_source(store: Store) -> None:
+    for session_id, source, at_ms in (
+        ("a", "openai", 1),
+        ("b", "openai", 9),
+        ("c", "api", 1),
+        ("d", "api", 9),
+    ):
+        await store.append(session_id, [created(source=source, at_ms=at_ms)])
+    await store.append("d", [e.SessionDeleted(at_ms=9, purge_at_ms=99)])
+    found = await store.leftovers(source="openai", before_ms=9)
+    assert sorted(row.session_id for row in found) == ["a", "d"]
+
+
+async def test_an_answer_is_found_by_its_key_until_it_expires(store: Store) -> None:
+    once = Once("key", "digest", b"answer", AT_MS + 10)
+    await store.append("s1", [created()], once=once)
+    assert await store.answered("key", now_ms=AT_MS + 9) == Answered("digest", b"answer")
+    assert await store.answered("key", now_ms=AT_MS + 10) is None
+    assert await store.answered("other", now_ms=AT_MS) is None
 
 
 async def test_a_run_is_found_by_its_id(store: Store) -> None:

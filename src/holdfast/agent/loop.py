@@ -100,6 +100,7 @@ async def _instructions(view: SessionView, run_id: str, means: AgentMeans) -> st
 def _request(
     view: SessionView, messages: tuple[Message, ...], instructions: str, means: AgentMeans
 ) -> ModelRequest:
+    means.tools.put("mcp", means.tools_that_change())
     return ModelRequest(
         messages=messages,
         instructions=instructions,

@@ -1,12 +1,13 @@
 """What an agent works with, and what it is allowed."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from holdfast.agent.policy import Judge
 from holdfast.capabilities import Model
-from holdfast.interfaces import Clock, Store
+from holdfast.interfaces import Clock, Store, Tool
 from holdfast.secrets_out import NO_SECRETS, Secrets
 from holdfast.tools.registry import Registry
 from holdfast.values import Budget
@@ -21,6 +22,7 @@ class AgentMeans:
     clock: Clock
     judge: Judge
     tools: Registry = field(default_factory=Registry)
+    tools_that_change: Callable[[], Sequence[Tool]] = tuple  # those of MCP servers, as they are now
     workspace: Path
     instructions: str = ""
     secrets: Secrets = NO_SECRETS

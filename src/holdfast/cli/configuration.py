@@ -26,13 +26,12 @@ from holdfast.cli.configuration_environment import (
 from holdfast.cli.configuration_known import (
     FoundServer,
     Known,
-    probe_local,
     shipped_known,
     table_of,
     tables_by_key,
 )
 from holdfast.cli.configuration_lines import lines_of
-from holdfast.cli.configuration_references import ENV, References, TextFile, read_text_file
+from holdfast.cli.configuration_secrets import ENV, References, TextFile, read_text_file
 from holdfast.cli.configuration_sources import BadConfiguration, Fault, KeyPath, Source, Sources, sentence
 from holdfast.cli.configuration_values import Checker, Tree
 from holdfast.settings import ServerSettings, Settings
@@ -89,6 +88,8 @@ def complete(given: Given, *, known: Known | None = None) -> Loaded:
     loaded = load(given, known=known)
     if not loaded.is_demo:
         return loaded
+    from holdfast.cli.configuration_local import probe_local
+
     found = asyncio.run(probe_local(known, preferred=_model(given)[0]))
     return load(given, known=known, found=found) if found else loaded
 
@@ -96,7 +97,8 @@ def complete(given: Given, *, known: Known | None = None) -> Loaded:
 def outside(flags: Mapping[str, object]) -> Given:
     """What this process was given; raises BadConfiguration if a named file cannot be read."""
     environ = dict(os.environ)  # noqa: TID251  # this is the edge
-    environ.setdefault("HOME", str(Path.home()))
+    if "HOME" not in environ and (home := os.path.expanduser("~")) != "~":  # noqa: PTH111  # never raises
+        environ["HOME"] = home
     config = flags.get("config")
     path = Path(str(config)) if config else None
     return Given(flags=flags, environ=environ, file=find_file(path, environ, directory=Path.cwd()))

@@ -67,8 +67,10 @@ def _split(text: str) -> SplitResult | None:
 
 
 def _host(text: str) -> str:
-    if not _is_host(text.removeprefix("[").removesuffix("]")):
-        return "must be an address or the name of a host, without a port (0.0.0.0 is every address)"
+    if not _is_host(text):
+        return (
+            "must be an address or the name of a host, without a port or brackets (0.0.0.0 is every address)"
+        )
     return ""
 
 

@@ -10,12 +10,13 @@ from msgspec import inspect
 
 from holdfast.cli.configuration_faults import faults_of
 from holdfast.cli.configuration_meanings import unfit, unfit_name
-from holdfast.cli.configuration_references import References, Unresolved
+from holdfast.cli.configuration_secrets import References, Unresolved
 from holdfast.cli.configuration_sources import Fault, KeyPath, dotted
 from holdfast.settings import Meaning, Secret, Settings
 
 Tree: TypeAlias = dict[str, object]
 
+HINTS_MAX = 100  # a nearest key takes time to find, and nobody reads more of them
 SETTINGS = cast("inspect.StructType", inspect.type_info(Settings))
 _WANTED: dict[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",
@@ -71,7 +72,8 @@ class Checker:
             if key in fields:
                 checked[key] = self._value(value, fields[key].type, (*path, key))
             else:
-                self._fault((*path, key), f"is not a setting{_hint(key, path, fields)}")
+                hint = _hint(key, path, fields) if self._errors < HINTS_MAX else ""
+                self._fault((*path, key), f"is not a setting{hint}")
         for field in kind.fields:
             if field.required and field.name not in tree:
                 self._fault(path, _missing(field))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.cli.configuration import BadConfiguration, configure
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import Event
 from holdfast.interfaces import JournalError
@@ -20,16 +21,20 @@ class _Seq(msgspec.Struct):
     seq: int
 
 
-def inspect(name: str, *, data_dir: Path) -> int:
+def inspect(name: str, *, data_dir: str | None) -> int:
     """Print the timeline of a file, a session or a run; the exit code."""
+    path = Path(name)
     try:
-        path = Path(name)
-        pairs = from_file(path) if path.suffix == ".jsonl" else asyncio.run(from_store(name, data_dir))
-    except (OSError, UnreadableEvent, JournalError, msgspec.MsgspecError) as error:
+        if path.suffix == ".jsonl":
+            pairs, where = from_file(path), str(path)
+        else:
+            folder = configure({"data_dir": data_dir}).settings.data_dir
+            pairs, where = asyncio.run(from_store(name, folder)), f"{name!r} (data in {folder})"
+    except (OSError, BadConfiguration, UnreadableEvent, JournalError, msgspec.MsgspecError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return 1
     if not pairs:
-        print(f"holdfast: no session, run or .jsonl file {name!r} (data in {data_dir})", file=sys.stderr)
+        print(f"holdfast: there is no session, run or .jsonl file {where}", file=sys.stderr)
         return 1
     print("\n".join(rendered(timeline(pairs))))
     return 0

@@ -1,7 +1,6 @@
-"""Every command, and the edge where the environment is read; a command imports what it needs when it runs."""
+"""Every command; a command imports what it needs when it runs, so that --version is quick."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,10 +15,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 chaos_app = typer.Typer(help="A model server that behaves badly on purpose, for anyone's tests.")
+config_app = typer.Typer(help="The configuration.")
 app.add_typer(chaos_app, name="chaos")
+app.add_typer(config_app, name="config")
 
-DataDir = Annotated[Path, typer.Option(envvar="HOLDFAST_DATA_DIR", help="Where everything is kept.")]
-DEFAULT_DATA_DIR = Path("~/.local/share/holdfast")
+# None is "not given": then the environment, the file and the defaults count.
+Config = Annotated[str | None, typer.Option(help="The configuration file.")]
+DataDir = Annotated[str | None, typer.Option(help="Where everything is kept.")]
+Host = Annotated[str | None, typer.Option(help="The address to listen on.")]
+Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 picks a free one.")]
+Workspace = Annotated[str | None, typer.Option(help="Where agents work.")]
+Model = Annotated[str | None, typer.Option(help="The model of the default target.")]
+NoAuth = Annotated[bool, typer.Option("--no-auth", help="Let everyone on this machine in.")]
 
 
 def main() -> None:
@@ -42,25 +49,46 @@ def options(
 
 @app.command()
 def serve(
-    host: Annotated[str, typer.Option(envvar="HOLDFAST_HOST")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(envvar="HOLDFAST_PORT", help="0 picks a free one.")] = 8642,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+    workspace: Workspace = None,
+    model: Model = None,
+    no_auth: NoAuth = False,
 ) -> None:
     """Run the server."""
     from holdfast.cli.serve import serve as run
 
-    raise typer.Exit(run(host, port, data_dir=data_dir.expanduser()))
+    flags = {
+        "host": host,
+        "port": port,
+        "data_dir": data_dir,
+        "config": config,
+        "agent_workspace": workspace,
+        "model": model,
+        "no_auth": no_auth or None,
+    }
+    raise typer.Exit(run(flags))
 
 
 @app.command()
 def inspect(
-    session: Annotated[str, typer.Argument(help="A session, or a run, or an exported .jsonl file.")],
-    data_dir: DataDir = DEFAULT_DATA_DIR,
+    session: Annotated[str, typer.Argument(help="A session, a run, or an exported .jsonl file.")],
+    data_dir: DataDir = None,
 ) -> None:
     """Print a session's log as a timeline: what happened, when, and where the time went."""
     from holdfast.cli.inspect import inspect as run
 
-    raise typer.Exit(run(session, data_dir=data_dir.expanduser()))
+    raise typer.Exit(run(session, data_dir=data_dir))
+
+
+@config_app.command("check")
+def config_check(config: Config = None) -> None:
+    """Print the effective values and where each comes from."""
+    from holdfast.cli.config_check import check
+
+    raise typer.Exit(check({"config": config}))
 
 
 @chaos_app.command("serve")

@@ -2,87 +2,102 @@
 
 import asyncio
 import logging
-import random
+import logging.handlers
+import secrets
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import uvicorn
 
 from holdfast import __version__
-from holdfast.agent.means import AgentMeans
-from holdfast.agent.policy import ConfiguredJudge
-from holdfast.cli.demo_model import demo_server, demo_target
-from holdfast.clock import SystemClock
+from holdfast.cli.assembly import assemble
+from holdfast.cli.configuration import BadConfiguration, Loaded, configure
 from holdfast.interfaces import JournalError
-from holdfast.journal.sqlite import SqliteStore
-from holdfast.models.attempt import CallMeans
-from holdfast.models.call import ModelCalls
-from holdfast.models.http import ModelHttp
-from holdfast.models.shared import Shared
-from holdfast.server.app import make_app
 from holdfast.server.lock import DirectoryBusy, DirectoryLock
+from holdfast.server.options import ApiKey
 from holdfast.server.stream import Streams
+from holdfast.settings import Settings
 
 OK, FAILED = 0, 1
+LOG_BYTES_MAX = 10 * 1024 * 1024
 
 
-def serve(host: str, port: int, *, data_dir: Path) -> int:
+def serve(flags: Mapping[str, object]) -> int:
     """Serve until SIGTERM or Ctrl-C; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        with DirectoryLock(data_dir) as lock:
-            run = uvicorn.Config("unused", loop="uvloop").get_loop_factory()
-            with asyncio.Runner(loop_factory=run) as runner:
-                return runner.run(_serve(host, port, data_dir=data_dir, lock=lock))
+        loaded = configure(flags)
+    except BadConfiguration as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return FAILED
+    for warning in loaded.warnings:
+        print(f"holdfast: {warning}", file=sys.stderr)
+    try:
+        with DirectoryLock(loaded.settings.data_dir) as lock:
+            _log_to(loaded.settings)
+            made_key = _made_key(loaded.settings)
+            loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
+            with asyncio.Runner(loop_factory=loop_factory) as runner:
+                runner.run(_serve(loaded, lock, made_key=made_key))
     except (DirectoryBusy, JournalError, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
-
-
-async def _serve(host: str, port: int, *, data_dir: Path, lock: DirectoryLock) -> int:
-    async with AsyncExitStack() as stack:
-        listening = _listen(host, port)
-        stack.callback(listening.close)
-        store = await SqliteStore.open(data_dir / "holdfast.db")
-        stack.push_async_callback(store.close)
-        http = await stack.enter_async_context(ModelHttp())
-        demo = await stack.enter_async_context(demo_server())
-        clock = SystemClock()
-        shared = Shared(store, clock.now_ms)
-        await shared.load()
-        calls = ModelCalls(
-            CallMeans(http, shared, store, clock, random.random), (demo_target(demo.base_url),)
-        )
-        streams = Streams()
-        app = make_app(
-            AgentMeans(
-                store=store,
-                model=calls,
-                clock=clock,
-                judge=ConfiguredJudge(home=Path.home()),
-                workspace=Path.cwd(),
-            ),
-            streams,
-        )
-        server = _Server(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                lifespan="on",
-                server_header=False,
-            ),
-            streams,
-        )
-        url = f"http://{host}:{listening.getsockname()[1]}"
-        lock.announce(url)
-        print(f"Holdfast {__version__} on {url} (data in {data_dir})", flush=True)
-        print(f'Try: curl -N -X POST {url}/v1/runs -d \'{{"input": "hello"}}\'', flush=True)
-        await server.serve(sockets=[listening])
     return OK
+
+
+def _log_to(settings: Settings) -> None:
+    """The file has every line; the terminal has what a person should see."""
+    file = logging.handlers.RotatingFileHandler(
+        settings.log_file, maxBytes=LOG_BYTES_MAX, backupCount=3, encoding="utf-8"
+    )
+    terminal = logging.StreamHandler()
+    terminal.setLevel(logging.WARNING)
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, format=form, handlers=[file, terminal])
+
+
+def _made_key(settings: Settings) -> str | None:
+    """The key that was made at the first start, where the configuration has no word about keys."""
+    if settings.server.api_keys is not None:
+        return None
+    path = settings.data_dir / "api-key"
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(f"hf-{secrets.token_urlsafe(32)}\n", encoding="ascii")
+    return path.read_text(encoding="ascii").strip()
+
+
+def _keys(settings: Settings, made_key: str | None) -> tuple[ApiKey, ...] | None:
+    """None is a server open to everyone on this machine; the configuration allows that on loopback only."""
+    if made_key is not None:
+        return (ApiKey("first", made_key),)
+    given = settings.server.api_keys or ()
+    return tuple(ApiKey(f"key {number}", str(key)) for number, key in enumerate(given, 1)) or None
+
+
+async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -> None:
+    settings = loaded.settings
+    async with AsyncExitStack() as stack:
+        listening = _listen(settings.server.host, settings.server.port)
+        stack.callback(listening.close)
+        streams = Streams()
+        app = await assemble(stack, settings, streams, keys=_keys(settings, made_key))
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", server_header=False)
+        url = f"http://{settings.server.host}:{listening.getsockname()[1]}"
+        lock.announce(url)
+        _greet(url, loaded, made_key=made_key)
+        await _Server(config, streams).serve(sockets=[listening])
+
+
+def _greet(url: str, loaded: Loaded, *, made_key: str | None) -> None:
+    settings = loaded.settings
+    key = settings.data_dir / "api-key"
+    auth = "" if made_key is None else f' -H "Authorization: Bearer $(cat {key})"'
+    print(f"Holdfast {__version__} on {url} (data in {settings.data_dir})")
+    if loaded.is_demo:
+        print("No model is configured, so the built-in demo model answers.")
+    print(f'Try: curl{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'', flush=True)
 
 
 class _Server(uvicorn.Server):
@@ -107,9 +122,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise OSError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port"
-        ) from error
+        text = f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port"
+        raise OSError(text) from error
     listening.listen(1024)
     listening.setblocking(False)
     return listening

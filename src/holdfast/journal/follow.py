@@ -138,10 +138,12 @@ class Tails:
     def close(self) -> None:
         """All followers end."""
         self._closed = True
-        for session_id in list(self._tails):
-            self.end(session_id)
         for changes in list(self._changes):
             changes.close()
+        # The end of a follower is no change of its session.
+        self._changes.clear()
+        for session_id in list(self._tails):
+            self.end(session_id)
 
 
 class Follower:

@@ -58,8 +58,9 @@ class _Call:
         self._tool_ids = _ids_in(request)
         self._tried: list[retry.Tried] = []
         self._trace: list[str] = []
-        self._began_ms = self._progress_ms = self._now_ms()
-        self._gated_ms = 0
+        self._began_ms = self._now_ms()
+        self._progress_s = self._now_s()  # by a clock that stands still while the computer sleeps
+        self._gated_s = 0.0
         self._compacted = compact is None
         self._cap_lowered = False
         self._spoke = ""  # the attempt that said something and failed
@@ -118,7 +119,8 @@ class _Call:
         hooks = Hooks(lambda: self._switch(target), lambda kind: self._would_do(target, kind))
         ended = await attempt.run(self._request, tool_ids=self._tool_ids, hooks=hooks)
         if attempt.silent_s is not None:
-            self._progress_ms = self._now_ms() - int(1000 * attempt.silent_s)
+            self._progress_s = self._now_s() - attempt.silent_s
+            self._gated_s = 0.0
         if attempt.said:
             self._spoke = attempt.attempt_id
         return ended
@@ -150,9 +152,9 @@ class _Call:
             current=target.name,
             tried=tuple(self._tried),
             now_ms=self._now_ms(),
-            last_progress_ms=self._progress_ms,
+            last_progress_ms=self._now_ms() - int(1000 * (self._now_s() - self._progress_s)),
             random=self._means.random() if random is None else random,
-            gated_ms=self._gated_ms,
+            gated_ms=int(1000 * self._gated_s),
             wait_ms=ended.wait_ms,
             output_room_tokens=ended.output_room_tokens,
             unattended=self._means.unattended,
@@ -204,9 +206,9 @@ class _Call:
 
     async def _counted(self, wait: Awaitable[None]) -> None:
         """What is spent at gates is no silence of the model."""
-        began_ms = self._now_ms()
+        began_s = self._now_s()
         await wait
-        self._gated_ms += self._now_ms() - began_ms
+        self._gated_s += self._now_s() - began_s
 
     def _gate_ms(self, target: Target) -> int:
         return gate_wait_ms(self._means.shared.gate(target), self._now_ms())
@@ -226,6 +228,9 @@ class _Call:
         self._voice.live = lambda: waiting_line(
             why, left_s=(until_ms - self._now_ms()) / 1000, then="is asked again"
         )
+
+    def _now_s(self) -> float:
+        return self._means.clock.monotonic_s()
 
     def _now_ms(self) -> int:
         return self._means.clock.now_ms()

@@ -20,6 +20,7 @@ from holdfast.inputs import MessageState, SessionMessage
 from holdfast.interfaces import Fence, IfRunOpen, JournalError
 from holdfast.phases import Phase
 from holdfast.run import Run
+from holdfast.tools.scope import kill_leftovers
 from holdfast.values import Failure
 
 _log = logging.getLogger(__name__)
@@ -119,6 +120,7 @@ class SessionOwner:
         await self._means.store.append(self.session_id, [queued])
 
     async def _settle(self, run: Run, fence: Fence) -> None:
+        await kill_leftovers(run.run_id)
         async with self._run_log(run, fence) as log:
             await self._end(run, log, Outcome("cancelled", cause=run.stop_cause or "removed"))
 
@@ -185,6 +187,7 @@ class SessionOwner:
                 return await self._go_on(run, log)
 
     async def _go_on(self, run: Run, log: RunLog) -> Outcome:
+        await kill_leftovers(run.run_id)
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after="restart"))
         if run.attempt_is_open:
             log.emit(e.AttemptSuperseded(at_ms=log.now_ms(), run_id=run.run_id, attempt_id=run.attempt_id))

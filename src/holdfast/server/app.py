@@ -16,12 +16,14 @@ from holdfast.server.means import ServerMeans
 from holdfast.server.options import ServerOptions
 from holdfast.server.run_inputs import RunInputRoutes
 from holdfast.server.runs import RunRoutes
+from holdfast.server.signing_in import SignInRoutes
 from holdfast.server.stream import Streams
 
 
 def routes(means: ServerMeans) -> list[Route]:
     """All routes; those that are used most come first."""
     runs, inputs, health = RunRoutes(means), RunInputRoutes(means), HealthRoutes(means)
+    signing = SignInRoutes(means)
     table = [
         ("POST", "/v1/runs", runs.start),
         ("GET", "/v1/runs/{run_id}", runs.show),
@@ -37,6 +39,8 @@ def routes(means: ServerMeans) -> list[Route]:
         ("POST", "/v1/runs/{run_id}/retry", inputs.retry),
         ("POST", "/v1/runs/{run_id}/gate", inputs.gate),
         ("GET", "/v1/approvals", inputs.approvals),
+        ("POST", "/api/sign-in", signing.sign_in),
+        ("POST", "/api/sign-out", signing.sign_out),
         ("GET", "/health", health.alive),
         ("GET", "/v1/health", health.alive),
     ]

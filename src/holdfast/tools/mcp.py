@@ -65,7 +65,8 @@ class McpServers:
         exc_tb: TracebackType | None,
     ) -> None:
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
+        for offer, task in zip(self._offers, tasks, strict=True):
+            offer.server.closing = True
             task.cancel()
         ended = asyncio.gather(*tasks, return_exceptions=True)
         await settle(ended, within_s=CLOSE_S)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TypeAlias, cast
 
 from mcp import ClientSession, MCPError
@@ -44,6 +44,7 @@ class Connection:
         self.tools_changed = False
         self.suspect = False  # a call was given up, so the server may be hanging
         self.calls: set[asyncio.Task[Answer]] = set()
+        self._buried = asyncio.Event()
         self._session: ClientSession | None = None
 
     async def enter(
@@ -67,6 +68,19 @@ class Connection:
         """Say that it is over; the first reason stands."""
         self.over = self.over or why
         self.news.set()
+
+    def bury(self, why: str) -> None:
+        """Say how it ended, now that all is known."""
+        self.over = why
+        self._buried.set()
+
+    async def epitaph(self, *, within_s: float) -> str:
+        """Why it is over, with all that is known within that time; empty if it is not over."""
+        if self.over:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._buried.wait()
+        return self.over
 
     def _note_change(self) -> None:
         self.tools_changed = True

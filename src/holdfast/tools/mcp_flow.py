@@ -12,7 +12,7 @@ from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
 PER_S = 200.0
 BURST = 1000.0
-_REST_EVERY = 50
+_REST_EVERY = 100
 _REST_S = 0.01
 _TOOLS_CHANGED = "notifications/tools/list_changed"
 

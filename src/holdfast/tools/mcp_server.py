@@ -53,6 +53,7 @@ class McpServer:
         self.listings = 0
         self.why = ""
         self.settled = asyncio.Event()  # it has been tried once
+        self.closing = False
         self._environment = environment
         self._marker_run = marker_run
         self._connection: Connection | None = None
@@ -86,7 +87,8 @@ class McpServer:
             await kill_leftovers(self._marker_run, patience=self.patience.kill)
         loop = asyncio.get_running_loop()
         failures = 0
-        while True:
+        # The flag is looked at because clean-up code that raises takes the place of a cancellation.
+        while not self.closing:
             began_s = loop.time()
             self.why = await self._lived()
             _log.warning("MCP server %s: %s", self.config.name, self.why)
@@ -117,16 +119,16 @@ class McpServer:
                     tools = await connection.enter(stack, incoming=incoming, outgoing=outgoing)
                 self._begin(connection, tools)
                 await self._serve(connection)
-        except TimeoutError as error:
+        except Exception as error:  # noqa: BLE001 - whatever a server does to us ends its connection alone
             late = f"it did not answer within {self.patience.connect_s:g} s"
             connection.end(late if deadline.expired() else _said(error))
-        except Exception as error:  # noqa: BLE001 - whatever a server does to us ends its connection alone
-            connection.end(_said(error))
         finally:
             connection.end("it is being closed")
             self._connection = None
             await _none_left(connection)
-        return plain("; ".join([connection.over, *filter(None, ends)]), chars_max=_WHY_CHARS, keep="\n")
+            why = plain("; ".join([connection.over, *filter(None, ends)]), chars_max=_WHY_CHARS, keep="\n")
+            connection.bury(why)
+        return why
 
     def _begin(self, connection: Connection, tools: tuple[Tool, ...]) -> None:
         self._take(tools)

@@ -196,7 +196,9 @@ async def _let_go(
     elif popen is not None and popen.stdout is not None:
         popen.stdout.close()
     if writer is not None:
-        writer.transport.abort()
+        # Closing waits for what is not yet written, which nobody reads any more.
+        if writer.transport.get_write_buffer_size():
+            writer.transport.abort()
     elif popen is not None and popen.stdin is not None:
         popen.stdin.close()
     await asyncio.sleep(0)  # the loop closes what it let go of in its next round

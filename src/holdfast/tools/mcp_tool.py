@@ -22,6 +22,7 @@ PROGRESS_GAP_S = 0.25
 _SUMMARY_CHARS = 300
 _PROGRESS_CHARS = 500
 _LONGER_S = 15.0  # to cancel by protocol and to store the result
+_EPITAPH_S = 2.0
 _MAYBE = "Whether it had an effect is not known."
 
 
@@ -103,14 +104,16 @@ class McpTool:
             name = self._server.config.name
             text = f"Cancelled: the MCP server {name} did not answer within {self._patience_s:g} s."
             return ToolResult(f"{text} {_MAYBE}", ok=False, ending="killed")
-        return await self._result(request, call)
+        return await self._result(request, connection, call=call)
 
-    async def _result(self, request: asyncio.Task[Answer], call: ToolCall) -> ToolResult:
+    async def _result(
+        self, request: asyncio.Task[Answer], connection: Connection, *, call: ToolCall
+    ) -> ToolResult:
         name = self._server.config.name
         try:
             answer = request.result()
         except MCPError as error:
-            return self._failed(error)
+            return await self._failed(error, connection)
         except (ValueError, RuntimeError, OSError) as error:
             text = (
                 f"The MCP server {name} gave an answer that cannot be read: {_shortened(str(error))} {_MAYBE}"
@@ -121,23 +124,20 @@ class McpTool:
             return ToolResult(text, ok=False)
         return await tool_result(answer, call.blobs)
 
-    def _failed(self, error: MCPError) -> ToolResult:
+    async def _failed(self, error: MCPError, connection: Connection) -> ToolResult:
         name, said = self._server.config.name, _shortened(error.message)
         if error.code == NOT_SENT:
             raise _NotSent(said) from error
         if error.code in {CONNECTION_CLOSED, CUT_OFF, PARSE_ERROR}:
-            text = f"The MCP server {name} stopped during the call: {said}. {_MAYBE}"
-            return ToolResult(f"{text} {self._prospect()}", ok=False, ending="unknown")
+            why = await connection.epitaph(within_s=_EPITAPH_S)
+            text = f"The MCP server {name} stopped during the call: {why or said}. {_MAYBE}"
+            return ToolResult(f"{text} It is being restarted; try again.", ok=False, ending="unknown")
         return ToolResult(f"The MCP server {name} refused the call: {said}", ok=False)
 
     def _not_there(self, why: str) -> ToolResult:
         text = f"The MCP server {self._server.config.name} is not there: {why or 'it is still starting'}."
-        return ToolResult(f"{text} {self._prospect()}", ok=False, ending="not_started")
-
-    def _prospect(self) -> str:
-        if self._server.state == "down":
-            return "It will be started again; try again later, or do without it."
-        return "It is being restarted; try again."
+        text = f"{text} It is being restarted; try again later, or do without it."
+        return ToolResult(text, ok=False, ending="not_started")
 
 
 async def _answered(request: asyncio.Task[Answer], progress: _Progress, call: ToolCall) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -41,13 +42,14 @@ class TestClock:
 
     def __init__(self) -> None:
         self.passed_ms = 0
+        self.jumped_ms = 0  # what the wall clock alone went on, as while a computer sleeps
         self.slept_s: list[float] = []
         self.held: Gate | None = None
         self.on_read: Callable[[], None] = lambda: None
 
     def now_ms(self) -> int:
         self.on_read()
-        return START_MS + self.passed_ms
+        return START_MS + self.passed_ms + self.jumped_ms
 
     def monotonic_s(self) -> float:
         return self.passed_ms / 1000
@@ -266,12 +268,27 @@ async def ended_by(task: asyncio.Task[Any], cause: str) -> None:
 
 
 async def nothing_left() -> None:
-    """No task but the caller's own; those that were cancelled have had their turn."""
+    """No task and no timer of ours; tasks that were cancelled have had their turn."""
     for _ in range(3):
         await asyncio.sleep(0)
     others = asyncio.all_tasks() - {asyncio.current_task()}
-    own = [task for task in others if "chaos" not in repr(task.get_coro())]
+    own = [task for task in others if "/chaos/" not in _file_of(task)]
     assert not own, own
+    assert not _timers(), "a timer is left"
+
+
+def _file_of(task: asyncio.Task[Any]) -> str:
+    code = getattr(task.get_coro(), "cr_code", None)
+    return "" if code is None else str(code.co_filename)
+
+
+def _timers() -> list[asyncio.TimerHandle]:
+    """Timers of the model calls that have not gone off; only asyncio's own loop shows them."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, asyncio.BaseEventLoop):
+        return []
+    handles = [held for held in gc.get_objects() if isinstance(held, asyncio.TimerHandle)]
+    return [held for held in handles if not held.cancelled() and "/models/" in repr(held)]
 
 
 class Names(AbstractResolver):

@@ -91,11 +91,11 @@ async def test_a_stop_does_not_wait_for_a_server_that_reads_nothing(call: McpCal
 
 
 async def test_a_server_that_never_answers_is_given_up_while_the_others_work(call: McpCall) -> None:
-    patience = replace(QUICK, connect_s=2.0)
+    patience = replace(QUICK, connect_s=1.0)
     async with servers(raw("mute", mute=True), raw(), patience=patience) as of:
         assert (await run(of, "echo", call, text="hello")).ok
         await until(lambda: of.status()[0].why)
-        assert "did not answer within 2 s" in of.status()[0].why
+        assert "did not answer within 1 s" in of.status()[0].why
         assert names(of) == ["mcp__raw__echo"]
 
 

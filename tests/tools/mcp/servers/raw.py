@@ -74,7 +74,7 @@ def call(request_id: int, name: str, args: dict[str, Any]) -> None:
 
 def flood(request_id: int) -> None:
     sys.stderr.write("error!\n" * 100_000)
-    for number in range(20_000):
+    for number in range(3_000):
         params = {"progressToken": request_id, "progress": number, "message": "\x1b[31m" + "m" * 50}
         say({"method": "notifications/progress", "params": params})
         say({"method": "notifications/message", "params": {"level": "info", "data": "d" * 100}})

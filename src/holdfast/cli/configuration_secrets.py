@@ -75,9 +75,12 @@ class References:
         return self._content(self._place(text)).text
 
     def expanded(self, text: str) -> str:
-        """A path with the home directory in place of ~."""
-        home = self._environ.get("HOME", "")
-        return home + text[1:] if home and (text == "~" or text.startswith("~/")) else text
+        """A path with the home directory in place of ~; raises Unresolved if there is none."""
+        if text != "~" and not text.startswith("~/"):
+            return text
+        if not (home := self._environ.get("HOME", "")):
+            raise Unresolved("begins with ~, but HOME is not set")
+        return home + text[1:]
 
     def _variable(self, name: str) -> str:
         value = self._environ.get(name)

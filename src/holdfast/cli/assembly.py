@@ -1,0 +1,131 @@
+"""Puts a server together from its settings: store, targets, tools, policy, and the application on top."""
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from holdfast.agent.means import AgentMeans
+from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
+from holdfast.cli.configuration_faults import rules_of
+from holdfast.cli.demo_model import demo_server, demo_target
+from holdfast.cli.tooling import Tooling, open_tooling
+from holdfast.clock import SystemClock
+from holdfast.gates import breaker_wait_ms, gate_wait_ms
+from holdfast.interfaces import Store
+from holdfast.journal.sqlite import SqliteStore
+from holdfast.models.attempt import CallMeans
+from holdfast.models.call import ModelCalls
+from holdfast.models.http import ModelHttp
+from holdfast.models.shared import Shared
+from holdfast.runner.supervisor import RunnerLimits
+from holdfast.secrets_out import Secrets
+from holdfast.server.app import Edge, make_app
+from holdfast.server.options import ApiKey, Limits, ServerOptions
+from holdfast.server.stream import Streams
+from holdfast.settings import Settings
+from holdfast.targets import Target
+
+
+async def assemble(
+    stack: AsyncExitStack, settings: Settings, streams: Streams, *, keys: tuple[ApiKey, ...] | None
+) -> Edge:
+    """The application; the stack owns all that it needs."""
+    clock = SystemClock()
+    store = await SqliteStore.open(settings.data_dir / "holdfast.db", durability=settings.server.durability)
+    stack.push_async_callback(store.close)
+    targets = settings.model_targets() or (await _demo(stack),)
+    shared = Shared(store, clock.now_ms)
+    await shared.load()
+    http = await stack.enter_async_context(ModelHttp())
+    calls = ModelCalls(CallMeans(http, shared, store, clock, random.random), targets)
+    tooling = await stack.enter_async_context(open_tooling(settings, clock.now_ms))
+    hidden = Secrets([*(target.api_key for target in targets), *(key.secret for key in keys or ())])
+    means = await _means(settings, store, calls=calls, tooling=tooling, hidden=hidden)
+    return make_app(
+        means,
+        streams,
+        options=_options(settings, shared, targets=targets, keys=keys),
+        runner=RunnerLimits(settings.server.max_concurrent_runs, settings.server.on_restart),
+    )
+
+
+async def _demo(stack: AsyncExitStack) -> Target:
+    return demo_target((await stack.enter_async_context(demo_server())).base_url)
+
+
+async def _means(
+    settings: Settings, store: Store, *, calls: ModelCalls, tooling: Tooling, hidden: Secrets
+) -> AgentMeans:
+    always = AlwaysGrants(store)
+    await always.load()
+    return AgentMeans(
+        store=store,
+        model=calls,
+        clock=SystemClock(),
+        judge=ConfiguredJudge(
+            mode=settings.approvals.mode,
+            rules=rules_of(settings.approvals),
+            home=Path.home(),
+            protected=(settings.data_dir,),
+            always=always,
+        ),
+        tools=tooling.registry,
+        tools_that_change=tooling.from_mcp,
+        workspace=_workspace(settings),
+        instructions=settings.agent.instructions,
+        secrets=hidden,
+        turns_max=settings.agent.turns_max,
+        budget=settings.agent.run_budget(),
+        asks_expire_s=settings.approvals.expires_s,
+        on_expiry=settings.approvals.on_expiry,
+    )
+
+
+def _workspace(settings: Settings) -> Path:
+    return Path(settings.agent.workspace).expanduser().absolute()
+
+
+def _options(
+    settings: Settings, shared: Shared, *, targets: tuple[Target, ...], keys: tuple[ApiKey, ...] | None
+) -> ServerOptions:
+    limits = settings.server.limits
+    by_name = {target.name: target for target in targets}
+
+    async def try_now(name: str) -> bool:
+        return name in by_name and await shared.try_now(by_name[name])
+
+    return ServerOptions(
+        keys=keys,
+        hosts=(settings.server.host, *settings.server.hosts),
+        cors_origins=settings.server.cors_origins,
+        limits=Limits(
+            body_bytes_max=limits.body_bytes_max,
+            json_depth_max=limits.json_depth_max,
+            parts_max=limits.content_parts_max,
+            headers_s=limits.header_s,
+            body_gap_s=limits.body_s,
+            streams_max=limits.subscribers_max,
+            runs_waiting_max=limits.queued_runs_max,
+        ),
+        model=targets[0].model,
+        targets=lambda: described(targets, shared),
+        try_now=try_now,
+    )
+
+
+def described(targets: Sequence[Target], shared: Shared) -> Sequence[Mapping[str, Any]]:
+    """The targets with their health, without their keys."""
+    now_ms = SystemClock().now_ms()
+    return [
+        {
+            "name": target.name,
+            "model": target.model,
+            "wire": target.wire,
+            "context_window": target.context_window,
+            "gated_ms": gate_wait_ms(shared.gate(target), now_ms),
+            "silent_ms": breaker_wait_ms(shared.breaker(target), now_ms),
+        }
+        for target in targets
+    ]

@@ -1,0 +1,66 @@
+"""The tools of a server: those in the box, those of MCP servers, and the processes that they leave."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from holdfast.interfaces import Tool
+from holdfast.settings import Settings
+from holdfast.tools.background import Background
+from holdfast.tools.environment import child_environment
+from holdfast.tools.mcp_config import McpServerConfig
+from holdfast.tools.reaper import Orphans, become_subreaper, collect_forever
+from holdfast.tools.registry import Registry, tools_in_the_box
+
+
+@dataclass(frozen=True, slots=True)
+class Tooling:
+    """What a run can be given."""
+
+    registry: Registry
+    from_mcp: Callable[[], Sequence[Tool]]
+
+
+@asynccontextmanager
+async def open_tooling(settings: Settings, now_ms: Callable[[], int]) -> AsyncGenerator[Tooling]:
+    """All tools; leaving ends MCP servers and lets background processes live on."""
+    environment = child_environment(os.environ)  # noqa: TID251  # this is the edge
+    background = Background(settings.data_dir / "background", now_ms=now_ms)
+    await background.adopt()
+    registry = Registry()
+    registry.put("box", await asyncio.to_thread(tools_in_the_box, environment, background=background))
+    become_subreaper()
+    collecting = asyncio.create_task(collect_forever(Orphans()), name="collect orphans")
+    try:
+        async with _mcp(settings, environment) as from_mcp:
+            yield Tooling(registry, from_mcp)
+    finally:
+        collecting.cancel()
+        with suppress(asyncio.CancelledError):
+            await collecting
+        await background.close()
+
+
+@asynccontextmanager
+async def _mcp(
+    settings: Settings, environment: dict[str, str]
+) -> AsyncGenerator[Callable[[], Sequence[Tool]]]:
+    if not settings.mcp_servers:
+        yield tuple
+        return
+    from holdfast.tools.mcp import McpServers
+
+    configs = [
+        McpServerConfig(
+            name=server.name,
+            command=server.command,
+            url=server.url,
+            env={name: str(value) for name, value in server.env.items()},
+            headers={name: str(value) for name, value in server.headers.items()},
+        )
+        for server in settings.mcp_servers
+    ]
+    async with McpServers(configs, environment=environment, owner=str(settings.data_dir)) as servers:
+        yield servers.snapshot

@@ -1,0 +1,127 @@
+"""What the user sees while a call waits, and that a computer that slept does not cut it."""
+
+import pytest
+
+from holdfast.capabilities import Answer, NoAnswer
+from holdfast.chaos import (
+    Begin,
+    ChaosServer,
+    Gate,
+    Hang,
+    ReadOnly,
+    Say,
+    ServerOptions,
+    Wait,
+    overloaded,
+    rate_limited_s,
+    silent_port,
+)
+from holdfast.targets import Patience, RetryLimits, Target, Wire
+
+from .calling import line_of, line_to, request_of, target_of
+
+GOOD = [Say("hello")]
+SMALL_BUFFER = ServerOptions(receive_buffer_bytes=4096)
+
+
+async def test_the_line_says_what_is_waited_for_how_long_and_what_happens_then(wire: Wire) -> None:
+    """P3, P9: every wait has one deadline, known in advance and visible."""
+    first, second = Gate(), Gate()
+    async with line_of(wire, [Wait(first), Begin(), Wait(second), Say("hello"), Hang()]) as (line, _):
+        line.patient(first_event_s=45, first_progress_s=300, gap_s=60)
+        task = line.start()
+        await first.reached()
+        assert await line.told.until_line("waiting") == "waiting for main-model · 0 s · reconnects at 45 s"
+        first.open()
+        await second.reached()
+        assert await line.told.until_line("at work") == "main-model is at work · 0 s · reconnects at 300 s"
+        second.open()
+        line_now = await line.told.until_line("is answering")
+        assert line_now == "main-model is answering · 0 s · reconnects at 60 s"
+        task.cancel()
+
+
+async def test_the_line_while_connecting() -> None:
+    """P3."""
+    with silent_port() as port:
+        target = Target(name="main", wire="chat", base_url=f"http://127.0.0.1:{port}/v1", model="m")
+        async with line_to(target) as line:
+            line.start()
+            assert await line.told.until_line("m") == "connecting to m · 0 s · reconnects at 5 s"
+
+
+async def test_the_line_while_sending(wire: Wire) -> None:
+    """P3."""
+    async with ChaosServer([ReadOnly(100), Hang()], options=SMALL_BUFFER) as server:
+        target = target_of(server, wire, context_window=10_000_000)
+        async with line_to(target) as line:
+            line.start(request_of("x" * 4_000_000))
+            sending = await line.told.until_line("sending")
+            assert sending == "sending the request to main-model · 0 s · reconnects at 20 s"
+
+
+async def test_the_line_while_backing_off_and_at_a_gate(wire: Wire) -> None:
+    """P3, P9."""
+    async with line_of(wire, [overloaded()], [rate_limited_s(12)], GOOD) as (line, _):
+        line.clock.held = Gate()
+        task = line.start()
+        await line.clock.held.reached()
+        assert line.told.line == "main was overloaded · is asked again in 0 s"
+        line.clock.held.open()
+        line.clock.held = Gate()
+        await line.clock.held.reached()
+        assert line.told.line == "main asked to wait · is asked again in 12 s"
+        line.clock.held.open()
+        assert isinstance(await task, Answer)
+
+
+async def test_the_line_does_not_promise_what_will_not_happen(wire: Wire) -> None:
+    """P3: on the last attempt, it says that it gives up; before a fallback, whom it asks."""
+    gate = Gate()
+    limits = RetryLimits(attempts_max=2)
+    async with ChaosServer([Hang()], [Wait(gate)], [Wait(gate)]) as server:
+        target = target_of(server, wire, retry=limits, patience=Patience(first_event_s=0.1))
+        spare = target_of(server, wire, "spare", retry=limits)
+        async with line_to(target) as line:
+            task = line.start()
+            await gate.reached()
+            assert "gives up at 0.1 s" in await line.told.until_line("waiting")
+            assert isinstance(await task, NoAnswer)
+            line.targets = (target, spare)
+            line.patient(first_event_s=30)
+            line.trying(attempts_per_target_max=1)
+            task = line.start()
+            await gate.reached(2)
+            assert "asks spare at 30 s" in await line.told.until_line("waiting")
+            task.cancel()
+
+
+@pytest.mark.parametrize("state", ["waiting", "streaming"])
+async def test_a_jump_of_the_wall_clock_is_no_silence_of_the_peer(wire: Wire, state: str) -> None:
+    """Scenario 15: the lid was closed for an hour; on wake the call is given time to be heard."""
+    gate = Gate()
+    said = [Say("hel")] if state == "streaming" else []
+    async with line_of(wire, [*said, Wait(gate), Say("lo")]) as (line, server):
+        line.patient(first_event_s=0.3, gap_s=0.3)
+        task = line.start()
+        await gate.reached()
+        await line.told.until_line("is answering" if said else "waiting")
+        line.clock.jumped_ms += 3_600_000
+        # The watchdog looks at the wall clock when its timer goes off, and the peer is heard only then.
+        line.clock.on_read = gate.open
+        assert isinstance(await task, Answer)
+        assert line.told.failures == []
+        assert server.seen.requests_seen == 1
+
+
+async def test_after_a_sleep_the_peer_is_not_waited_for_for_ever(wire: Wire) -> None:
+    """Scenario 15, P3."""
+    async with line_of(wire, [Say("hel"), Hang()], GOOD) as (line, _):
+        line.patient(gap_s=0.15)
+        task = line.start()
+        await line.told.until_line("is answering")
+        line.clock.jumped_ms += 3_600_000
+        assert isinstance(await task, Answer)
+        (failure,) = line.told.failures
+        assert failure.kind == "stalled"
+        assert "counted anew after the computer slept" in failure.text

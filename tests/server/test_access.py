@@ -1,0 +1,191 @@
+"""Who comes in: keys, cookies, hosts and origins; and what every answer carries."""
+
+import pytest
+
+from holdfast.chaos import ChaosServer, Say
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.server.auth import KeyRing, SignIns, cookie_in
+from holdfast.server.options import ApiKey, ServerOptions
+from serving import Served, Setting, served, target_of
+
+SECRET = "sk-secret"
+KEY = {"Authorization": f"Bearer {SECRET}"}
+LOCKED = Setting(options=ServerOptions(keys=(ApiKey("me", SECRET), ApiKey("you", "another-key-of-length"))))
+ORIGIN = "https://app.example"
+
+
+async def test_without_the_key_nothing_is_answered_or_looked_up() -> None:
+    """S004-6, S004-11, S004-16, S004-19, P11: 401 on every route, also for what does not exist."""
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        for method, path, body in (
+            ("POST", "/v1/runs", {"input": "hi"}),
+            ("POST", "/v1/runs", b"not even JSON"),
+            ("GET", "/v1/runs/run_unknown", None),
+            ("GET", "/v1/runs/run_unknown/events", None),
+            ("POST", "/v1/runs/run_unknown/stop", None),
+            ("GET", "/v1/nowhere", None),
+            ("GET", "/api/sessions", None),
+            ("GET", "/health/detailed", None),
+        ):
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": SECRET}):
+                answer = await server.call(method, path, body=body, headers=headers)
+                assert (answer.status, answer.code) == (401, "invalid_api_key"), path
+                assert SECRET not in answer.body.decode()
+
+
+async def test_with_the_key_or_without_a_lock_runs_start() -> None:
+    """S004-7: a short key on loopback opens; so does a server with auth switched off."""
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos:
+        async with served(target_of(chaos), setting=LOCKED) as server:
+            assert (await server.post("/v1/runs", {"input": "hi"}, **KEY))[0] == 202
+            assert (
+                await server.post("/v1/runs", {"input": "hi"}, Authorization="bearer another-key-of-length")
+            )[0] == 202
+        async with served(target_of(chaos)) as server:
+            assert (await server.post("/v1/runs", {"input": "hi"}))[0] == 202
+
+
+async def test_health_needs_no_key_and_minds_no_origin() -> None:
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        for path in ("/health", "/v1/health"):
+            status, health = await server.get(path, Origin="https://evil.example", Host="evil.example")
+            assert (status, health["status"]) == (200, "ok")
+            assert health["version"]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "127.0.0.1.evil.example", ""])
+async def test_a_host_that_is_not_ours_is_refused(host: str) -> None:
+    """P11: a page whose name was made to point here gets nothing."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        answer = await server.call("POST", "/v1/runs", body={"input": "x"}, headers={"Host": host})
+        assert (answer.status, answer.code) == (421, "unknown_host")
+
+
+async def test_loopback_names_and_configured_hosts_are_ours() -> None:
+    setting = Setting(options=ServerOptions(hosts=("box.example",)))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        for host in (
+            "localhost",
+            "localhost:1",
+            "127.0.0.1:99",
+            "[::1]:8642",
+            "box.example:80",
+            "BOX.example",
+        ):
+            assert (await server.get("/v1/runs", Host=host))[0] == 200, host
+
+
+async def test_a_foreign_page_cannot_use_an_open_server() -> None:
+    """P11: a browser sends such a request without asking, so its origin decides."""
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:
+        answer = await server.call("POST", "/v1/runs", body={"input": "x"}, headers={"Origin": ORIGIN})
+        assert (answer.status, answer.code) == (403, "foreign_origin")
+        own = {"Origin": server.url}
+        assert (await server.call("POST", "/v1/runs", body={"input": "x"}, headers=own)).status == 202
+
+
+async def sign_in(server: Served, **body: str) -> tuple[int, str]:
+    answer = await server.call("POST", "/api/sign-in", body=body)
+    return answer.status, answer.headers.get("Set-Cookie", "")
+
+
+async def test_a_browser_signs_in_with_the_key_and_out_again() -> None:
+    """P11: the cookie is out of reach of scripts and other sites, and foreign pages cannot use it."""
+    disk = MemoryDisk()
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            assert (await sign_in(server, key="wrong"))[0] == 401
+            assert (await sign_in(server, token="wrong"))[0] == 401
+            status, header = await sign_in(server, key=SECRET)
+            assert status == 200
+            assert {"httponly", "samesite=strict", "path=/"} <= set(header.lower().split("; "))
+            cookie = {"Cookie": header.partition(";")[0]}
+            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 200
+            foreign = cookie | {"Origin": "https://evil.example"}
+            answer = await server.call("GET", "/v1/runs", headers=foreign)
+            assert (answer.status, answer.code) == (403, "foreign_origin")
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 200
+            assert (await server.call("POST", "/api/sign-out", headers=cookie)).status == 200
+            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 401
+    assert SECRET not in str(disk.notes)
+
+
+class _Hours:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_s(self) -> float:
+        return self.ms / 1000
+
+    async def sleep_s(self, seconds: float) -> None:
+        self.ms += int(1000 * seconds)
+
+
+async def test_a_token_signs_in_once_and_a_revoked_key_signs_everyone_out() -> None:
+    clock, keys = _Hours(), KeyRing([ApiKey("me", SECRET)])
+    sign_ins = SignIns(MemoryStore(), clock, keys)
+    token = sign_ins.new_token("me")
+    assert sign_ins.spend_token(token) == "me"
+    assert sign_ins.spend_token(token) is None
+    cookie = await sign_ins.sign_in("me")
+    assert sign_ins.name_of(cookie) == "me"
+    clock.ms += 31 * 86_400_000
+    assert sign_ins.name_of(cookie) is None
+    fresh = await sign_ins.sign_in("me")
+    keys.replace([ApiKey("you", "other")])
+    assert sign_ins.name_of(fresh) is None
+    assert keys.name_of(SECRET) is None
+    assert keys.name_of("other") == "you"
+
+
+def test_the_cookie_is_found_among_others() -> None:
+    assert cookie_in("a=b; holdfast_sign_in=x=y; c=d") == "x=y"
+    assert cookie_in("xholdfast_sign_in=1") == ""
+
+
+async def test_every_answer_carries_the_security_headers() -> None:
+    """P11: errors and streams too."""
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        _, started = await server.post("/v1/runs", {"input": "x"}, **KEY)
+        stream = f"/v1/runs/{started['run_id']}/events"
+        for path, headers in (("/health", {}), ("/v1/runs", {}), ("/v1/nowhere", KEY), (stream, KEY)):
+            answer = await server.call("GET", path, headers=headers)
+            assert answer.headers["X-Content-Type-Options"] == "nosniff", path
+            assert answer.headers["X-Frame-Options"] == "DENY"
+            assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+            assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+async def test_listed_origins_are_told_so_on_every_answer() -> None:
+    """CORS: on errors and streams too, with PATCH and the headers that clients send; others are told nothing."""
+    setting = Setting(options=ServerOptions(keys=(ApiKey("me", SECRET),), cors_origins=(ORIGIN,)))
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos), setting=setting) as server:
+        asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "PATCH"}
+        preflight = await server.call("OPTIONS", "/api/sessions/x", headers=asked)
+        assert preflight.status == 204
+        assert "PATCH" in preflight.headers["Access-Control-Allow-Methods"]
+        allowed = preflight.headers["Access-Control-Allow-Headers"]
+        for name in ("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"):
+            assert name in allowed
+        _, started = await server.post("/v1/runs", {"input": "x"}, **KEY)
+        for path in ("/v1/runs", "/v1/nowhere", f"/v1/runs/{started['run_id']}/events", "/health"):
+            answer = await server.call("GET", path, headers=KEY | {"Origin": ORIGIN})
+            assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN, path
+            assert answer.headers["Vary"] == "Origin"
+            other = await server.call("GET", path, headers=KEY | {"Origin": "https://evil.example"})
+            assert "Access-Control-Allow-Origin" not in other.headers
+        unauthorized = await server.call("GET", "/v1/runs", headers={"Origin": ORIGIN})
+        assert unauthorized.status == 401
+        assert unauthorized.headers["Access-Control-Allow-Origin"] == ORIGIN
+
+
+async def test_the_hermes_session_key_is_echoed() -> None:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        answer = await server.call("GET", "/v1/runs", headers={"X-Hermes-Session-Key": "k-1"})
+        assert answer.headers["X-Hermes-Session-Key"] == "k-1"

@@ -1,0 +1,131 @@
+"""Too much, too deep, too slow, or no HTTP at all: a clear answer, and nothing left behind."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast.chaos import ChaosServer, Hang, Say
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from serving import PATIENT, Served, limited, served, target_of
+
+
+async def raw(server: Served, sent: bytes) -> bytes:
+    """All that the server says to these bytes before it closes."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(sent)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_body_over_the_limit_is_refused_with_its_length_or_without() -> None:
+    """P12: 413 at once if it says how long it is, and while it is read if it does not."""
+    disk = MemoryDisk()
+    setting = limited(body_bytes_max=1000, blob_bytes_max=2000)
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=setting) as server:
+            for size in (1001, 2001, 200_000):
+                body = json.dumps({"input": "x" * size}).encode()
+                answer = await server.call("POST", "/v1/runs", body=body)
+                assert (answer.status, answer.code) == (413, "body_too_large")
+
+                async def chunks(whole: bytes = body) -> AsyncIterator[bytes]:
+                    for at in range(0, len(whole), 500):
+                        yield whole[at : at + 500]
+
+                async with server.http.post(server.url + "/v1/runs", data=chunks()) as chunked:
+                    assert chunked.status == 413
+            assert (await server.get("/v1/runs"))[1]["data"] == []
+    assert not disk.logs
+
+
+async def test_json_that_is_too_deep_or_has_too_many_parts_is_refused() -> None:
+    """P12: also where the brackets stand inside strings, which count for nothing."""
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:
+        deep = b'{"input": "x", "metadata": {"a": %b1%b}}' % (b"[" * 63, b"]" * 63)
+        answer = await server.call("POST", "/v1/runs", body=deep)
+        assert (answer.status, answer.code) == (400, "json_too_deep")
+        bottomless = b'{"input": ' + b"[" * 1_000_000
+        answer = await server.call("POST", "/v1/runs", body=bottomless)
+        assert (answer.status, answer.code) == (400, "json_too_deep")
+        many = {"input": [{"role": "user", "content": "x"}] * 1001}
+        answer = await server.call("POST", "/v1/runs", body=many)
+        assert (answer.status, answer.code) == (400, "too_many_parts")
+        text = "[" * 200 + '"' + "{" * 200
+        assert (await server.post("/v1/runs", {"input": text}))[0] == 202
+
+
+async def test_what_cannot_be_encoded_again_is_refused() -> None:
+    """P12: half a character is no text."""
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:
+        answer = await server.call("POST", "/v1/runs", body=b'{"input": "\\ud800"}')
+        assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\n",
+        b"",
+        b"GE",
+    ],
+)
+async def test_headers_that_do_not_come_end_the_connection(sent: bytes) -> None:
+    """P10: a sender that says nothing holds nothing."""
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), setting=limited(headers_s=0.05)) as server:
+            assert await raw(server, sent) == b""
+
+
+async def test_a_body_that_does_not_come_is_answered_and_ends_the_connection() -> None:
+    """P10, P12: a sender that stops in the middle hears so."""
+    head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), setting=limited(body_gap_s=0.05)) as server:
+            answer = await raw(server, head)
+        assert b"408" in answer.split(b"\r\n")[0]
+        assert b'"code":"body_too_slow"' in answer
+        async with served(target_of(chaos), setting=limited(body_s=0.05)) as server:
+            assert b'"code":"body_too_slow"' in await raw(server, head)
+
+
+async def test_what_is_no_http_gets_the_envelope() -> None:
+    """P12: even then."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        answer = await raw(server, b"\x16\x03\x01 hello\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert b'"code":"invalid_http"' in answer
+
+
+async def test_no_more_streams_than_there_is_room_for() -> None:
+    """P10: one reader too many is told to come back; when one leaves there is room again."""
+    setting = limited(streams_max=1)
+    async with ChaosServer([Hang()], after_last="repeat") as chaos:
+        async with served(target_of(chaos, patience=PATIENT), setting=setting) as server:
+            run_id = await server.start()
+            path = f"{server.url}/v1/runs/{run_id}/events"
+            async with server.http.get(path) as first:
+                await first.content.readline()
+                answer = await server.call("GET", f"/v1/runs/{run_id}/events")
+                assert (answer.status, answer.code) == (429, "too_many_streams")
+                assert answer.headers["Retry-After"]
+            while len(server.streams):
+                await asyncio.sleep(0)
+            async with server.http.get(path) as again:
+                assert again.status == 200
+
+
+async def test_a_queue_that_is_full_says_so() -> None:
+    """P2: what was not taken is said not to be taken."""
+    async with ChaosServer([Hang()], after_last="repeat") as chaos:
+        async with served(target_of(chaos, patience=PATIENT)) as server:
+            for _ in range(51):
+                await server.start(session_id="s")
+            answer = await server.call("POST", "/v1/runs", body={"input": "x", "session_id": "s"})
+            assert (answer.status, answer.code) == (429, "queue_full")
+            assert answer.headers["Retry-After"]
