@@ -327,6 +327,16 @@ def test_after_a_sleep_the_gap_is_counted_anew_and_short(woke: Reading) -> None:
     assert isinstance(fired, Deadline)
 
 
+def test_a_timer_that_goes_off_early_does_not_forget_a_sleep() -> None:
+    watch = at(State.STREAMING)
+    almost = wake(watch, armed=Reading(0, 0), woke=Reading(119.999, 9_999))
+    assert isinstance(almost, Watch)
+    assert almost.rearmed == Limit("gap", 15, "woke"), "a millisecond is no chance to be heard"
+    early = wake(watch, armed=Reading(0, 0), woke=Reading(60, 9_999))
+    assert early == watch, "a minute is left, which is more than it would get"
+    assert wake(watch, armed=Reading(0, 0), woke=Reading(119.999, 119.999)) == watch
+
+
 def test_a_short_patience_stays_short_after_a_sleep_and_a_clock_set_back_is_no_sleep() -> None:
     impatient = Watch(effective(Patience(gap_s=1), SMALL), State.STREAMING, 0)
     watch = wake(impatient, armed=Reading(0, 0), woke=Reading(1, 3_600))

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self, TypedDict, Unpack
 
-import httpcore2 as _network  # httpx2 imports it with its first transport: files would be read on the event loop
 import httpx2
 import msgspec
 from msgspec.structs import replace

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+import httpcore2
 import httpx2
 
 from holdfast.deadlines import (
@@ -149,8 +150,9 @@ class Upload(httpx2.AsyncByteStream):
         theirs = extensions.get("trace")
 
         async def trace(name: str, info: dict[str, Any]) -> None:
-            if name == CONNECTED:
-                self._socket = info["return_value"].get_extra_info("socket")
+            made = info.get("return_value")
+            if name == CONNECTED and isinstance(made, httpcore2.AsyncNetworkStream):
+                self._socket = made.get_extra_info("socket")
             if theirs is not None:
                 await theirs(name, info)
 

@@ -9,8 +9,7 @@ from collections.abc import Awaitable
 import anyio
 import pytest
 
-from guard.ways import LONG_S, Way, packages, responses, was_cut, whole_chat
-from holdfast import guard
+from guard.ways import LONG_S, Way, client, packages, responses, was_cut, whole_chat
 from holdfast.chaos import CancelAt, ChaosServer, Gate, Hang, Headers, OpenItem, Say, Script, Wait
 from holdfast.deadlines import Asked, effective
 from holdfast.guard_waits import Sentry
@@ -27,7 +26,7 @@ PLACES: dict[str, Script] = {
 @pytest.mark.parametrize("way", [responses, whole_chat], ids=lambda way: way.__name__)
 async def test_a_cancel_at_any_await_closes_the_connection_and_leaves_no_task(way: Way) -> None:
     for nth in itertools.count(1):
-        async with ChaosServer([Say("hello")]) as chaos, packages(chaos, guard.client()) as ask:
+        async with ChaosServer([Say("hello")]) as chaos, packages(chaos, client()) as ask:
             attempt = CancelAt(_asked(way(ask)), nth)
             task = await attempt.in_own_task()
             others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -47,7 +46,7 @@ async def _asked(asking: Awaitable[str]) -> str:
 async def test_a_cancel_is_a_cancel_and_no_failure(place: str) -> None:
     gate = Gate()
     script = [*PLACES[place][:-1], Wait(gate)]
-    async with ChaosServer(script) as chaos, packages(chaos, guard.client(), retries=1) as ask:
+    async with ChaosServer(script) as chaos, packages(chaos, client(), retries=1) as ask:
         task = asyncio.create_task(responses(ask))
         await gate.reached()
         task.cancel()
@@ -59,7 +58,7 @@ async def test_a_cancel_is_a_cancel_and_no_failure(place: str) -> None:
 
 async def test_a_cancel_scope_of_anyio_works_through_the_guard() -> None:
     gate = Gate()
-    async with ChaosServer([Say("hel"), Wait(gate)]) as chaos, packages(chaos, guard.client()) as ask:
+    async with ChaosServer([Say("hel"), Wait(gate)]) as chaos, packages(chaos, client()) as ask:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(responses, ask)
@@ -70,7 +69,7 @@ async def test_a_cancel_scope_of_anyio_works_through_the_guard() -> None:
 
 
 async def test_a_stream_that_is_left_early_closes_its_connection() -> None:
-    async with ChaosServer([Say("a"), Hang()]) as chaos, packages(chaos, guard.client()) as ask:
+    async with ChaosServer([Say("a"), Hang()]) as chaos, packages(chaos, client()) as ask:
         stream = await ask.openai.responses.create(model="m", input="hi", stream=True)
         async for event in stream:
             if event.type == "response.output_text.delta":
@@ -80,10 +79,10 @@ async def test_a_stream_that_is_left_early_closes_its_connection() -> None:
 
 
 async def test_a_response_that_is_closed_unread_closes_its_connection() -> None:
-    client = guard.client()
-    async with ChaosServer([Say("a"), Hang()]) as chaos, client:
-        request = client.build_request("POST", f"{chaos.base_url}/responses", json={"stream": True})
-        response = await client.send(request, stream=True)
+    guarded = client()
+    async with ChaosServer([Say("a"), Hang()]) as chaos, guarded:
+        request = guarded.build_request("POST", f"{chaos.base_url}/responses", json={"stream": True})
+        response = await guarded.send(request, stream=True)
         await response.aclose()
         assert await was_cut(chaos)
 

@@ -13,6 +13,7 @@ from guard.ways import (
     Way,
     caught,
     chat,
+    client,
     each,
     messages,
     packages,
@@ -44,7 +45,7 @@ ways = pytest.mark.parametrize("way", STREAMED, ids=lambda way: way.__name__)
 @ways
 async def test_an_answer_passes(way: Way) -> None:
     script = [Think("so", chunk_chars=1), Say("hello, ", chunk_chars=2), SayInTwoWrites("naïve")]
-    async with ChaosServer(script) as chaos, packages(chaos, guard.client(gap_s=LONG_S)) as ask:
+    async with ChaosServer(script) as chaos, packages(chaos, client(gap_s=LONG_S)) as ask:
         assert await way(ask) == "hello, naïve"
 
 
@@ -52,7 +53,7 @@ async def test_the_package_retries_by_itself_what_was_cut_before_its_first_event
     async def retried(way: Way, script: Script) -> None:
         async with (
             ChaosServer(script, [Say("hello")]) as chaos,
-            packages(chaos, guard.client(first_event_s=RETRIED_S), retries=1) as ask,
+            packages(chaos, client(first_event_s=RETRIED_S), retries=1) as ask,
         ):
             assert await way(ask) == "hello"
             assert chaos.seen.requests_seen == 2
@@ -64,13 +65,21 @@ async def test_the_package_retries_by_itself_what_was_cut_before_its_first_event
         retried(messages, [Hang()]),
         retried(responses, [Headers(), Hang()]),
         retried(chat, [KeepAlive()]),
-        retried(chat, [Headers(), EndOfBody()]),
     )
+
+
+async def test_the_package_retries_by_itself_a_stream_that_ended_before_its_first_event() -> None:
+    async with (
+        ChaosServer([Headers(), EndOfBody()], [Say("hello")]) as chaos,
+        packages(chaos, client(), retries=1) as ask,
+    ):
+        assert await chat(ask) == "hello"
+        assert chaos.seen.requests_seen == 2
 
 
 async def test_no_first_byte_says_so_in_the_words_that_operators_search_for() -> None:
     async def cut(way: Way) -> None:
-        async with ChaosServer([Hang()]) as chaos, packages(chaos, guard.client(first_event_s=SOON_S)) as ask:
+        async with ChaosServer([Hang()]) as chaos, packages(chaos, client(first_event_s=SOON_S)) as ask:
             error = await caught(way(ask))
             assert isinstance(error, guard.NoFirstEvent)
             assert isinstance(error, httpx2.ReadTimeout)
@@ -84,8 +93,8 @@ async def test_no_first_byte_says_so_in_the_words_that_operators_search_for() ->
 
 
 async def test_without_awaiting_the_first_event_the_package_gets_the_head_at_once() -> None:
-    client = guard.client(first_event_s=SOON_S, await_first_event=False)
-    async with ChaosServer([Headers(), Hang()]) as chaos, packages(chaos, client, retries=1) as ask:
+    guarded = client(first_event_s=SOON_S, await_first_event=False)
+    async with ChaosServer([Headers(), Hang()]) as chaos, packages(chaos, guarded, retries=1) as ask:
         error = await caught(responses(ask))
         assert isinstance(error, guard.NoFirstEvent)
         assert chaos.seen.requests_seen == 1
@@ -98,8 +107,8 @@ async def test_without_awaiting_the_first_event_the_package_gets_the_head_at_onc
 )
 async def test_signs_of_life_are_no_progress(script: Script) -> None:
     async def cut(way: Way) -> None:
-        client = guard.client(first_event_s=LONG_S, first_progress_s=SOON_S, gap_s=LONG_S)
-        async with ChaosServer(script) as chaos, packages(chaos, client, retries=1) as ask:
+        guarded = client(first_event_s=LONG_S, first_progress_s=SOON_S, gap_s=LONG_S)
+        async with ChaosServer(script) as chaos, packages(chaos, guarded, retries=1) as ask:
             error = await caught(way(ask))
             assert isinstance(error, guard.Stalled)
             assert str(error) == "127.0.0.1: no events for 0.2 s after first byte"
@@ -113,8 +122,8 @@ async def test_signs_of_life_are_no_progress(script: Script) -> None:
 @pytest.mark.parametrize("silence", [Hang(), KeepAlive()], ids=["silence", "keep-alives"])
 async def test_a_stream_that_stops_in_the_middle_is_cut(silence: Hang | KeepAlive) -> None:
     async def cut(way: Way) -> None:
-        client = guard.client(first_progress_s=LONG_S, gap_s=SOON_S)
-        async with ChaosServer([Say("hel"), silence]) as chaos, packages(chaos, client) as ask:
+        guarded = client(first_progress_s=LONG_S, gap_s=SOON_S)
+        async with ChaosServer([Say("hel"), silence]) as chaos, packages(chaos, guarded) as ask:
             error = await caught(way(ask))
             assert isinstance(error, guard.Stalled)
             assert error.deadline is not None
@@ -126,22 +135,22 @@ async def test_a_stream_that_stops_in_the_middle_is_cut(silence: Hang | KeepAliv
 
 async def test_a_steady_stream_may_last_longer_than_every_deadline() -> None:
     text = "slow, steady, and for long"
-    client = guard.client(first_event_s=1, first_progress_s=1, gap_s=1)
+    guarded = client(first_event_s=1, first_progress_s=1, gap_s=1)
     script = [Say(text, chunk_chars=1, pace_s=0.05)]
-    async with ChaosServer(script, after_last="repeat") as chaos, packages(chaos, client) as ask:
+    async with ChaosServer(script, after_last="repeat") as chaos, packages(chaos, guarded) as ask:
         assert await asyncio.gather(*(way(ask) for way in STREAMED)) == [text] * 3
 
 
 async def test_silent_thinking_in_an_opened_item_is_healthy() -> None:
-    client = guard.client(first_progress_s=LONG_S, gap_s=SOON_S)
+    guarded = client(first_progress_s=LONG_S, gap_s=SOON_S)
     script = [Think("first"), OpenItem("thinking"), Pause(3 * SOON_S), Say("hello")]
-    async with ChaosServer(script, after_last="repeat") as chaos, packages(chaos, client) as ask:
+    async with ChaosServer(script, after_last="repeat") as chaos, packages(chaos, guarded) as ask:
         assert await asyncio.gather(responses(ask), messages(ask)) == ["hello"] * 2
 
 
 async def test_the_time_of_a_slow_reader_is_not_the_peers() -> None:
-    client = guard.client(first_progress_s=LONG_S, gap_s=SOON_S)
-    async with ChaosServer([Say("a"), Say("b"), Say("c")]) as chaos, packages(chaos, client) as ask:
+    guarded = client(first_progress_s=LONG_S, gap_s=SOON_S)
+    async with ChaosServer([Say("a"), Say("b"), Say("c")]) as chaos, packages(chaos, guarded) as ask:
         stream = await ask.openai.responses.create(model="m", input="hi", stream=True)
         await anext(stream)
         reads_on = asyncio.Event()
@@ -154,7 +163,7 @@ async def test_the_time_of_a_slow_reader_is_not_the_peers() -> None:
 
 @ways
 async def test_a_dropped_connection_is_never_an_answer(way: Way) -> None:
-    async with ChaosServer([Say("hel"), Drop()]) as chaos, packages(chaos, guard.client()) as ask:
+    async with ChaosServer([Say("hel"), Drop()]) as chaos, packages(chaos, client()) as ask:
         with pytest.raises(Exception, match=r"Connection error|^$") as raised:
             await way(ask)
         assert any(isinstance(error, httpx2.ReadError) for error in (raised.value, raised.value.__cause__))
@@ -162,7 +171,7 @@ async def test_a_dropped_connection_is_never_an_answer(way: Way) -> None:
 
 @ways
 async def test_a_clean_end_without_the_marker_is_never_an_answer(way: Way) -> None:
-    async with ChaosServer([Say("hel"), EndOfBody()]) as chaos, packages(chaos, guard.client()) as ask:
+    async with ChaosServer([Say("hel"), EndOfBody()]) as chaos, packages(chaos, client()) as ask:
         error = await caught(way(ask))
         assert isinstance(error, guard.Dropped)
         assert isinstance(error, httpx2.RemoteProtocolError)
@@ -172,29 +181,29 @@ async def test_a_clean_end_without_the_marker_is_never_an_answer(way: Way) -> No
 
 @ways
 async def test_unless_it_is_required_the_packages_take_half_an_answer_for_a_whole_one(way: Way) -> None:
-    client = guard.client(require_terminal_marker=False)
-    async with ChaosServer([Say("hel"), EndOfBody()]) as chaos, packages(chaos, client) as ask:
+    guarded = client(require_terminal_marker=False)
+    async with ChaosServer([Say("hel"), EndOfBody()]) as chaos, packages(chaos, guarded) as ask:
         assert await way(ask) == "hel"
 
 
 async def test_a_chat_answer_may_end_without_its_done_line() -> None:
     async with (
         ChaosServer([Say("hello"), Finish(done="missing")]) as chaos,
-        packages(chaos, guard.client()) as ask,
+        packages(chaos, client()) as ask,
     ):
         assert await chat(ask) == "hello"
 
 
 @ways
 async def test_how_the_connection_ends_takes_nothing_from_a_whole_answer(way: Way) -> None:
-    async with ChaosServer([Say("hello"), Finish(), Drop()]) as chaos, packages(chaos, guard.client()) as ask:
+    async with ChaosServer([Say("hello"), Finish(), Drop()]) as chaos, packages(chaos, client()) as ask:
         assert await way(ask) == "hello"
 
 
 async def test_a_whole_answer_whose_body_does_not_end_is_ended() -> None:
     async def ended(way: Way) -> None:
-        client = guard.client(tail_s=SOON_S)
-        async with ChaosServer([Say("hello"), Finish(), Hang()]) as chaos, packages(chaos, client) as ask:
+        guarded = client(tail_s=SOON_S)
+        async with ChaosServer([Say("hello"), Finish(), Hang()]) as chaos, packages(chaos, guarded) as ask:
             assert await way(ask) == "hello"
             assert await was_cut(chaos)
 

@@ -1,9 +1,10 @@
 """The ways in which people ask a model through the packages, each a function that gives the answer's text."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Unpack
 
 import httpx2
 from anthropic import AsyncAnthropic
@@ -31,14 +32,19 @@ class Packages:
 Way = Callable[[Packages], Awaitable[str]]
 
 
+def client(**rules: Unpack[guard.Rules]) -> httpx2.AsyncClient:
+    """A guarded client that knows no certificates: reading them takes longer than most tests."""
+    return guard.client(httpx2.AsyncHTTPTransport(verify=False), **rules)
+
+
 @asynccontextmanager
 async def packages(
-    chaos: ChaosServer, client: httpx2.AsyncClient, *, retries: int = 0
-) -> AsyncIterator[Packages]:
-    async with client:
+    chaos: ChaosServer, guarded: httpx2.AsyncClient, *, retries: int = 0
+) -> AsyncGenerator[Packages]:
+    async with guarded:
         yield Packages(
-            AsyncOpenAI(base_url=chaos.base_url, api_key="k", http_client=client, max_retries=retries),
-            AsyncAnthropic(base_url=chaos.url, api_key="k", http_client=client, max_retries=retries),
+            AsyncOpenAI(base_url=chaos.base_url, api_key="k", http_client=guarded, max_retries=retries),
+            AsyncAnthropic(base_url=chaos.url, api_key="k", http_client=guarded, max_retries=retries),
         )
 
 

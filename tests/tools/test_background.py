@@ -141,6 +141,22 @@ async def test_a_job_whose_server_is_gone_waits_and_does_not_die(
     await again.close()
 
 
+async def test_a_job_whose_files_are_gone_is_still_found_and_ended(
+    background: Background, call: Call, tmp_path: Path
+) -> None:
+    job_id = await start(background, call, "sleep 1000")
+    await background.close()
+    (tmp_path / "jobs" / f"{job_id}.fifo").unlink()
+    again = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
+    (job,) = await again.adopt()
+    assert job.running
+    await until(lambda: job.output_lost)
+    assert "[some output was lost: No such file or directory]" in await read(again, call, job_id, wait_s=0)
+    await kill(again, call, job_id)
+    assert await call.left() == []
+    await again.close()
+
+
 async def test_a_job_lives_as_long_as_anything_of_it(background: Background, call: Call) -> None:
     job_id = await start(background, call, "cd /; setsid sleep 1000 >/dev/null 2>&1 & sleep 0.7; exit 5")
     job = background.job(job_id, session_id=call.session_id)

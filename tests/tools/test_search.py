@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,18 @@ async def test_a_pattern_that_takes_for_ever_is_killed_by_a_stop(call: Call) -> 
     with pytest.raises(asyncio.CancelledError):
         await running
     assert await call.left() == []
+
+
+async def test_modules_that_lie_in_the_workspace_are_not_run(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = "from pathlib import Path\nPath('run').touch()\n"
+    for name in ("fnmatch.py", "stat.py", "msgspec.py", "holdfast.py", "sitecustomize.py"):
+        (call.workspace / name).write_text(trap)
+    monkeypatch.setattr(sys, "path", [str(call.workspace), *sys.path])
+    result = await SearchFiles(ENVIRONMENT, ripgrep=None).run({"pattern": "touch", "glob": "stat.py"}, call)
+    assert result == ToolResult("stat.py:2:Path('run').touch()")
+    assert not (call.workspace / "run").exists()
 
 
 async def test_cancelled_at_any_await_nothing_is_left(search: SearchFiles, call: Call) -> None:

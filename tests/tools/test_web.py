@@ -132,39 +132,35 @@ def test_an_address_that_everybody_reaches_is_public(text: str) -> None:
     assert is_public(ipaddress.ip_address(text))
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        *(f"http://[{text}]/" if ":" in text else f"http://{text}/" for text in NOT_PUBLIC),
-        "http://2130706433/", "http://0x7f000001/", "http://017700000001/", "http://127.1/", "http://0/",
-        "http://0x7f.1/", "http://127.0.0.1./", "http://3232235777/", "http://%31%32%37.0.0.1/",
-        "http://localhost/", "http://LOCALHOST/", "http://localhost./", "http://x.localhost/",
-        "http://router.lan/", "http://exa%6dple.com/",
-        "http://metadata.google.internal/", "http://intranet/", "http://printer.local/", "http://①②⑦.0.0.1/",
-        "file:///etc/passwd", "ftp://example.com/", "gopher://example.com/", "data:text/plain,x",
-        "//example.com/", "javascript:alert(1)", "example.com", "http://", "http:///x", "",
-        "http://user:pass@example.com/", "http://user@example.com/", "http://example.com@127.0.0.1/",
-        "http://example.com:22/", "http://example.com:8080/", "https://example.com:6379/",
-        "http://example.com:0/", "http://example.com:99999/", "http://[::1/",
-    ],
-)  # fmt: skip
-async def test_by_default_a_url_that_leads_inside_is_refused_before_anything_is_asked(
-    call: Call, url: str
-) -> None:
+LEADING_INSIDE = [
+    *(f"http://[{text}]/" if ":" in text else f"http://{text}/" for text in NOT_PUBLIC),
+    "http://2130706433/", "http://0x7f000001/", "http://017700000001/", "http://127.1/", "http://0/",
+    "http://0x7f.1/", "http://127.0.0.1./", "http://3232235777/", "http://%31%32%37.0.0.1/",
+    "http://localhost/", "http://LOCALHOST/", "http://localhost./", "http://x.localhost/",
+    "http://router.lan/", "http://exa%6dple.com/",
+    "http://metadata.google.internal/", "http://intranet/", "http://printer.local/", "http://①②⑦.0.0.1/",
+    "file:///etc/passwd", "ftp://example.com/", "gopher://example.com/", "data:text/plain,x",
+    "//example.com/", "javascript:alert(1)", "example.com", "http://", "http:///x", "",
+    "http://user:pass@example.com/", "http://user@example.com/", "http://example.com@127.0.0.1/",
+    "http://example.com:22/", "http://example.com:8080/", "https://example.com:6379/",
+    "http://example.com:0/", "http://example.com:99999/", "http://[::1/",
+]  # fmt: skip
+
+
+async def test_by_default_a_url_that_leads_inside_is_refused_before_anything_is_asked(call: Call) -> None:
     names = Names([["127.0.0.1"]])
     made = tool(names, PublicOnly())
-    result = await fetch(call, url or " ", made)
-    assert not result.ok
+    results = {url: await fetch(call, url or " ", made) for url in LEADING_INSIDE}
+    assert [url for url, result in results.items() if result.ok or not result.text] == []
     assert names.asked == []
 
 
-@pytest.mark.parametrize("address", NOT_PUBLIC)
-async def test_by_default_a_name_that_leads_inside_is_refused(call: Call, address: str) -> None:
-    names = Names([[address]])
-    result = await fetch(call, "http://innocent.example.com/", tool(names, PublicOnly()))
-    assert not result.ok
-    assert "which is not public" in result.text
-    assert names.asked == ["innocent.example.com"]
+async def test_by_default_a_name_that_leads_inside_is_refused(call: Call) -> None:
+    for address in NOT_PUBLIC:
+        names = Names([[address]])
+        result = await fetch(call, "http://innocent.example.com/", tool(names, PublicOnly()))
+        assert result.text == f"innocent.example.com is {address}, which is not public."
+        assert names.asked == ["innocent.example.com"]
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked(call: Call) -> None:

@@ -61,7 +61,7 @@ async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcom
 
 def _finished(run: Run, messages: tuple[Message, ...]) -> Outcome | None:
     """The outcome, if the model had the last word and no tool call or person wants more."""
-    if not isinstance(messages[-1], AssistantMessage):
+    if run.finish not in {"stop", "refused"} or not isinstance(messages[-1], AssistantMessage):
         return None
     return Outcome("refused" if run.finish == "refused" else "completed")
 

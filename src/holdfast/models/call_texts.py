@@ -49,7 +49,7 @@ def exhausted(text: str, targets: Sequence[str], *, took_s: float) -> str:
     """The failure of a call in the words of its last attempt, with how often and how long it was tried."""
     tries = "1 try" if len(targets) == 1 else f"{len(targets)} tries"
     names = list(dict.fromkeys(targets))
-    on = f" on {' and '.join(names)}" if len(names) > 1 else ""
+    on = f" on {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else ""
     return f"{text} ({GAVE_UP} after {tries}{on} in {_length(took_s)})"
 
 

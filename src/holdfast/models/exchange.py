@@ -8,10 +8,10 @@ from holdfast.capabilities import Voice
 from holdfast.deadlines import CLOSE_REASONS, State
 from holdfast.failure_rules import Break, Stage
 from holdfast.failures import Facts
-from holdfast.model_events import ErrorReported, Finished, ModelEvent, TokensUsed
+from holdfast.model_events import ErrorReported, Finished, ModelEvent, TextPiece, TokensUsed
 from holdfast.models.error_bodies import read_error
 from holdfast.models.http import Broken, ModelHttp, Reply
-from holdfast.models.sse import MalformedFrame, SseParser
+from holdfast.models.sse import Frame, MalformedFrame, SseParser
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.values import CloseReason
@@ -99,17 +99,40 @@ class Exchange:
             await self._stream(reply)
 
     async def _stream(self, reply: Reply) -> None:
-        sse, parser = SseParser(), self._parser
-        while piece := await reply.read():
-            for frame in sse.feed(piece):
-                self._take(parser.parse(frame))
+        sse, parser, read = SseParser(), self._parser, reply.read
+        while piece := await read():
+            self._hear_frames(sse.feed(piece))
             if self._voice.full:
                 await self._make_room()
             if self._error is not None or (parser.finished and reply.at_end()):
                 return
-        for frame in sse.end():
-            self._take(parser.parse(frame))
+        self._hear_frames(sse.end())
         self._take(parser.end())
+
+    def _hear_frames(self, frames: Sequence[Frame]) -> None:
+        """Take what one read brought; neighbouring pieces of text are said as one."""
+        parse, texts, index = self._parser.parse, list[str](), 0
+        try:
+            for frame in frames:
+                for event in parse(frame):
+                    if type(event) is TextPiece and (event.index == index or not texts):
+                        index = event.index
+                        texts.append(event.text)
+                        continue
+                    if texts:
+                        self._take_text(index, texts)
+                    self._take((event,))
+        finally:
+            # Also what came before a frame that is not the protocol.
+            if texts:
+                self._take_text(index, texts)
+
+    def _take_text(self, index: int, texts: list[str]) -> None:
+        text = "".join(texts)
+        texts.clear()
+        if text:
+            self._watchdog.advanced()
+            self._hear(TextPiece(index, text))
 
     async def _make_room(self) -> None:
         """While our own journal is behind, the peer is not late."""
@@ -120,15 +143,14 @@ class Exchange:
     def _take(self, events: Sequence[ModelEvent]) -> None:
         for event in events:
             self._watchdog.hear(event)
-            match event:
-                case TokensUsed():
-                    self.used = event
-                case Finished():
-                    self._finish = event
-                case ErrorReported():
-                    self._error = event
-                case _:
-                    self._hear(event)
+            if isinstance(event, TokensUsed):
+                self.used = event
+            elif isinstance(event, Finished):
+                self._finish = event
+            elif isinstance(event, ErrorReported):
+                self._error = event
+            else:
+                self._hear(event)
 
 
 async def _whole(reply: Reply, bytes_max: int) -> bytes:

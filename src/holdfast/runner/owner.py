@@ -189,7 +189,8 @@ class SessionOwner:
     async def _go_on(self, run: Run, log: RunLog) -> Outcome:
         await kill_leftovers(run.run_id)
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after="restart"))
-        if run.attempt_is_open:
+        if run.attempt_id and run.finish in {None, "failed"}:
+            # The call brought no answer: what it said so far is not the beginning of one.
             log.emit(e.AttemptSuperseded(at_ms=log.now_ms(), run_id=run.run_id, attempt_id=run.attempt_id))
         await self.view.settled(log)
         return await run_agent(self.view, log, self._means)

@@ -114,6 +114,7 @@ class Background:
                 job = Job(state, self._folder, kill_patience=self._kill_patience)
                 self._jobs[state.job_id] = job
                 job.adopt([one.process for one in by_marker.get(state.marker, [])])
+                await asyncio.wait([job.started])
                 adopted.append(job)
         for state in states[: -self._jobs_max]:
             await offload(lambda job_id=state.job_id: forget_files(self._folder, job_id))

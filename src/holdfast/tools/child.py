@@ -18,7 +18,10 @@ _MAIN = "__holdfast_child__"  # a script's `if __name__ == "__main__"` part does
 def main() -> None:
     """Read the request, call the function, write its answer where the request says."""
     request: dict[str, Any] = json.loads(sys.stdin.buffer.read())
-    sys.path[:] = request["import_path"]
+    if request["import_path"] is not None:
+        sys.path[:] = request["import_path"]
+    if request["package_root"] not in sys.path:
+        sys.path.append(request["package_root"])
     try:
         answer = _called(request)
     except BaseException as error:  # noqa: BLE001 - whatever the function raises is its answer

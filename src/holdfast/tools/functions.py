@@ -85,7 +85,8 @@ async def call_in_child(
     # An unlinked file, not a pipe: the answer of a child that is killed half-way waits for nobody.
     with await offload(_unlinked_file, undo=_close) as answer_file:
         request = {
-            "import_path": sys.path,
+            "import_path": await offload(lambda: _import_path(where)),
+            "package_root": str(Path(child.__file__).parents[2]),
             "module": where.module,
             "name": where.name,
             "file": where.file,
@@ -104,6 +105,14 @@ async def call_in_child(
             return Answer(ended=ended)
         data = await offload(lambda: os.pread(answer_file.fileno(), ANSWER_BYTES_MAX, 0))
     return _answer(ended, data)
+
+
+def _import_path(where: Importable) -> list[str] | None:
+    # Our own functions are found without this program's path: it may name the workspace, and what the agent
+    # wrote there must not be taken for a module. An author's functions need the author's path.
+    if where.module.startswith("holdfast."):
+        return None
+    return [entry or str(Path.cwd()) for entry in sys.path]
 
 
 def _unlinked_file() -> IO[bytes]:

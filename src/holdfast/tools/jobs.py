@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -158,7 +159,9 @@ class Job:
             with _Descriptors() as ours:
                 both_ends_fd = ours.open(self._path("fifo"), os.O_RDWR)
                 process = started(command, stdout=both_ends_fd)
-            self._write_state(msgspec.structs.replace(self.state, pid=process.pid))
+            # Without its pid the state is still enough to find the job by its mark.
+            with suppress(OSError):
+                self._write_state(msgspec.structs.replace(self.state, pid=process.pid))
             self._on_loop(lambda: self._running_as(process.pid))
             self._watch(output_fd, process.pid, process=process, scope=self._scope(leader=process.pid))
 
@@ -169,13 +172,19 @@ class Job:
 
     def _adopted_and_watched(self, processes: list[Seen]) -> None:
         self._ring = Ring(self._path("ring"))
+        self._on_loop(lambda: self._running_as(self.state.pid))
         if self.state.ended or not processes:
             self._finish(code=self.state.code, survivors=())
             return
         scope = self._scope(leader=0)
         scope.ever.update({one.pid: one.born_ticks for one in processes})
         with _Descriptors() as opened:
-            output_fd = opened.open(self._path("fifo"), os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                output_fd = opened.open(self._path("fifo"), os.O_RDONLY | os.O_NONBLOCK)
+            except OSError as error:
+                # It can still be listed and ended, if not read.
+                self.output_lost = error.strerror or "the FIFO is gone"
+                output_fd = opened.open(Path(os.devnull), os.O_RDONLY)
             leader = next((one for one in processes if one.pid == self.state.pid), processes[0])
             self._watch(output_fd, leader.pid, process=None, scope=scope)
 
@@ -201,13 +210,18 @@ class Job:
                 self._left = process if survivors else None
                 code = None if survivors else process.wait()
             self._finish(code=code, survivors=survivors)
+        except BaseException:
+            # A defect of ours must not leave a process that nobody watches.
+            kill_scope(scope, patience=self._kill_patience)
+            raise
         finally:
             pump.close()
 
     def _finish(self, *, code: int | None, survivors: tuple[Seen, ...]) -> None:
         names = ", ".join(map(str, survivors))
         state = msgspec.structs.replace(self.state, ended=True, code=code, survivors=names)
-        self._write_state(state)
+        with suppress(OSError):
+            self._write_state(state)  # if this fails, the next server sees for itself that it has ended
         self._on_loop(lambda: self._become(state))
 
     def _become(self, state: JobState) -> None:

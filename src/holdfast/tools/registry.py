@@ -95,8 +95,9 @@ def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
 def tools_in_the_box(environment: Mapping[str, str], *, background: Background) -> list[Tool]:
     """All of them, for one server; its children get the environment. Looks for ripgrep, so it blocks."""
     marks = ReadMarks()
+    bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
     return [
-        Shell(ShellWorld(environment=environment, background=background)),
+        Shell(ShellWorld(environment=environment, background=background, argv=(bash, "-c"))),
         ShellJobs(background),
         ShellKill(background),
         ReadFile(marks),

@@ -67,6 +67,8 @@ class Scope:
         return bool(self.pipe_inode) and writes_to(row.pid, self.pipe_inode)
 
     def _group_alone(self) -> list[Seen]:
+        if not self.leader:
+            return []  # and never group 0, which is our own
         try:
             os.killpg(self.leader, 0)
         except (ProcessLookupError, PermissionError):

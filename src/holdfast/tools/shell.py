@@ -79,7 +79,7 @@ class Shell:
         given = parsed(ShellArgs, args)
         return Action(
             tool="shell",
-            summary=given.command[:_SUMMARY_CHARS],
+            summary=given.command[:_SUMMARY_CHARS] + (" (in the background)" if given.background else ""),
             argv=(*self._world.argv, given.command),
             paths=(os.path.normpath(workspace / given.directory),),
             digest=arguments_hash("shell", args),

@@ -65,9 +65,8 @@ class FetchUrl:
         f"At most {BODY_BYTES_MAX // 1024 // 1024} MiB; no binary files, no private addresses.",
         args=FetchUrlArgs,
     )
-    traits = ToolTraits(
-        read_only=True, idempotent=True, parallel_safe=True, patience_s=FETCH_S + CONVERT_S + 30
-    )
+    # Not read-only: what a URL says can carry away what the model has read.
+    traits = ToolTraits(idempotent=True, parallel_safe=True, patience_s=FETCH_S + CONVERT_S + 30)
 
     def __init__(self, fetcher: Fetcher, *, environment: Mapping[str, str]) -> None:
         self._fetcher = fetcher

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from holdfast.interfaces import Tool, ToolResult
 from holdfast.tools.environment import child_environment
@@ -48,6 +48,11 @@ def raw(
     return McpServerConfig(name=name, command=command, patience_s=patience_s, env=env or {})
 
 
+def good(**more: Any) -> McpServerConfig:
+    """The server of servers/good.py, made with the SDK."""
+    return McpServerConfig(name="good", command=(sys.executable, str(SERVERS / "good.py")), **more)
+
+
 def servers(*configs: McpServerConfig, patience: McpPatience = QUICK, owner: str = "") -> McpServers:
     return McpServers(configs, environment=ENVIRONMENT, patience=patience, owner=owner)
 
@@ -67,9 +72,9 @@ def names(of: McpServers) -> list[str]:
     return [tool.spec.name for tool in of.snapshot()]
 
 
-async def run(of: McpServers, tool: str, call: Call, **args: object) -> ToolResult:
-    """Call a tool of the server "raw"."""
-    return await (await named(of, tool=tool)).run(args, call)
+async def run(of: McpServers, tool: str, call: Call, *, label: str = "raw", **args: object) -> ToolResult:
+    """Call a tool, once it is there."""
+    return await (await named(of, label=label, tool=tool)).run(args, call)
 
 
 async def left(owner: str, labels: Sequence[str] = ("raw",)) -> list[str]:

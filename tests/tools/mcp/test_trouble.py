@@ -4,10 +4,12 @@ import asyncio
 import os
 import signal
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from holdfast.chaos.cancel import CancelAt
 from holdfast.tools.mcp import McpServerConfig
 from tools.calls import until
 from tools.mcp.scene import QUICK, McpCall, named, names, raw, run, servers
@@ -75,6 +77,20 @@ async def test_a_stop_tells_the_server_and_ends_the_call_at_once(call: McpCall, 
         with pytest.raises(asyncio.CancelledError):
             await running
         await until(told.exists)
+
+
+async def test_a_call_that_is_stopped_at_any_moment_harms_no_other(call: McpCall) -> None:
+    async with servers(raw(tools=["echo", "pid"])) as of:
+        pid = (await run(of, "pid", call)).text
+        tool = await named(of)
+        for nth in count(1):
+            attempt = CancelAt(tool.run({"n": nth}, call), nth)
+            task = await attempt.in_own_task()
+            if not attempt.reached:
+                assert task.result().text == f'{{"n": {nth}}}'
+                break
+            assert task.cancelled()
+        assert (await run(of, "pid", call)).text == pid
 
 
 async def test_a_stop_does_not_wait_for_a_server_that_reads_nothing(call: McpCall) -> None:

@@ -2,20 +2,24 @@
 
 import base64
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
-from mcp.server.lowlevel import NotificationOptions
 from mcp.server.mcpserver import Context, Image, MCPServer
-from mcp.server.stdio import stdio_server
-from mcp.types import BlobResourceContents, CallToolResult, EmbeddedResource, TextContent, TextResourceContents
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import (
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    TextContent,
+    TextResourceContents,
+)
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 server = MCPServer("good")
-gates = {name: anyio.Event() for name in ("progress",)}
+gate = anyio.Event()
 
 
 @server.tool()
@@ -28,7 +32,7 @@ def add(a: int, b: int) -> int:
 async def count_to_three(ctx: Context) -> str:
     """Tells of its progress, and ends when `open_gate` is called."""
     await ctx.report_progress(1, 3, "one")
-    await gates["progress"].wait()
+    await gate.wait()
     await ctx.report_progress(3, 3, "three")
     return "counted"
 
@@ -36,14 +40,14 @@ async def count_to_three(ctx: Context) -> str:
 @server.tool()
 def open_gate() -> str:
     """Lets `count_to_three` go on."""
-    gates["progress"].set()
+    gate.set()
     return "open"
 
 
 @server.tool()
 def fail() -> str:
     """Always fails."""
-    raise ValueError("no such thing")
+    raise ToolError("no such thing")
 
 
 @server.tool()
@@ -87,9 +91,8 @@ def _grown() -> str:
     return "I am new."
 
 
-async def over_stdio() -> None:
-    # As MCPServer.run does, but saying that the list of tools can change.
-    inner = server.session_manager.app if server is None else _inner()
-    options = inner.create_initialization_options(NotificationOptions(tools_changed=True))
-    async with stdio_server() as (incoming, outgoing):
-        await inner.run(incoming, outgoing, options)
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        server.run()
