@@ -6,6 +6,7 @@ official SDK. The model server runs in a process of its own. Ratios within one r
 
 import argparse
 import asyncio
+import gc
 import statistics
 import subprocess
 import sys
@@ -255,6 +256,9 @@ async def measure(port: int, given: argparse.Namespace) -> None:
         for wire in WIRES:
             for client in (bench.by_bytes, bench.by_ours, bench.by_httpx2, bench.by_sdk):
                 await client(wire, "burst 500")
+        # The SDKs are large: without this, everyone pays for walking through them.
+        gc.collect()
+        gc.freeze()
         if "burst" in only:
             await tokens(bench, "burst, 1 stream", f"burst {count}", at_once=1, count=count, rounds=rounds)
         if "paced" in only:

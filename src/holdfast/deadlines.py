@@ -320,6 +320,12 @@ def next_deadline(watch: Watch) -> Deadline | None:
     )
 
 
+def due_s(watch: Watch) -> float | None:
+    """When the deadline of the state is, without its words; None if its watchdog is off."""
+    limit = watch.rearmed or LIMITS[watch.state](watch.deadlines)
+    return watch.since_s + limit.patience_s if limit.patience_s > 0 else None
+
+
 def wake(watch: Watch, *, armed: Reading, woke: Reading) -> Watch | Deadline:
     """What a timer that went off means: the deadline that has passed, or the watch to go on with.
 

@@ -5,6 +5,7 @@ target is silent again and again, and lets one probe through from time to time.
 """
 
 import hashlib
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -40,16 +41,17 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def gate_note(target: Target) -> str:
     """The name of the gate's note; the key is in it as a fingerprint only."""
-    return f"gate:{target.base_url} {_fingerprint(target)}"
+    return f"gate:{target.base_url} {_fingerprint(target.api_key)}"
 
 
 def breaker_note(target: Target) -> str:
     """The name of the breaker's note."""
-    return f"breaker:{target.base_url} {target.model} {_fingerprint(target)}"
+    return f"breaker:{target.base_url} {target.model} {_fingerprint(target.api_key)}"
 
 
-def _fingerprint(target: Target) -> str:
-    return hashlib.sha256(target.api_key.encode(errors="replace")).hexdigest()[:_KEY_CHARS]
+@lru_cache(maxsize=64)
+def _fingerprint(api_key: str) -> str:
+    return hashlib.sha256(api_key.encode(errors="replace")).hexdigest()[:_KEY_CHARS]
 
 
 def close_gate(gate: Gate, *, until_ms: int, why: str) -> Gate:

@@ -109,3 +109,12 @@ def test_the_guard_needs_no_other_http_client() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+async def test_a_change_of_protocol_is_not_guarded() -> None:
+    stream = httpx2.ByteStream(b"frames of another protocol")
+    upgraded = httpx2.MockTransport(lambda _: httpx2.Response(101, stream=stream))
+    transport = guard.GuardTransport(upgraded)
+    response = await transport.handle_async_request(httpx2.Request("GET", "https://example.org/socket"))
+    assert response.stream is stream
+    await transport.aclose()

@@ -27,6 +27,7 @@ from holdfast.chaos import (
     Drop,
     EndOfBody,
     Finish,
+    Gate,
     Hang,
     Headers,
     KeepAlive,
@@ -37,6 +38,7 @@ from holdfast.chaos import (
     SayInTwoWrites,
     Script,
     Think,
+    Wait,
 )
 
 ways = pytest.mark.parametrize("way", STREAMED, ids=lambda way: way.__name__)
@@ -159,6 +161,20 @@ async def test_the_time_of_a_slow_reader_is_not_the_peers() -> None:
         assert [event.delta async for event in stream if event.type == "response.output_text.delta"] == [
             *"abc"
         ]
+
+
+@ways
+async def test_without_the_guard_the_package_is_still_waiting(way: Way) -> None:
+    gate = Gate()
+    unguarded = httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(verify=False), timeout=600)
+    script = [Say("hel"), KeepAlive(times=20, pace_s=0.01), Wait(gate)]
+    async with ChaosServer(script) as chaos, packages(chaos, unguarded) as ask:
+        asking = asyncio.ensure_future(way(ask))
+        await gate.reached()
+        assert not asking.done()
+        assert chaos.seen.request(1).ended_s is None
+        gate.open()
+        assert await asking == "hel"
 
 
 @ways

@@ -69,8 +69,9 @@ async def test_a_function_that_takes_too_long_is_killed(call: Call) -> None:
         "Killed: it took longer than 1 s. What it had done by then is not undone.", ok=False, ending="killed"
     )
     traits = ToolTraits(patience_s=1.0)
-    assert await tool(sample.hang, traits=traits).run({}, call) == late
-    assert await tool(sample.wait_for_ever, traits=traits).run({}, call) == late
+    functions: list[Callable[..., object]] = [sample.hang, sample.wait_for_ever]
+    running = (tool(function, traits=traits).run({}, call) for function in functions)
+    assert await asyncio.gather(*running) == [late, late]
     assert await call.left() == []
 
 

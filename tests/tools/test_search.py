@@ -10,7 +10,8 @@ import pytest
 
 from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces import ToolResult
-from holdfast.tools.listing import ENTRIES_MAX, ListFiles, glob_fits
+from holdfast.tools.globs import glob_fits
+from holdfast.tools.listing import ENTRIES_MAX, ListFiles
 from holdfast.tools.search import MATCHES_MAX, SearchFiles
 from tools.calls import ENVIRONMENT, Call, descriptors, until
 

@@ -114,7 +114,7 @@ class Attempt:
         adapter = ADAPTERS[self._target.wire]
         built = adapter.build(request, self._target, blobs=await self._blobs(request))
         self._exchange = Exchange(
-            built, adapter.parser(), watchdog=watchdog, hear=speaker.hear, voice=self._voice
+            built, adapter.parser(), watchdog=watchdog, speaker=speaker, voice=self._voice
         )
         return await self._exchange.run(self._means.http, now_ms=self._means.clock.now_ms)
 

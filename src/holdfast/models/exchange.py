@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from holdfast.capabilities import Voice
 from holdfast.deadlines import CLOSE_REASONS, State
@@ -11,6 +10,7 @@ from holdfast.failures import Facts
 from holdfast.model_events import ErrorReported, Finished, ModelEvent, TextPiece, TokensUsed
 from holdfast.models.error_bodies import read_error
 from holdfast.models.http import Broken, ModelHttp, Reply
+from holdfast.models.speaker import Speaker
 from holdfast.models.sse import Frame, MalformedFrame, SseParser
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
@@ -19,8 +19,6 @@ from holdfast.values import CloseReason
 OK = 200
 ERROR_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
-
-Hear: TypeAlias = Callable[[ModelEvent], None]
 
 _STAGES: dict[State, Stage] = {
     State.CONNECTING: "connecting",
@@ -42,11 +40,17 @@ class Exchange:
     """One request and its answer. `run` may be awaited once; cancelling it closes the connection at once."""
 
     def __init__(
-        self, request: WireRequest, parser: StreamParser, *, watchdog: Watchdog, hear: Hear, voice: Voice
+        self,
+        request: WireRequest,
+        parser: StreamParser,
+        *,
+        watchdog: Watchdog,
+        speaker: Speaker,
+        voice: Voice,
     ) -> None:
         self._request = request
         self._parser = parser
-        self._hear = hear
+        self._speaker = speaker
         self._voice = voice
         self._watchdog = watchdog
         self.used: TokensUsed | None = None
@@ -115,7 +119,7 @@ class Exchange:
         try:
             for frame in frames:
                 for event in parse(frame):
-                    if type(event) is TextPiece and (event.index == index or not texts):
+                    if type(event) is TextPiece and event.text and (event.index == index or not texts):
                         index = event.index
                         texts.append(event.text)
                         continue
@@ -128,11 +132,9 @@ class Exchange:
                 self._take_text(index, texts)
 
     def _take_text(self, index: int, texts: list[str]) -> None:
-        text = "".join(texts)
+        self._watchdog.advanced()
+        self._speaker.say(index, texts[0] if len(texts) == 1 else "".join(texts))
         texts.clear()
-        if text:
-            self._watchdog.advanced()
-            self._hear(TextPiece(index, text))
 
     async def _make_room(self) -> None:
         """While our own journal is behind, the peer is not late."""
@@ -150,7 +152,7 @@ class Exchange:
             elif isinstance(event, ErrorReported):
                 self._error = event
             else:
-                self._hear(event)
+                self._speaker.hear(event)
 
 
 async def _whole(reply: Reply, bytes_max: int) -> bytes:

@@ -30,14 +30,21 @@ class Speaker:
         self.said = False  # something visible is on the log
         self.produced = False  # text or a whole tool call
 
+    def say(self, index: int, text: str) -> None:
+        """More text of an item."""
+        segment = self._segments.get(index)
+        if segment is None:
+            self._begin()
+            self.produced = True
+            segment = self._segment(index)
+        self._voice.say(segment, text)
+
     def hear(self, event: ModelEvent) -> None:
         """Take in one model event."""
         match event:
             case TextPiece():
                 if event.text:
-                    self._begin()
-                    self.produced = True
-                    self._voice.say(self._segment(event.index), event.text)
+                    self.say(event.index, event.text)
             case ReasoningPiece():
                 if event.text:
                     self._begin()

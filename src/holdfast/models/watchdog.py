@@ -14,6 +14,7 @@ from holdfast.deadlines import (
     State,
     Watch,
     begin,
+    due_s,
     next_deadline,
     sign_of,
     step,
@@ -124,13 +125,13 @@ class Watchdog:
         return watch
 
     def _arm(self) -> None:
-        deadline = self.deadline
-        if deadline is None:
+        at_s = None if self._resting else due_s(self._watch)
+        if at_s is None:
             self._disarm()
-        elif self._timer is None or self._timer.when() > deadline.at_s:
+        elif self._timer is None or self._timer.when() > at_s:
             self._disarm()
             self._armed = self._read()
-            self._timer = self._call_at(deadline.at_s, self._look)
+            self._timer = self._call_at(at_s, self._look)
 
     def _disarm(self) -> None:
         if self._timer is not None:

@@ -6,7 +6,7 @@ import stat
 import sys
 from collections.abc import Iterator
 
-from holdfast.tools.listing import NOT_LISTED, glob_fits
+from holdfast.tools.globs import NOT_LISTED, glob_fits
 
 MATCHES_IN_FILE_MAX = 50
 FILE_BYTES_MAX = 16 * 1024 * 1024

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -13,6 +12,7 @@ from msgspec import Meta
 
 from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.tools.globs import NOT_LISTED, glob_fits
 from holdfast.tools.offload import offload
 from holdfast.tools.workspace import Refused, Workspace
 from holdfast.values import Action
@@ -21,21 +21,6 @@ ENTRIES_MAX = 1_000
 NAMES_IN_FOLDER_MAX = 20_000
 DEPTH = 3
 DEPTH_MAX = 20
-NOT_LISTED = frozenset(
-    [
-        ".git",
-        ".hg",
-        ".svn",
-        "node_modules",
-        "__pycache__",
-        ".venv",
-        "venv",
-        ".tox",
-        ".mypy_cache",
-        ".pytest_cache",
-        ".ruff_cache",
-    ]
-)
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -144,19 +129,3 @@ def _entries(folder_fd: int, listing: Listing) -> list[tuple[str, str]]:
             kind = "@" if entry.is_symlink() else "/" if entry.is_dir(follow_symlinks=False) else ""
             found.append((entry.name, kind))
     return sorted(found)
-
-
-def glob_fits(glob: str, path: str) -> bool:
-    """Whether a path fits a glob: ** is any depth, and a glob without a slash fits names at any depth."""
-    parts = path.split("/")
-    wanted = glob.removeprefix("./").removeprefix("/").split("/")
-    if "/" not in glob:
-        return fnmatchcase(parts[-1], glob)
-    # How many parts of the path may be used up so far; never more than there are, so it stays small.
-    reached: set[int] = {0}
-    for want in wanted:
-        if want == "**":
-            reached = set(range(min(reached, default=len(parts) + 1), len(parts) + 1))
-        else:
-            reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], want)}
-    return len(parts) in reached

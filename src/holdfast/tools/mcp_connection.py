@@ -1,8 +1,8 @@
 """One connection to an MCP server: greeting, list of tools, calls, and the sign that it is over."""
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TypeAlias, cast
 
 from mcp import ClientSession, MCPError
@@ -93,7 +93,8 @@ class Connection:
         cursor: str | None = None
         for _ in range(PAGES_MAX):
             params = PaginatedRequestParams(cursor=cursor) if cursor is not None else None
-            page = await session.list_tools(params=params)
+            with self._noting_the_end():
+                page = await session.list_tools(params=params)
             tools += page.tools
             cursor = page.next_cursor
             if cursor is None or len(tools) >= TOOLS_MAX:
@@ -128,7 +129,17 @@ class Connection:
         # Not session.call_tool: that checks the result against the server's own schema, on this loop, with
         # whatever regular expressions are in it.
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(args)))
-        return await self._entered().send_request(request, _ANSWER, progress_callback=progress)
+        with self._noting_the_end():
+            return await self._entered().send_request(request, _ANSWER, progress_callback=progress)
+
+    @contextmanager
+    def _noting_the_end(self) -> Iterator[None]:
+        try:
+            yield
+        except MCPError as error:
+            if error.code == NOT_SENT:
+                self.end(error.message)
+            raise
 
     def _entered(self) -> ClientSession:
         assert self._session is not None, "it is entered first"

@@ -73,7 +73,8 @@ class _Body(httpx2.AsyncByteStream):
 class BoundedTransport(httpx2.AsyncBaseTransport):
     """One server's HTTP: requests at a bounded rate, bodies of bounded size, failures as answers.
 
-    `lost` is called when the server, or the session with it, is gone.
+    `lost` is called when listening shows that the server, or the session with it, is gone; whoever asks for
+    something hears it as NOT_SENT.
     """
 
     def __init__(
@@ -116,9 +117,9 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     def _failed(self, request: httpx2.Request, error: Exception, *, code: int) -> httpx2.Response:
         text = str(error) or ("it did not answer in time" if isinstance(error, TimeoutError) else repr(error))
-        if code == NOT_SENT:
-            self._lost(text)
         if request.method != "POST":
+            if code == NOT_SENT:
+                self._lost(text)
             raise error
         return _answer(request, 502, code=code, text=text)
 
@@ -132,8 +133,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         bytes_max = 0 if is_stream else MESSAGE_BYTES_MAX
         body = _Body(response, bytes_max=bytes_max, deadline_s=deadline_s)
         if response.status_code == _NOT_FOUND and "mcp-session-id" in request.headers:
-            self._lost("it has forgotten this session")
-            return _answer(request, 404, code=NOT_SENT, text="it has forgotten this session", closing=body)
+            text = "it has forgotten this session"
+            if request.method == "GET":
+                self._lost(text)
+            return _answer(request, 404, code=NOT_SENT, text=text, closing=body)
         if packed and request.method == "POST":
             return _answer(request, 502, code=REFUSED, text="its answer is compressed", closing=body)
         if response.status_code >= _FIRST_ERROR and kind != "application/json":
@@ -177,11 +180,13 @@ def _is_notification(request: httpx2.Request) -> bool:
         return False
 
 
-def _ssl_context(url: str) -> ssl.SSLContext:
-    # Reading the certificates takes a while; without TLS nobody needs them.
-    if url.startswith("https:"):
-        return httpx2.create_ssl_context(trust_env=False)
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+def _sockets(url: str) -> httpx2.AsyncHTTPTransport:
+    """The transport that is bounded; imports and reads certificates, so call it off the loop."""
+    # Without TLS nobody needs the certificates, and reading them takes a while.
+    tls = url.startswith("https:")
+    context = httpx2.create_ssl_context(trust_env=False) if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    limits = httpx2.Limits(max_connections=64, max_keepalive_connections=8)
+    return httpx2.AsyncHTTPTransport(verify=context, trust_env=False, limits=limits)
 
 
 @asynccontextmanager
@@ -189,10 +194,8 @@ async def http_wire(
     config: McpServerConfig, *, lost: Callable[[str], None]
 ) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
     """Talk to the server at its url; redirects are followed within its origin alone, by the SDK's rule."""
-    context = await asyncio.to_thread(_ssl_context, config.url)
+    inner = await asyncio.to_thread(_sockets, config.url)
     patience_s = max([config.patience_s, *config.tool_patience_s.values()])
-    limits = httpx2.Limits(max_connections=64, max_keepalive_connections=8)
-    inner = httpx2.AsyncHTTPTransport(verify=context, trust_env=False, limits=limits)
     async with (
         httpx2.AsyncClient(
             transport=BoundedTransport(inner, patience_s=patience_s, lost=lost),

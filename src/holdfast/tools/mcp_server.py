@@ -90,8 +90,9 @@ class McpServer:
         # The flag is looked at because clean-up code that raises takes the place of a cancellation.
         while not self.closing:
             began_s = loop.time()
-            self.why = await self._lived()
-            _log.warning("MCP server %s: %s", self.config.name, self.why)
+            before, self.why = self.why, await self._lived()
+            if self.why != before:
+                _log.warning("MCP server %s: %s", self.config.name, self.why)
             self.settled.set()
             failures = 1 if loop.time() - began_s > self.patience.steady_s else failures + 1
             await self._rest(self.patience.backoff_s(failures))

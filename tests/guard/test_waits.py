@@ -1,0 +1,149 @@
+"""The timer of a wait, on a loop whose clock the test moves."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from holdfast.deadlines import Asked, Sign, effective
+from holdfast.guard_waits import DeadlinePassed, Sentry
+from holdfast.targets import Patience
+
+PATIENCE = Patience(connect_s=20, gap_s=20, first_progress_s=500)
+
+
+class MovedLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock is moved by hand."""
+
+    moved_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.moved_s
+
+
+async def moved(by_s: float) -> None:
+    """Let everybody come to their next wait, let time pass, let everybody see it."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, MovedLoop)
+    for step_s in (0.0, by_s, 0.0):
+        loop.moved_s += step_s
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+def _run(scenario: Callable[[Sentry], Coroutine[object, object, None]]) -> None:
+    async def scene() -> None:
+        deadlines = effective(PATIENCE, Asked(local=False, input_tokens=0))
+        await scenario(Sentry(deadlines, before_kill=lambda _: None))
+
+    with asyncio.Runner(loop_factory=MovedLoop) as runner:
+        runner.run(scene())
+
+
+def _waiting(sentry: Sentry) -> "tuple[asyncio.Task[str], asyncio.Future[str]]":
+    peer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    return asyncio.create_task(sentry.over(peer)), peer
+
+
+async def _ended(waiting: "asyncio.Task[str]") -> DeadlinePassed:
+    with pytest.raises(DeadlinePassed) as raised:
+        await waiting
+    return raised.value
+
+
+def _stream(sentry: Sentry) -> None:
+    for sign in (Sign.CONNECTED, Sign.SENT, Sign.PROGRESS):
+        sentry.sign(sign)
+
+
+def test_a_wait_ends_at_its_deadline_and_not_before() -> None:
+    async def scenario(sentry: Sentry) -> None:
+        waiting, _ = _waiting(sentry)
+        await moved(19)
+        assert not waiting.done()
+        await moved(2)
+        assert (await _ended(waiting)).deadline.kind == "connect"
+
+    _run(scenario)
+
+
+def test_keep_alives_end_a_wait_and_renew_nothing() -> None:
+    async def scenario(sentry: Sentry) -> None:
+        _stream(sentry)
+        for _ in range(3):
+            waiting, peer = _waiting(sentry)
+            await moved(6)
+            peer.set_result(": keep-alive")
+            await waiting
+            sentry.sign(Sign.ALIVE)
+        waiting, _ = _waiting(sentry)
+        await moved(3)
+        assert (await _ended(waiting)).deadline.kind == "gap"
+
+    _run(scenario)
+
+
+def test_progress_renews_the_wait() -> None:
+    async def scenario(sentry: Sentry) -> None:
+        _stream(sentry)
+        for _ in range(10):
+            waiting, peer = _waiting(sentry)
+            await moved(15)
+            peer.set_result("more")
+            assert await waiting == "more"
+            sentry.sign(Sign.PROGRESS)
+
+    _run(scenario)
+
+
+def test_the_time_between_two_waits_is_the_readers() -> None:
+    async def scenario(sentry: Sentry) -> None:
+        _stream(sentry)
+        waiting, peer = _waiting(sentry)
+        await moved(15)
+        peer.set_result("more")
+        await waiting
+        await moved(3600)
+        waiting, _ = _waiting(sentry)
+        await moved(4)
+        assert not waiting.done()
+        await moved(2)
+        await _ended(waiting)
+
+    _run(scenario)
+
+
+def test_after_the_computer_slept_the_wait_begins_anew_but_short() -> None:
+    async def scenario(sentry: Sentry) -> None:
+        waiting, _ = _waiting(sentry)
+        await moved(3600)
+        assert not waiting.done()
+        await moved(14)
+        assert not waiting.done()
+        await moved(2)
+        assert (await _ended(waiting)).deadline.why == "woke"
+
+    _run(scenario)
+
+
+def test_a_thinking_model_has_the_longer_patience() -> None:
+    async def scenario(sentry: Sentry) -> None:
+        _stream(sentry)
+        sentry.sign(Sign.OPENING)
+        waiting, peer = _waiting(sentry)
+        await moved(499)
+        peer.set_result("more")
+        assert await waiting == "more"
+
+    _run(scenario)
+
+
+def test_a_timeout_that_is_not_ours_passes() -> None:
+    async def scenario(sentry: Sentry) -> None:
+        waiting, peer = _waiting(sentry)
+        await asyncio.sleep(0)
+        peer.set_exception(TimeoutError("of somebody else"))
+        with pytest.raises(TimeoutError, match="of somebody else"):
+            await waiting
+
+    _run(scenario)
