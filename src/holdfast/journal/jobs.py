@@ -28,7 +28,7 @@ class Job:
 
     def work(self, transaction: "Transaction") -> Any:
         """Do it, on the writer's thread; a JournalError says that nothing was written."""
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} does not say what to write to {transaction}")
 
     def publish(self) -> None:
         """Show what came of it, on the loop's thread, once it is committed."""
