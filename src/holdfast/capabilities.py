@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 from holdfast.events import Event
 from holdfast.messages import AskedTool, ModelRequest
 from holdfast.model_events import FinishReason
-from holdfast.values import Failure
+from holdfast.values import CallPurpose, Failure
 
 
 class Voice(Protocol):
@@ -57,6 +57,7 @@ class Answer:
     call_id: str
     finish: FinishReason
     tools: tuple[AskedTool, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,13 @@ class Model(Protocol):
     """
 
     async def answer(
-        self, request: ModelRequest, voice: Voice, *, turn: int, compact: Compact | None = None
+        self,
+        request: ModelRequest,
+        voice: Voice,
+        *,
+        turn: int,
+        purpose: CallPurpose = "answer",
+        compact: Compact | None = None,
     ) -> Answer | NoAnswer:
         """One call; `compact` makes a shorter request of the same conversation if the window is too small."""
         ...

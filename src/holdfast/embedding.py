@@ -75,6 +75,7 @@ class Agent:
             tools=registry,
             workspace=self._workspace,
             instructions=self._instructions,
+            context_window=min(target.context_window for target in self._targets),
             secrets=Secrets(target.api_key for target in self._targets),
         )
         supervisor = await self._stack.enter_async_context(Supervisor(means))

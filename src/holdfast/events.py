@@ -14,6 +14,7 @@ import msgspec
 from holdfast.values import (
     Action,
     CallFinish,
+    CallPurpose,
     Choice,
     CloseReason,
     Failure,
@@ -163,7 +164,7 @@ class CallStarted(RunEvent, frozen=True, kw_only=True, tag="call.started"):
 
     call_id: str
     turn: int
-    purpose: Literal["answer", "compaction", "title"] = "answer"
+    purpose: CallPurpose = "answer"
 
 
 class CallEnded(RunEvent, frozen=True, kw_only=True, tag="call.ended"):

@@ -90,7 +90,7 @@ class Sentry:
 
     def _go_on(self) -> None:
         watch, now_s = self._watch, self._loop.time()
-        since_s = now_s
+        since_s = min(now_s, watch.since_s + (now_s - self._rested_s))
         self._watch = Watch(watch.deadlines, watch.state, since_s, watch.rearmed)
 
     def _arm(self) -> None:

@@ -9,7 +9,19 @@ from agent.world import Effect, World, asks_about, people, process
 from holdfast import events as e
 from holdfast.agent.calls import UNKNOWN
 from holdfast.agent.loop import GO_ON
-from holdfast.chaos import CallTool, ChaosServer, Finish, Gate, Refuse, Say, SeenRequest, Wait
+from holdfast.chaos import (
+    CallTool,
+    ChaosServer,
+    Finish,
+    Gate,
+    Refuse,
+    Say,
+    Script,
+    SeenRequest,
+    Wait,
+    context_overflow,
+)
+from holdfast.entries import Person
 from holdfast.interfaces import Record, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.inbox import Message, Sent
@@ -285,3 +297,44 @@ async def test_an_effect_whose_outcome_is_unknown_is_said_to_be_so_and_repeating
             asked = log[-1].event
             assert isinstance(asked, e.ApprovalAsked)
             assert "nobody knows" in asked.findings[0]
+
+
+async def test_a_conversation_that_nears_the_window_is_summed_up_and_nothing_is_lost_for_people() -> None:
+    """P6: the summary is an event; the model is shown it in place of the older part, people see all of it."""
+    long = "an old story " * 800
+
+    def script(request: SeenRequest) -> Script:
+        said = str(messages(request)[-1]["content"])
+        return [Say("the story in short")] if said.startswith("Below is") else [Say("yes")]
+
+    async with ChaosServer(choose=script) as chaos, process(chaos, context_window=3_000) as world:
+        await send(world, long)
+        await world.until("s", e.RunEnded)
+        run_id = await send(world, "and now?")
+        log = await world.until("s", e.RunEnded, times=2)
+        assert kinds(log).count(e.ContextCompacted) == 1
+        shown = messages(chaos.seen.requests[-1])
+        assert "the story in short" in str(shown[0]["content"])
+        assert long not in str(shown)
+        assert answer(log, run_id) == "yes"
+        people_see = fold((record.seq, record.event) for record in log)
+        assert any(isinstance(entry, Person) and entry.message.text == long for entry in people_see.entries)
+
+
+async def test_a_provider_that_says_the_conversation_is_too_long_is_asked_again_with_a_summary() -> None:
+    """P3: an explicit overflow is evidence; the same call goes on with the shorter conversation."""
+    long = "an old story " * 600
+
+    def script(request: SeenRequest) -> Script:
+        said = str(messages(request))
+        if "Below is" in said:
+            return [Say("the story in short")]
+        return [context_overflow()] if long in said and "and now?" in said else [Say("yes")]
+
+    async with ChaosServer(choose=script) as chaos, process(chaos, context_window=8_000) as world:
+        await send(world, long)
+        await world.until("s", e.RunEnded)
+        run_id = await send(world, "and now?")
+        log = await world.until("s", e.RunEnded, times=2)
+        assert answer(log, run_id) == "yes"
+        assert kinds(log).count(e.ContextCompacted) == 1

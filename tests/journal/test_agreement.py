@@ -6,7 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+import apsw
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from any_event import any_events
@@ -14,6 +15,7 @@ from holdfast import interfaces as seams
 from holdfast import rows
 from holdfast.events import Event, Input
 from holdfast.interfaces import Store
+from holdfast.journal.words import fts_query, passage, phrases
 from journal.labs import MemoryLab, SqliteLab
 from journal.sample import created
 
@@ -65,7 +67,6 @@ async def picture(store: Store) -> dict[str, Any]:
         "archive": await store.sessions(seams.SessionQuery(archived=True)),
         "runs": runs,
         "asks": await store.open_asks(),
-        "found": [(hit.session_id, hit.seq) for hit in await store.search("0")],
     }
 
 
@@ -102,3 +103,21 @@ async def play(steps: Sequence[Step], folder: Path) -> None:
 def test_memory_and_sqlite_say_the_same_after_any_script(steps: Sequence[Step]) -> None:
     with TemporaryDirectory() as folder:
         asyncio.run(play(steps, Path(folder)))
+
+
+LETTERS = st.text("abAÉéüö09 -_.,'\"*()\t", max_size=24)
+
+
+@given(LETTERS, LETTERS)
+def test_a_query_means_the_same_in_memory_and_in_the_full_text_index(text: str, query: str) -> None:
+    """For letters that both know; of characters that Unicode has not assigned each has its own opinion."""
+    database = apsw.Connection(":memory:")
+    database.execute(
+        "CREATE VIRTUAL TABLE search USING fts5 (text, tokenize = 'unicode61 remove_diacritics 2')"
+    )
+    database.execute("INSERT INTO search VALUES (?)", (text,))
+    wanted = phrases(query)
+    assume(wanted)
+    found = database.execute("SELECT 1 FROM search WHERE search MATCH ?", (fts_query(wanted),)).fetchall()
+    assert bool(found) == (passage(text, wanted) is not None)
+    database.close()

@@ -244,8 +244,12 @@ async def _carefully(tool: Tool, args: Mapping[str, object], one: OneCall) -> To
         return ToolResult(text, ok=False, ending="killed")
     except (JournalError, BadArguments):
         raise
-    except Exception as error:  # noqa: BLE001  # a tool is other people's code
+    except Exception as error:  # a tool is other people's code
         _log.exception("tool %s raised", tool.spec.name)
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # Stop code that fails does not turn a stop into a result.
+            raise asyncio.CancelledError from error
         return ToolResult(f"The tool failed: {error!r}", ok=False)
 
 

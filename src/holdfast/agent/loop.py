@@ -7,8 +7,11 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from holdfast import events as e
 from holdfast.agent.calls import ToolCalls
+from holdfast.agent.compaction import NEAR, compact
 from holdfast.agent.instructions import instructions_for
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
@@ -16,6 +19,7 @@ from holdfast.agent.view import SessionView
 from holdfast.capabilities import Answer, NoAnswer
 from holdfast.context import context_for, history_instructions
 from holdfast.messages import AssistantMessage, Message, ModelRequest, UserMessage
+from holdfast.models.size import estimated_tokens
 from holdfast.run import Run
 from holdfast.values import Failure, OutcomeKind
 
@@ -53,7 +57,10 @@ async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcom
             return outcome
         if (used_up := _used_up(run, means, log)) is not None:
             return Outcome("budget", cause=used_up)
-        answer = await _answer(view, log, request=_request(view, messages, instructions, means), means=means)
+        request = _request(view, messages, instructions, means)
+        if estimated_tokens(request) > NEAR * means.context_window and await compact(view, log, means):
+            continue
+        answer = await _answer(view, log, request=request, means=means)
         await view.settled(log)
         if isinstance(answer, NoAnswer):
             return _without_answer(answer)
@@ -71,7 +78,14 @@ async def _answer(
 ) -> Answer | NoAnswer | None:
     """The model's answer; None if a person redirected the run meanwhile, and what was said stays."""
     turn = view.run(log.run_id).turns
-    calling = asyncio.create_task(means.model.answer(request, log, turn=turn), name=f"call of {log.run_id}")
+
+    async def shorter() -> ModelRequest | None:
+        if not await compact(view, log, means):
+            return None
+        return replace(request, messages=context_for(view.transcript, log.run_id))
+
+    answering = means.model.answer(request, log, turn=turn, compact=shorter)
+    calling = asyncio.create_task(answering, name=f"call of {log.run_id}")
     redirected = asyncio.create_task(view.until(lambda: _redirects(view, log.run_id)))
     try:
         await asyncio.wait({calling, redirected}, return_when=asyncio.FIRST_COMPLETED)

@@ -26,6 +26,7 @@ class AgentMeans:
     workspace: Path
     instructions: str = ""
     secrets: Secrets = NO_SECRETS
+    context_window: int = 200_000
     turns_max: int = 100
     budget: Budget = field(default_factory=Budget)
     asks_expire_s: float = 86_400.0

@@ -76,6 +76,7 @@ async def _means(
         workspace=_workspace(settings),
         instructions=settings.agent.instructions,
         secrets=hidden,
+        context_window=min(target.context_window for target in calls.targets),
         turns_max=settings.agent.turns_max,
         budget=settings.agent.run_budget(),
         asks_expire_s=settings.approvals.expires_s,

@@ -18,8 +18,8 @@ from holdfast.journal.transaction import Transaction
 # Past this many pages in the write-ahead log they are moved into the main file, between two commits.
 WAL_PAGES_MAX = 4_000
 # SQLite leaves old copies of cells in the unused parts of its pages, so a purge is complete only once the
-# file is rewritten. That takes about a second for so many pages, and nobody can write meanwhile; in a larger
-# file fragments of the text stay until someone runs VACUUM.
+# file is rewritten. That takes one or two seconds for so many pages, and nobody can write meanwhile; in a
+# larger file fragments of the text stay until someone runs VACUUM.
 REWRITTEN_PAGES_MAX = 65_536
 
 _log = logging.getLogger(__name__)

@@ -128,7 +128,7 @@ class Attempt:
         if reason == "length" or (speaker.produced and reason != "refused"):
             tools = speaker.tools() if reason != "length" else ()
             self._emit_usage()
-            return Answer(self._call_id, "tools" if tools else reason, tools)
+            return Answer(self._call_id, "tools" if tools else reason, tools, "".join(speaker.texts))
         return self._failed(self._facts(finish=reason, produced=speaker.produced), "done")
 
     def _failed(self, facts: Facts, close_reason: CloseReason) -> Classified:

@@ -18,7 +18,7 @@ from holdfast.models.attempt import Attempt, CallMeans, Hooks
 from holdfast.models.call_texts import GAVE_UP, done_after, exhausted, would_do
 from holdfast.models.live import waiting_line
 from holdfast.targets import Target
-from holdfast.values import Failure, FailureKind
+from holdfast.values import CallPurpose, Failure, FailureKind
 
 _log = logging.getLogger(__name__)
 
@@ -33,12 +33,18 @@ class ModelCalls:
     targets: tuple[Target, ...]
 
     async def answer(
-        self, request: ModelRequest, voice: Voice, *, turn: int, compact: Compact | None = None
+        self,
+        request: ModelRequest,
+        voice: Voice,
+        *,
+        turn: int,
+        purpose: CallPurpose = "answer",
+        compact: Compact | None = None,
     ) -> Answer | NoAnswer:
         """See Model.answer."""
         call = _Call(self, voice, request=request, compact=compact)
         try:
-            return await call.run(turn)
+            return await call.run(turn, purpose)
         finally:
             voice.live = None
 
@@ -67,9 +73,9 @@ class _Call:
         self._heard = calls.targets[0]  # whom the user believes to be answering
         self._why_other = ""
 
-    async def run(self, turn: int) -> Answer | NoAnswer:
+    async def run(self, turn: int, purpose: CallPurpose) -> Answer | NoAnswer:
         """Attempt after attempt until there is an answer or no way on."""
-        self._emit(e.CallStarted, call_id=self._call_id, turn=turn)
+        self._emit(e.CallStarted, call_id=self._call_id, turn=turn, purpose=purpose)
         target = self._first_target()
         while True:
             await self._pass_gate(target)

@@ -119,22 +119,22 @@ class Exchange:
         try:
             for frame in frames:
                 for event in parse(frame):
-                    if type(event) is TextPiece and event.text and (event.index == index or not texts):
+                    if type(event) is TextPiece and (event.index == index or not texts):
                         index = event.index
                         texts.append(event.text)
-                        continue
-                    if texts:
+                    else:
                         self._take_text(index, texts)
-                    self._take((event,))
+                        self._take((event,))
         finally:
             # Also what came before a frame that is not the protocol.
-            if texts:
-                self._take_text(index, texts)
+            self._take_text(index, texts)
 
     def _take_text(self, index: int, texts: list[str]) -> None:
-        self._watchdog.advanced()
-        self._speaker.say(index, texts[0] if len(texts) == 1 else "".join(texts))
-        texts.clear()
+        text = "".join(texts)
+        if text:
+            self._watchdog.advanced()
+            self._speaker.say(index, text)
+            texts.clear()
 
     async def _make_room(self) -> None:
         """While our own journal is behind, the peer is not late."""

@@ -23,10 +23,12 @@ class Speaker:
 
     def __init__(self, voice: Voice, *, tool_ids: set[str], before_first: Callable[[], None]) -> None:
         self._voice = voice
+        self._say = voice.say
         self._tool_ids = tool_ids
         self._before_first = before_first
         self._segments: dict[int, int] = {}
         self._asked: list[AskedTool] = []
+        self.texts: list[str] = []  # the whole text of each item that the protocol closed
         self.said = False  # something visible is on the log
         self.produced = False  # text or a whole tool call
 
@@ -37,7 +39,7 @@ class Speaker:
             self._begin()
             self.produced = True
             segment = self._segment(index)
-        self._voice.say(segment, text)
+        self._say(segment, text)
 
     def hear(self, event: ModelEvent) -> None:
         """Take in one model event."""
@@ -92,6 +94,7 @@ class Speaker:
         elif item.kind == "text" and item.text:
             self._begin()
             self.produced = True
+            self.texts.append(item.text)
             segment = self._segment(item.index)
             voice.emit(e.TextDone(at_ms=voice.now_ms(), run_id=voice.run_id, segment=segment, text=item.text))
         elif item.kind == "reasoning" and (item.text or item.opaque):

@@ -1,7 +1,7 @@
 """One connection to an MCP server: greeting, list of tools, calls, and the sign that it is over."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TypeAlias, cast
 
@@ -17,13 +17,12 @@ from mcp.types import (
     PaginatedRequestParams,
     Tool,
 )
-from mcp.types.jsonrpc import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
+from mcp.types.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
 from holdfast import __version__
-from holdfast.tools.mcp_flow import Incoming, Metered, Outgoing
-from holdfast.tools.mcp_http import NOT_SENT
+from holdfast.tools.mcp_flow import CUT_OFF, NOT_SENT, Incoming, Metered, Outgoing
 from holdfast.tools.offload import settle
 
 PAGES_MAX = 50
@@ -106,7 +105,9 @@ class Connection:
         try:
             await self._entered().send_ping()
         except MCPError as error:
-            return error.code == METHOD_NOT_FOUND
+            return error.code not in {NOT_SENT, CUT_OFF, CONNECTION_CLOSED}
+        except ValueError:
+            return True  # nonsense is an answer too
         return True
 
     def call(self, tool: str, args: Mapping[str, object], *, progress: ProgressFnT) -> asyncio.Task[Answer]:
@@ -133,7 +134,7 @@ class Connection:
             return await self._entered().send_request(request, _ANSWER, progress_callback=progress)
 
     @contextmanager
-    def _noting_the_end(self) -> Iterator[None]:
+    def _noting_the_end(self) -> Generator[None]:
         try:
             yield
         except MCPError as error:

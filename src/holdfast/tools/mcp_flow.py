@@ -10,6 +10,13 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
+# Codes of our own, for answers that we give in the server's place.
+NOT_SENT = 48_001  # the server has not seen the request
+CUT_OFF = 48_002  # the server may have seen the request
+REFUSED = 48_003  # the server answered with an HTTP status alone
+DROPPED = 48_004  # the server answered, and the answer was too much
+VALUES_MAX = 50_000
+VALUES_PER_S = 100_000.0
 PER_S = 200.0
 BURST = 1000.0
 _REST_EVERY = 100
@@ -68,16 +75,51 @@ class Allowance:
         self._left -= 1
         return True
 
-    def book(self) -> float:
-        """Take one in any case, and say how many seconds it is too early."""
+    def book(self, number: float = 1.0) -> float:
+        """Take so many in any case, and say how many seconds that is too early."""
         self._refill()
-        self._left -= 1
+        self._left -= number
         return max(0.0, -self._left / self._per_s)
 
     def _refill(self) -> None:
         now_s = self._now_s()
         self._left = min(self._burst, self._left + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s
+
+
+class TooComplex(Exception):
+    """A message that would keep the loop busy for long."""
+
+
+class Scales:
+    """Weighs messages before they are parsed, by their number of values.
+
+    Text is cheap to parse, many small values are not: a few megabytes of brackets take seconds, in which the
+    loop, and every thread too, stands still.
+    """
+
+    def __init__(self) -> None:
+        now_s = asyncio.get_running_loop().time
+        self._allowance = Allowance(VALUES_PER_S, burst=2 * VALUES_PER_S, now_s=now_s)
+
+    async def weigh(self, message: bytes) -> None:
+        """Wait if the server's messages weigh too much together; raises TooComplex if this one does alone."""
+        weight = values_in(message)
+        if weight > VALUES_MAX:
+            raise TooComplex(f"it sent a message of more than {VALUES_MAX:,} values")
+        early_s = self._allowance.book(weight)
+        if early_s:
+            await asyncio.sleep(early_s)
+
+
+def values_in(message: bytes) -> int:
+    """About how many values the JSON has; what stands in strings does not count."""
+    bare = message.replace(b"\\\\", b"").replace(b'\\"', b"")
+    strings = bare.count(b'"') // 2
+    if strings > VALUES_MAX:
+        return strings
+    outside = b"".join(bare.split(b'"')[::2])
+    return max(strings, sum(map(outside.count, (b",", b"[", b"{"))))
 
 
 class Metered:

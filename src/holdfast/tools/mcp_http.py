@@ -5,6 +5,7 @@ with a code that says whether the server can have seen the request.
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,13 +15,22 @@ import msgspec
 from mcp.client.streamable_http import streamable_http_client
 
 from holdfast.tools.mcp_config import McpServerConfig
-from holdfast.tools.mcp_flow import MESSAGE_BYTES_MAX, Allowance, Incoming, Outgoing
+from holdfast.tools.mcp_flow import (
+    CUT_OFF,
+    MESSAGE_BYTES_MAX,
+    NOT_SENT,
+    REFUSED,
+    Allowance,
+    Incoming,
+    Outgoing,
+    Scales,
+    TooComplex,
+)
 
-NOT_SENT = 48_001  # the server has not seen the request
-CUT_OFF = 48_002  # the server may have seen the request
-REFUSED = 48_003  # the server answered with an HTTP status alone
 REQUESTS_PER_S = 20.0
 REQUESTS_BURST = 100.0
+_BETWEEN_EVENTS = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_BETWEEN_BYTES = 4
 _CONNECT_S = 10.0
 _NOTIFY_S = 10.0
 _GOODBYE_S = 2.0
@@ -40,16 +50,45 @@ class BodyBroken(httpx2.StreamError):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A response's body, at most so many bytes (0 is no limit) and until a deadline."""
+    """A response's body, message by message, each within its limits, until a deadline.
 
-    def __init__(self, response: httpx2.Response, *, bytes_max: int, deadline_s: float | None) -> None:
+    A message is an event of a stream, or else the whole body.
+    """
+
+    def __init__(
+        self, response: httpx2.Response, *, between: re.Pattern[bytes] | None, deadline_s: float | None
+    ) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream), "the client is asynchronous"
         self._stream = response.stream
-        self._bytes_max = bytes_max
+        self._between = between
         self._deadline_s = deadline_s
+        self._scales = Scales()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        total_bytes = 0
+        held = bytearray()
+        async for chunk in self._chunks():
+            held += chunk
+            end = 0
+            if self._between is not None:
+                # Only where the chunk, or what it completes, is: the rest has been searched.
+                for found in self._between.finditer(held, max(0, len(held) - len(chunk) - _BETWEEN_BYTES)):
+                    await self._weighed(held[end : found.end()])
+                    end = found.end()
+            if len(held) - end > MESSAGE_BYTES_MAX:
+                raise BodyBroken(f"the answer is larger than {MESSAGE_BYTES_MAX:,} bytes")
+            if end:
+                yield bytes(held[:end])
+                del held[:end]
+        await self._weighed(held)
+        yield bytes(held)
+
+    async def _weighed(self, message: bytearray) -> None:
+        try:
+            await self._scales.weigh(bytes(message))
+        except TooComplex as error:
+            raise BodyBroken(str(error)) from error
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
         chunks = aiter(self._stream)
         while True:
             try:
@@ -61,9 +100,6 @@ class _Body(httpx2.AsyncByteStream):
                 raise BodyBroken("the answer took too long") from None
             except httpx2.TransportError as error:
                 raise BodyBroken(f"the connection broke: {error}") from error
-            total_bytes += len(chunk)
-            if self._bytes_max and total_bytes > self._bytes_max:
-                raise BodyBroken(f"the answer is larger than {self._bytes_max:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:
@@ -127,11 +163,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self, request: httpx2.Request, response: httpx2.Response, *, deadline_s: float | None
     ) -> httpx2.Response:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        is_stream = kind == "text/event-stream"
+        between = _BETWEEN_EVENTS if kind == "text/event-stream" else None
         # Compressed, a small body could become a large one after it was measured; it was not asked for.
         packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-        bytes_max = 0 if is_stream else MESSAGE_BYTES_MAX
-        body = _Body(response, bytes_max=bytes_max, deadline_s=deadline_s)
+        body = _Body(response, between=between, deadline_s=deadline_s)
         if response.status_code == _NOT_FOUND and "mcp-session-id" in request.headers:
             text = "it has forgotten this session"
             if request.method == "GET":

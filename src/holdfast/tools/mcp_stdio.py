@@ -14,9 +14,9 @@ from typing import IO, Self, cast
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp.types import ErrorData, JSONRPCError
-from mcp.types.jsonrpc import INTERNAL_ERROR, jsonrpc_message_adapter
+from mcp.types.jsonrpc import jsonrpc_message_adapter
 
-from holdfast.tools.mcp_flow import MESSAGE_BYTES_MAX
+from holdfast.tools.mcp_flow import DROPPED, MESSAGE_BYTES_MAX, Scales, TooComplex
 from holdfast.tools.mcp_names import plain
 from holdfast.tools.mcp_process import ServerProcess
 
@@ -41,6 +41,7 @@ class LineReader:
         self._reader = reader
         self._buffer = bytearray()
         self._searched = 0
+        self._scales = Scales()
         self.junk_lines = 0
         self.junk = ""
         self.broken = ""
@@ -50,7 +51,7 @@ class LineReader:
         try:
             while True:
                 line = await self._line()
-                message = line if isinstance(line, SessionMessage) else self._parsed(line)
+                message = line if isinstance(line, SessionMessage) else await self._weighed(line)
                 if message is not None:
                     return message
         except WireBroken as broken:
@@ -75,10 +76,7 @@ class LineReader:
 
     async def _skipped(self) -> SessionMessage:
         """Read on to the end of a line that is too long, and answer in its place."""
-        asked = _ANSWER_ID.match(self._buffer)
-        if asked is None:
-            raise WireBroken(f"it sent a message of more than {MESSAGE_BYTES_MAX:,} bytes")
-        request_id = int(asked[1])
+        answer = _instead(self._buffer, f"it sent a message of more than {MESSAGE_BYTES_MAX:,} bytes")
         skipped_bytes = 0
         while (end := self._buffer.find(b"\n")) < 0:
             skipped_bytes += len(self._buffer)
@@ -88,9 +86,7 @@ class LineReader:
             self._buffer += await self._chunk()
         del self._buffer[: end + 1]
         self._searched = 0
-        text = f"the answer was larger than {MESSAGE_BYTES_MAX:,} bytes and was dropped"
-        error = ErrorData(code=INTERNAL_ERROR, message=text)
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+        return answer
 
     async def _chunk(self) -> bytes:
         chunk = await self._reader.read(_CHUNK_BYTES)
@@ -98,6 +94,13 @@ class LineReader:
             raise anyio.EndOfStream
         await asyncio.sleep(0)  # a reader whose buffer is never empty would keep the loop to itself
         return chunk
+
+    async def _weighed(self, line: bytes) -> SessionMessage | None:
+        try:
+            await self._scales.weigh(line)
+        except TooComplex as error:
+            return _instead(line, str(error))
+        return self._parsed(line)
 
     def _parsed(self, line: bytes) -> SessionMessage | None:
         if not line.strip():
@@ -111,6 +114,15 @@ class LineReader:
                 text = f"it prints what is not MCP on its standard output, such as {self.junk!r}"
                 raise WireBroken(text) from None
             return None
+
+
+def _instead(message: bytes | bytearray, why: str) -> SessionMessage:
+    """An error for whoever waits for this message; raises WireBroken if that cannot be told."""
+    asked = _ANSWER_ID.match(message)
+    if asked is None:
+        raise WireBroken(why)
+    error = ErrorData(code=DROPPED, message=f"its answer was dropped: {why}")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(asked[1]), error=error))
 
 
 class LineWriter:

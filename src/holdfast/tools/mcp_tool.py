@@ -12,7 +12,7 @@ from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.tools.arguments import arguments_hash, canonical
 from holdfast.tools.mcp_connection import Answer, Connection
-from holdfast.tools.mcp_http import CUT_OFF, NOT_SENT
+from holdfast.tools.mcp_flow import CUT_OFF, DROPPED, NOT_SENT
 from holdfast.tools.mcp_names import plain
 from holdfast.tools.mcp_results import tool_result
 from holdfast.tools.mcp_server import McpServer
@@ -132,6 +132,8 @@ class McpTool:
             why = await connection.epitaph(within_s=_EPITAPH_S)
             text = f"The MCP server {name} stopped during the call: {why or said}. {_MAYBE}"
             return ToolResult(f"{text} It is being restarted; try again.", ok=False, ending="unknown")
+        if error.code == DROPPED:
+            return ToolResult(f"The MCP server {name} did it, but {said}.", ok=False)
         return ToolResult(f"The MCP server {name} refused the call: {said}", ok=False)
 
     def _not_there(self, why: str) -> ToolResult:

@@ -20,6 +20,7 @@ QUICK = McpPatience(
     connect_s=30.0,
     wait_s=30.0,
     ping_s=0.3,
+    cancel_s=0.3,
     exit_s=0.2,
     relist_gap_s=0.05,
     backoff_first_s=0.01,

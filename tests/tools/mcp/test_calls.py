@@ -62,8 +62,9 @@ async def _resources(result: ToolResult, call: McpCall) -> None:
     assert data.blob in result.text
 
 
-async def test_a_changed_list_is_seen_by_the_next_snapshot(call: McpCall) -> None:
-    async with servers(raw(tools=["change", "old"])) as of:
+@pytest.mark.parametrize("modern", [False, True])
+async def test_a_changed_list_is_seen_by_the_next_snapshot(call: McpCall, *, modern: bool) -> None:
+    async with servers(raw(tools=["change", "old"], modern=modern)) as of:
         assert (await run(of, "change", call, tools=["change", "fresh"])).ok
         await named(of, tool="fresh")
         assert names(of) == ["mcp__raw__change", "mcp__raw__fresh"]

@@ -105,6 +105,11 @@ async def test_a_server_that_is_not_there_is_no_reason_to_wait(call: McpCall) ->
         assert "connection" in of.status()[0].why.lower()
 
 
+async def test_an_answer_may_come_as_a_stream_of_events(call: McpCall) -> None:
+    async with serving(Web(wish="event")) as at, servers(at.config()) as of:
+        assert (await run(of, "echo", call, label="web")).ok
+
+
 async def test_a_session_that_the_server_has_forgotten_is_made_anew_and_the_call_repeated(
     call: McpCall,
 ) -> None:
@@ -119,6 +124,8 @@ async def test_a_session_that_the_server_has_forgotten_is_made_anew_and_the_call
     ("wish", "ending", "why"),
     [
         ("huge", "unknown", "larger than 8,388,608 bytes"),
+        ("intricate", "unknown", "more than 50,000 values"),
+        ("intricate_event", "unknown", "stopped during the call"),
         ("packed", "finished", "compressed"),
         ("cut", "unknown", "stopped during the call"),
         ("cut_body", "unknown", "the connection broke"),

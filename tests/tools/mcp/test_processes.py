@@ -33,7 +33,7 @@ async def test_closing_leaves_no_process_no_task_no_thread_and_no_descriptor(
     owner: str, wishes: dict[str, bool]
 ) -> None:
     seconds = f"{1000 + len(owner)}.{abs(hash(owner)) % 10**9}"
-    tasks, open_before = asyncio.all_tasks(), await asyncio.to_thread(descriptors)
+    tasks, open_before = asyncio.all_tasks(), await asyncio.to_thread(_pipes)
     async with servers(raw(child=seconds, **wishes), owner=owner) as of:
         await until(lambda: _sleepers(seconds))
         if not wishes.get("mute"):
@@ -43,7 +43,12 @@ async def test_closing_leaves_no_process_no_task_no_thread_and_no_descriptor(
     assert await asyncio.to_thread(dead_children) == []
     assert asyncio.all_tasks() == tasks
     await until(lambda: not [one for one in threading.enumerate() if one.name == "holdfast-mcp"])
-    await until(lambda: descriptors() <= open_before)
+    await until(lambda: _pipes() <= open_before)
+
+
+def _pipes() -> set[tuple[str, str]]:
+    # uvloop opens the null device once, for itself.
+    return {one for one in descriptors() if one[1] != "/dev/null"}
 
 
 def _sleepers(seconds: str) -> list[int]:

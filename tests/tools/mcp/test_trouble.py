@@ -171,11 +171,14 @@ async def test_a_long_result_is_cut_and_kept_whole(call: McpCall) -> None:
 
 
 async def test_a_result_beyond_all_measure_is_an_error_and_the_server_lives_on(call: McpCall) -> None:
-    async with servers(raw(tools=["long", "pid"])) as of:
+    async with servers(raw(tools=["long", "intricate", "pid"])) as of:
         pid = (await run(of, "pid", call)).text
-        result = await run(of, "long", call, size=9_000_000)
-        assert not result.ok
-        assert "larger than 8,388,608 bytes" in result.text
+        long = await run(of, "long", call, size=9_000_000)
+        assert not long.ok
+        assert "more than 8,388,608 bytes" in long.text
+        intricate = await run(of, "intricate", call, size=100_000)
+        assert not intricate.ok
+        assert "more than 50,000 values" in intricate.text
         assert (await run(of, "pid", call)).text == pid
 
 

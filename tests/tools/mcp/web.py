@@ -75,6 +75,20 @@ class Web:
         match self.wish:
             case "huge":
                 return _said(message, "x" * (MESSAGE_BYTES_MAX + 1))
+            case "intricate":
+                return _json(message, {"content": [], "structuredContent": {"a": [[]] * 100_000}})
+            case "intricate_event":
+                body = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": [{}] * 100_000}}
+                return web.Response(
+                    body=b": hello\r\n\r\nevent: message\r\ndata: " + json.dumps(body).encode() + b"\r\n\r\n",
+                    content_type="text/event-stream",
+                )
+            case "event":
+                body = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}
+                return web.Response(
+                    body=b": hello\n\nevent: message\ndata: " + json.dumps(body).encode() + b"\n\n",
+                    content_type="text/event-stream",
+                )
             case "packed":
                 response = _said(message, "x" * 1_000_000)
                 response.enable_compression(web.ContentCoding.gzip)

@@ -13,6 +13,7 @@ from typing import Any
 
 WISHES: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 MIB = 1024 * 1024
+COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
 
 
 def say(message: dict[str, Any]) -> None:
@@ -21,7 +22,7 @@ def say(message: dict[str, Any]) -> None:
 
 
 def answer(request_id: int, text: str) -> None:
-    say({"id": request_id, "result": {"content": [{"type": "text", "text": text}]}})
+    say({"id": request_id, "result": {"content": [{"type": "text", "text": text}], "resultType": "complete"}})
 
 
 def forever() -> None:
@@ -62,6 +63,10 @@ def call(request_id: int, name: str, args: dict[str, Any]) -> None:
             flood(request_id)
         case "long":
             answer(request_id, "x" * args["size"])
+        case "intricate":
+            say(
+                {"id": request_id, "result": {"content": [], "structuredContent": {"a": [[]] * args["size"]}}}
+            )
         case "garble":
             say({"id": request_id, "result": {"content": 7}})
         case "change":
@@ -82,8 +87,29 @@ def flood(request_id: int) -> None:
     answer(request_id, "survived")
 
 
+def hear_the_modern_way(message: dict[str, Any]) -> bool:
+    """Answer as a server of the protocol's newer era, which has no greeting; False for what both eras share."""
+    match message.get("method"):
+        case "initialize":
+            data = {"supported": ["2026-07-28"], "requested": "2025-11-25"}
+            say({"id": message["id"], "error": {"code": -32022, "message": "no such version", "data": data}})
+        case "server/discover":
+            capabilities = {"tools": {"listChanged": True}}
+            found = {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, **COMPLETE}
+            say({"id": message["id"], "result": found})
+        case "subscriptions/listen":
+            meta = {"io.modelcontextprotocol/subscriptionId": message["id"]}
+            params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+            say({"method": "notifications/subscriptions/acknowledged", "params": params})
+        case _:
+            return False
+    return True
+
+
 def hear(message: dict[str, Any]) -> None:
     params: dict[str, Any] = message.get("params") or {}
+    if WISHES.get("modern") and hear_the_modern_way(message):
+        return
     match message.get("method"):
         case "initialize" if not WISHES.get("mute"):
             result = {
@@ -93,7 +119,7 @@ def hear(message: dict[str, Any]) -> None:
             }
             say({"id": message["id"], "result": result})
         case "tools/list":
-            say({"id": message["id"], "result": listed(params)})
+            say({"id": message["id"], "result": {**listed(params), **COMPLETE}})
         case "tools/call":
             call(message["id"], params["name"], params.get("arguments") or {})
         case "ping":

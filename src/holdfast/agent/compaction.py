@@ -1,0 +1,117 @@
+"""Compaction: when the conversation nears the window, its older part is shown to the model as a summary.
+
+The transcript keeps everything; the summary is an event like any other. It happens on evidence only: our own
+count, or a provider that says so.
+"""
+
+from collections.abc import Sequence
+
+from holdfast import events as e
+from holdfast.agent.means import AgentMeans
+from holdfast.agent.runlog import RunLog
+from holdfast.agent.view import SessionView
+from holdfast.capabilities import Answer
+from holdfast.entries import Entry, Notice, Person, Text, ToolCard
+from holdfast.messages import ModelRequest, UserMessage
+
+NEAR = 0.8  # of the window: past this the next answer may not fit
+KEPT = 0.25  # of the window stays as it is
+CHARS_PER_TOKEN = 4
+PIECE_CHARS_MAX = 4_000
+ASK = (
+    "Below is the older part of a conversation between a user and an assistant that works with tools. "
+    "Write a summary with which the assistant can go on without it: what the user wants, what was "
+    "decided, done and found (names, paths, numbers, exact errors), what is still to do. No introduction.\n\n"
+)
+
+
+async def compact(view: SessionView, log: RunLog, means: AgentMeans) -> bool:
+    """Put a summary of the older part on the log; False if there is nothing to shorten or no summary."""
+    entries = _older(view, log.run_id, kept_chars=int(KEPT * means.context_window * CHARS_PER_TOKEN))
+    if not entries:
+        return False
+    room_chars = int(NEAR * means.context_window * CHARS_PER_TOKEN) - len(ASK)
+    request = ModelRequest(messages=(UserMessage(ASK + _told(entries, room_chars)),))
+    answer = await means.model.answer(request, log, turn=view.run(log.run_id).turns, purpose="compaction")
+    if not isinstance(answer, Answer) or not answer.text.strip():
+        return False
+    upto_seq = entries[-1].seq
+    log.emit(
+        e.ContextCompacted(
+            at_ms=log.now_ms(), run_id=log.run_id, upto_seq=upto_seq, summary=answer.text.strip()
+        )
+    )
+    await view.settled(log)
+    return True
+
+
+def _older(view: SessionView, run_id: str, *, kept_chars: int) -> Sequence[Entry]:
+    """What comes before the newest stretch of so many characters; a call and its results stay together."""
+    entries = [
+        entry for entry in view.transcript.entries if isinstance(entry, Person | Text | ToolCard | Notice)
+    ]
+    summaries = [entry for entry in entries if isinstance(entry, Notice) and _is_summary(entry)]
+    after = max((summary.upto_seq for summary in summaries), default=0)
+    entries = [entry for entry in entries if entry.seq > after or _is_summary(entry)]
+    if view.transcript.runs[run_id].history is not None:
+        entries = [entry for entry in entries if entry.run_id == run_id]
+    # A provider may know of a smaller window than we do: at least half of it must go.
+    kept_chars = min(kept_chars, sum(map(_chars, entries)) // 2)
+    kept, cut = 0, len(entries)
+    while cut and (cut == len(entries) or kept + _chars(entries[cut - 1]) <= kept_chars):
+        cut -= 1
+        kept += _chars(entries[cut])
+    while cut and _same_call(entries[cut - 1], entries[cut]):
+        cut -= 1
+    return entries[:cut]
+
+
+def _is_summary(entry: Entry) -> bool:
+    return isinstance(entry, Notice) and entry.notice == "compacted"
+
+
+def _same_call(one: Entry, other: Entry) -> bool:
+    calls = (Text, ToolCard)
+    return isinstance(one, calls) and isinstance(other, calls) and one.call_id == other.call_id
+
+
+def _chars(entry: Entry) -> int:
+    match entry:
+        case Person():
+            return len(entry.message.text)
+        case Text():
+            return len(entry.text)
+        case ToolCard():
+            return len(entry.result) + len(str(entry.args))
+        case _:
+            return 0
+
+
+def _told(entries: Sequence[Entry], room_chars: int) -> str:
+    """The entries as plain text; where it is too much, each piece is shortened alike."""
+    piece_chars = max(200, min(PIECE_CHARS_MAX, room_chars // max(1, len(entries))))
+    lines = [_line(entry, piece_chars) for entry in entries]
+    text = "\n\n".join(line for line in lines if line)
+    return text if len(text) <= room_chars else text[-room_chars:]
+
+
+def _line(entry: Entry, chars_max: int) -> str:
+    match entry:
+        case Person():
+            return f"USER: {_short(entry.message.text, chars_max)}"
+        case Text():
+            return f"ASSISTANT: {_short(entry.text, chars_max)}"
+        case ToolCard():
+            args = _short(str(entry.args), chars_max // 4)
+            return f"TOOL {entry.name} {args}: {_short(entry.result, chars_max)}"
+        case Notice(notice="compacted"):
+            return f"EARLIER: {entry.summary}"
+        case _:
+            return ""
+
+
+def _short(text: str, chars_max: int) -> str:
+    if len(text) <= chars_max:
+        return text
+    half = chars_max // 2
+    return f"{text[:half]} … {text[-half:]}"
