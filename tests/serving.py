@@ -157,6 +157,11 @@ class Served:
                 return frame
         raise AssertionError(f"{name} never came")
 
+    async def until_streams(self, count: int) -> None:
+        """Wait until so many event streams are open."""
+        while len(self.streams) != count:  # noqa: ASYNC110  # nothing says so, and each look costs nothing
+            await asyncio.sleep(0)
+
     async def ended(self, run_id: str) -> dict[str, Any]:
         """Wait for the run's end and show it."""
         await self.all_frames(run_id)
@@ -178,6 +183,12 @@ async def frames_in(lines: aiohttp.StreamReader) -> AsyncIterator[Frame]:
 def text_of(frames: Sequence[Frame]) -> str:
     """The text that a hermes client has seen."""
     return "".join(frame.data["delta"] for frame in frames if frame.data["event"] == "message.delta")
+
+
+def said_to(chaos: ChaosServer, *, nth: int) -> list[str]:
+    """What the model was told in its nth request, without instructions."""
+    body: Any = chaos.seen.requests[nth - 1].body
+    return [message["content"] for message in body["messages"] if message["role"] != "system"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

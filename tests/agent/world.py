@@ -138,6 +138,7 @@ async def process(
     *tools: Tool,
     store: Store | None = None,
     judge: AskingJudge | None = None,
+    inbox: type[Inbox] = Inbox,
     **fields: float | str,
 ) -> AsyncGenerator[World]:
     """A process that runs agents; leaving it is a shutdown in which runs are cancelled."""
@@ -160,7 +161,7 @@ async def process(
             **fields,  # pyright: ignore[reportArgumentType]
         )
         supervisor = await stack.enter_async_context(Supervisor(means))
-        yield World(Inbox(kept, supervisor, clock), kept, supervisor)
+        yield World(inbox(kept, supervisor, clock), kept, supervisor)
 
 
 async def either(*things: asyncio.Task[object] | asyncio.Future[object]) -> None:

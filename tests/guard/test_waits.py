@@ -46,6 +46,7 @@ def _waiting(sentry: Sentry) -> "tuple[asyncio.Task[str], asyncio.Future[str]]":
 
 
 async def _ended(waiting: "asyncio.Task[str]") -> DeadlinePassed:
+    assert waiting.done(), "time on the loop's own clock would end it later"
     with pytest.raises(DeadlinePassed) as raised:
         await waiting
     return raised.value

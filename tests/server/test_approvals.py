@@ -6,7 +6,7 @@ from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.tools.ask import ASK_USER
 from server.toolbox import Counted
-from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
+from serving import PATIENT, AsksAbout, Served, Setting, said_to, served, target_of
 
 ASKS = AsksAbout(frozenset({"touch"}))
 
@@ -23,62 +23,58 @@ async def asked(server: Served, run_id: str) -> str:
 async def test_an_approval_is_asked_shown_answered_once_and_then_stale() -> None:
     """S004-13, P8: before there is one, after it is answered, and after the run."""
     tool = Counted()
-    async with ChaosServer([CallTool("touch", {"n": 1})], [Say("done")]) as chaos:
-        async with served(
-            target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)
-        ) as server:
-            run_id = await server.start()
-            approval_id = await asked(server, run_id)
-            _, shown = await server.get(f"/v1/runs/{run_id}")
-            assert shown["status"] == "waiting_for_approval"
-            assert shown["approval"]["approval_id"] == approval_id
-            assert shown["last_event"] == "approval.request"
-            _, pending = await server.get("/v1/approvals")
-            assert [one["approval_id"] for one in pending["data"]] == [approval_id]
-            path = f"/v1/runs/{run_id}/approval"
-            bad = await server.call("POST", path, body={"choice": "perhaps"})
-            assert (bad.status, bad.code) == (400, "invalid_approval_choice")
-            missing = await server.call("POST", path, body={})
-            assert (missing.status, missing.json["error"]["param"]) == (400, "choice")
-            other = await server.call("POST", path, body={"choice": "once", "approval_id": "apr_other"})
-            assert (other.status, other.code) == (409, "approval_stale")
-            assert tool.done == []
-            status, answer = await server.post(path, {"choice": "approve", "approval_id": approval_id})
-            assert status == 200
-            assert answer["object"] == "hermes.run.approval_response"
-            assert (answer["choice"], answer["resolved"]) == ("once", 1)
-            late = await server.call("POST", path, body={"choice": "once", "approval_id": approval_id})
-            assert (late.status, late.code) == (409, "approval_stale")
-            frames = await server.all_frames(run_id)
-            names = [frame.data["event"] for frame in frames]
-            assert (
-                names.index("approval.responded")
-                < names.index("tool.started")
-                < names.index("tool.completed")
-            )
-            completed = next(frame.data for frame in frames if frame.data["event"] == "tool.completed")
-            assert (completed["tool"], completed["error"], completed["result"]) == (
-                "touch",
-                False,
-                "touch done",
-            )
-            over = await server.call("POST", path, body={"choice": "once"})
-            assert (over.status, over.code) == (409, "approval_not_active")
-            assert (await server.get("/v1/approvals"))[1]["data"] == []
+    async with (
+        ChaosServer([CallTool("touch", {"n": 1})], [Say("done")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)) as server,
+    ):
+        run_id = await server.start()
+        approval_id = await asked(server, run_id)
+        _, shown = await server.get(f"/v1/runs/{run_id}")
+        assert shown["status"] == "waiting_for_approval"
+        assert shown["approval"]["approval_id"] == approval_id
+        assert shown["last_event"] == "approval.request"
+        _, pending = await server.get("/v1/approvals")
+        assert [one["approval_id"] for one in pending["data"]] == [approval_id]
+        path = f"/v1/runs/{run_id}/approval"
+        bad = await server.call("POST", path, body={"choice": "perhaps"})
+        assert (bad.status, bad.code) == (400, "invalid_approval_choice")
+        missing = await server.call("POST", path, body={})
+        assert (missing.status, missing.json["error"]["param"]) == (400, "choice")
+        other = await server.call("POST", path, body={"choice": "once", "approval_id": "apr_other"})
+        assert (other.status, other.code) == (409, "approval_stale")
+        assert tool.done == []
+        status, answer = await server.post(path, {"choice": "approve", "approval_id": approval_id})
+        assert status == 200
+        assert answer["object"] == "hermes.run.approval_response"
+        assert (answer["choice"], answer["resolved"]) == ("once", 1)
+        late = await server.call("POST", path, body={"choice": "once", "approval_id": approval_id})
+        assert (late.status, late.code) == (409, "approval_stale")
+        frames = await server.all_frames(run_id)
+        names = [frame.data["event"] for frame in frames]
+        assert names.index("approval.responded") < names.index("tool.started") < names.index("tool.completed")
+        completed = next(frame.data for frame in frames if frame.data["event"] == "tool.completed")
+        assert (completed["tool"], completed["error"], completed["result"]) == (
+            "touch",
+            False,
+            "touch done",
+        )
+        over = await server.call("POST", path, body={"choice": "once"})
+        assert (over.status, over.code) == (409, "approval_not_active")
+        assert (await server.get("/v1/approvals"))[1]["data"] == []
     assert tool.done == [{"n": 1}]
 
 
 async def test_a_denial_reaches_the_model_with_its_reason() -> None:
     tool = Counted()
-    async with ChaosServer([CallTool("touch", {})], [Say("all right")]) as chaos:
-        async with served(
-            target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)
-        ) as server:
-            run_id = await server.start()
-            await asked(server, run_id)
-            await server.post(f"/v1/runs/{run_id}/approval", {"choice": "deny", "reason": "not today"})
-            await server.ended(run_id)
-            assert "not today" in chaos.seen.requests[1].json["messages"][-1]["content"]
+    async with (
+        ChaosServer([CallTool("touch", {})], [Say("all right")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)) as server,
+    ):
+        run_id = await server.start()
+        await asked(server, run_id)
+        await server.post(f"/v1/runs/{run_id}/approval", {"choice": "deny", "reason": "not today"})
+        await server.ended(run_id)
+        assert "not today" in said_to(chaos, nth=2)[-1]
     assert tool.done == []
 
 
@@ -96,41 +92,41 @@ async def test_false_in_any_form_does_not_approve_all(no: object) -> None:
     """S004-14, P8: one answer is for one approval, and a second command is asked about anew."""
     tool = Counted()
     script = [CallTool("touch", {"n": 1}), CallTool("touch", {"n": 2})]
-    async with ChaosServer(script, [Say("done")]) as chaos:
-        async with served(
-            target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)
-        ) as server:
-            run_id = await server.start()
-            first = await asked(server, run_id)
-            status, answer = await server.post(f"/v1/runs/{run_id}/approval", {"choice": "once", "all": no})
-            assert (status, answer["resolved"]) == (200, 1)
-            async for frame in server.frames(run_id):
-                if frame.data["event"] == "approval.request" and frame.data["approval_id"] != first:
-                    break
-            assert tool.done == [{"n": 1}]
-            status, answer = await server.post(
-                f"/v1/runs/{run_id}/approval", {"choice": "once", "resolve_all": "yes"}
-            )
-            assert (status, answer["resolved"]) == (200, 1)
-            await server.ended(run_id)
+    async with (
+        ChaosServer(script, [Say("done")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)) as server,
+    ):
+        run_id = await server.start()
+        first = await asked(server, run_id)
+        status, answer = await server.post(f"/v1/runs/{run_id}/approval", {"choice": "once", "all": no})
+        assert (status, answer["resolved"]) == (200, 1)
+        async for frame in server.frames(run_id):
+            if frame.data["event"] == "approval.request" and frame.data["approval_id"] != first:
+                break
+        assert tool.done == [{"n": 1}]
+        status, answer = await server.post(
+            f"/v1/runs/{run_id}/approval", {"choice": "once", "resolve_all": "yes"}
+        )
+        assert (status, answer["resolved"]) == (200, 1)
+        await server.ended(run_id)
     assert tool.done == [{"n": 1}, {"n": 2}]
 
 
 async def test_a_rule_is_shown_before_it_is_stored() -> None:
     tool = Counted()
-    async with ChaosServer([CallTool("touch", {})], [CallTool("touch", {})], [Say("done")]) as chaos:
-        async with served(
-            target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)
-        ) as server:
-            run_id = await server.start()
-            approval_id = await asked(server, run_id)
-            path = f"/v1/runs/{run_id}/approval/{approval_id}/rule"
-            _, preview = await server.get(f"{path}?choice=session")
-            assert preview["rule"] == {"tool": "touch"}
-            assert (await server.get(f"{path}?choice=once"))[0] == 400
-            assert (await server.get(f"/v1/runs/{run_id}/approval/apr_x/rule"))[0] == 404
-            await server.post(f"/v1/runs/{run_id}/approval", {"choice": "session"})
-            await server.ended(run_id)
+    async with (
+        ChaosServer([CallTool("touch", {})], [CallTool("touch", {})], [Say("done")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)) as server,
+    ):
+        run_id = await server.start()
+        approval_id = await asked(server, run_id)
+        path = f"/v1/runs/{run_id}/approval/{approval_id}/rule"
+        _, preview = await server.get(f"{path}?choice=session")
+        assert preview["rule"] == {"tool": "touch"}
+        assert (await server.get(f"{path}?choice=once"))[0] == 400
+        assert (await server.get(f"/v1/runs/{run_id}/approval/apr_x/rule"))[0] == 404
+        await server.post(f"/v1/runs/{run_id}/approval", {"choice": "session"})
+        await server.ended(run_id)
     assert len(tool.done) == 2
 
 
@@ -152,18 +148,18 @@ async def test_an_approval_survives_a_restart_under_the_same_id() -> None:
 
 
 async def test_a_question_is_asked_and_answered() -> None:
-    async with ChaosServer(
-        [CallTool(ASK_USER, {"text": "Which?", "choices": ["a", "b"]})], [Say("ok")]
-    ) as chaos:
-        async with served(target_of(chaos, patience=PATIENT)) as server:
-            run_id = await server.start()
-            frame = await server.until(run_id, "question.request")
-            assert (frame.data["question"], frame.data["choices"]) == ("Which?", ["a", "b"])
-            path = f"/v1/runs/{run_id}/question/{frame.data['question_id']}"
-            assert (await server.get(f"/v1/runs/{run_id}"))[1]["question"]["question"] == "Which?"
-            assert (await server.post(path, {}))[0] == 400
-            assert (await server.post(f"/v1/runs/{run_id}/question/que_x", {"answer": "a"}))[0] == 404
-            assert (await server.post(path, {"answer": "a"}))[0] == 200
-            await server.ended(run_id)
-            assert (await server.post(path, {"answer": "b"}))[1]["error"]["code"] == "question_stale"
-            assert chaos.seen.requests[1].json["messages"][-1]["content"] == "a"
+    async with (
+        ChaosServer([CallTool(ASK_USER, {"text": "Which?", "choices": ["a", "b"]})], [Say("ok")]) as chaos,
+        served(target_of(chaos, patience=PATIENT)) as server,
+    ):
+        run_id = await server.start()
+        frame = await server.until(run_id, "question.request")
+        assert (frame.data["question"], frame.data["choices"]) == ("Which?", ["a", "b"])
+        path = f"/v1/runs/{run_id}/question/{frame.data['question_id']}"
+        assert (await server.get(f"/v1/runs/{run_id}"))[1]["question"]["question"] == "Which?"
+        assert (await server.post(path, {}))[0] == 400
+        assert (await server.post(f"/v1/runs/{run_id}/question/que_x", {"answer": "a"}))[0] == 404
+        assert (await server.post(path, {"answer": "a"}))[0] == 200
+        await server.ended(run_id)
+        assert (await server.post(path, {"answer": "b"}))[1]["error"]["code"] == "question_stale"
+        assert said_to(chaos, nth=2)[-1] == "a"

@@ -27,20 +27,22 @@ async def test_a_body_over_the_limit_is_refused_with_its_length_or_without() -> 
     """P12: 413 at once if it says how long it is, and while it is read if it does not."""
     disk = MemoryDisk()
     setting = limited(body_bytes_max=1000, blob_bytes_max=2000)
-    async with ChaosServer() as chaos:
-        async with served(target_of(chaos), store=MemoryStore(disk), setting=setting) as server:
-            for size in (1001, 2001, 200_000):
-                body = json.dumps({"input": "x" * size}).encode()
-                answer = await server.call("POST", "/v1/runs", body=body)
-                assert (answer.status, answer.code) == (413, "body_too_large")
+    async with (
+        ChaosServer() as chaos,
+        served(target_of(chaos), store=MemoryStore(disk), setting=setting) as server,
+    ):
+        for size in (1001, 2001, 200_000):
+            body = json.dumps({"input": "x" * size}).encode()
+            answer = await server.call("POST", "/v1/runs", body=body)
+            assert (answer.status, answer.code) == (413, "body_too_large")
 
-                async def chunks(whole: bytes = body) -> AsyncIterator[bytes]:
-                    for at in range(0, len(whole), 500):
-                        yield whole[at : at + 500]
+            async def chunks(whole: bytes = body) -> AsyncIterator[bytes]:
+                for at in range(0, len(whole), 500):
+                    yield whole[at : at + 500]
 
-                async with server.http.post(server.url + "/v1/runs", data=chunks()) as chunked:
-                    assert chunked.status == 413
-            assert (await server.get("/v1/runs"))[1]["data"] == []
+            async with server.http.post(server.url + "/v1/runs", data=chunks()) as chunked:
+                assert chunked.status == 413
+        assert (await server.get("/v1/runs"))[1]["data"] == []
     assert not disk.logs
 
 
@@ -77,9 +79,8 @@ async def test_what_cannot_be_encoded_again_is_refused() -> None:
 )
 async def test_headers_that_do_not_come_end_the_connection(sent: bytes) -> None:
     """P10: a sender that says nothing holds nothing."""
-    async with ChaosServer() as chaos:
-        async with served(target_of(chaos), setting=limited(headers_s=0.05)) as server:
-            assert await raw(server, sent) == b""
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=limited(headers_s=0.05)) as server:
+        assert await raw(server, sent) == b""
 
 
 async def test_a_body_that_does_not_come_is_answered_and_ends_the_connection() -> None:
@@ -105,27 +106,30 @@ async def test_what_is_no_http_gets_the_envelope() -> None:
 async def test_no_more_streams_than_there_is_room_for() -> None:
     """P10: one reader too many is told to come back; when one leaves there is room again."""
     setting = limited(streams_max=1)
-    async with ChaosServer([Hang()], after_last="repeat") as chaos:
-        async with served(target_of(chaos, patience=PATIENT), setting=setting) as server:
-            run_id = await server.start()
-            path = f"{server.url}/v1/runs/{run_id}/events"
-            async with server.http.get(path) as first:
-                await first.content.readline()
-                answer = await server.call("GET", f"/v1/runs/{run_id}/events")
-                assert (answer.status, answer.code) == (429, "too_many_streams")
-                assert answer.headers["Retry-After"]
-            while len(server.streams):
-                await asyncio.sleep(0)
-            async with server.http.get(path) as again:
-                assert again.status == 200
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=setting) as server,
+    ):
+        run_id = await server.start()
+        path = f"{server.url}/v1/runs/{run_id}/events"
+        async with server.http.get(path) as first:
+            await first.content.readline()
+            answer = await server.call("GET", f"/v1/runs/{run_id}/events")
+            assert (answer.status, answer.code) == (429, "too_many_streams")
+            assert answer.headers["Retry-After"]
+        await server.until_streams(0)
+        async with server.http.get(path) as again:
+            assert again.status == 200
 
 
 async def test_a_queue_that_is_full_says_so() -> None:
     """P2: what was not taken is said not to be taken."""
-    async with ChaosServer([Hang()], after_last="repeat") as chaos:
-        async with served(target_of(chaos, patience=PATIENT)) as server:
-            for _ in range(51):
-                await server.start(session_id="s")
-            answer = await server.call("POST", "/v1/runs", body={"input": "x", "session_id": "s"})
-            assert (answer.status, answer.code) == (429, "queue_full")
-            assert answer.headers["Retry-After"]
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT)) as server,
+    ):
+        for _ in range(51):
+            await server.start(session_id="s")
+        answer = await server.call("POST", "/v1/runs", body={"input": "x", "session_id": "s"})
+        assert (answer.status, answer.code) == (429, "queue_full")
+        assert answer.headers["Retry-After"]

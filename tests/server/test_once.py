@@ -31,23 +31,27 @@ async def test_the_same_request_twice_has_one_effect_also_after_a_restart() -> N
 
 async def test_the_same_key_for_something_else_is_a_conflict() -> None:
     disk = MemoryDisk()
-    async with ChaosServer([Say("x")], after_last="repeat") as chaos:
-        async with served(target_of(chaos), store=MemoryStore(disk)) as server:
-            await server.call("POST", "/v1/runs", body=BODY, headers=KEY)
-            other = await server.call("POST", "/v1/runs", body={"input": "ho"}, headers=KEY)
-            assert (other.status, other.code) == (409, "idempotency_key_conflict")
-            bad = await server.call("POST", "/v1/runs", body=BODY, headers={"Idempotency-Key": "x" * 256})
-            assert (bad.status, bad.json["error"]["param"]) == (400, "Idempotency-Key")
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=MemoryStore(disk)) as server,
+    ):
+        await server.call("POST", "/v1/runs", body=BODY, headers=KEY)
+        other = await server.call("POST", "/v1/runs", body={"input": "ho"}, headers=KEY)
+        assert (other.status, other.code) == (409, "idempotency_key_conflict")
+        bad = await server.call("POST", "/v1/runs", body=BODY, headers={"Idempotency-Key": "x" * 256})
+        assert (bad.status, bad.json["error"]["param"]) == (400, "Idempotency-Key")
     assert len(disk.runs) == 1
 
 
 async def test_requests_at_the_same_moment_have_one_effect() -> None:
     """P2: the journal decides, not a look before."""
     disk = MemoryDisk()
-    async with ChaosServer([Say("x")], after_last="repeat") as chaos:
-        async with served(target_of(chaos), store=MemoryStore(disk)) as server:
-            calls = [server.call("POST", "/v1/runs", body=BODY, headers=KEY) for _ in range(8)]
-            answers = await asyncio.gather(*calls)
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=MemoryStore(disk)) as server,
+    ):
+        calls = [server.call("POST", "/v1/runs", body=BODY, headers=KEY) for _ in range(8)]
+        answers = await asyncio.gather(*calls)
     assert {answer.json["run_id"] for answer in answers} == set(disk.runs)
     assert len(disk.runs) == 1
 
@@ -56,33 +60,37 @@ async def test_each_api_key_has_its_own_keys() -> None:
     """P11: what one person sent under a key is not shown to another."""
     keys = (ApiKey("a", "key-of-a"), ApiKey("b", "key-of-b"))
     setting = Setting(options=ServerOptions(keys=keys))
-    async with ChaosServer([Say("x")], after_last="repeat") as chaos:
-        async with served(target_of(chaos), setting=setting) as server:
-            runs = [
-                (
-                    await server.call(
-                        "POST", "/v1/runs", body=BODY, headers=KEY | {"Authorization": f"Bearer {key.secret}"}
-                    )
-                ).json["run_id"]
-                for key in keys
-            ]
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), setting=setting) as server,
+    ):
+        runs = [
+            (
+                await server.call(
+                    "POST", "/v1/runs", body=BODY, headers=KEY | {"Authorization": f"Bearer {key.secret}"}
+                )
+            ).json["run_id"]
+            for key in keys
+        ]
     assert len(set(runs)) == 2
 
 
 async def test_a_retry_while_busy_gets_the_first_answer_and_a_steer_is_said_once() -> None:
     """P2: that the session is busy now, with that very run, is no reason to refuse its retry."""
     gate = Gate()
-    async with ChaosServer([Wait(gate), Say("one")], [Say("two")]) as chaos:
-        async with served(target_of(chaos, patience=PATIENT)) as server:
-            body = {"input": "a", "session_id": "s", "when_busy": "reject"}
-            first = await server.call("POST", "/v1/runs", body=body, headers=KEY)
-            await gate.reached()
-            again = await server.call("POST", "/v1/runs", body=body, headers=KEY)
-            assert (again.status, again.json) == (202, first.json)
-            path = f"/v1/runs/{first.json['run_id']}/steer"
-            steer = {"Idempotency-Key": "k2"}
-            said = [await server.call("POST", path, body={"message": "m"}, headers=steer) for _ in range(2)]
-            assert said[0].json == said[1].json
-            gate.open()
-            frames = await server.all_frames(first.json["run_id"], view="native")
+    async with (
+        ChaosServer([Wait(gate), Say("one")], [Say("two")]) as chaos,
+        served(target_of(chaos, patience=PATIENT)) as server,
+    ):
+        body = {"input": "a", "session_id": "s", "when_busy": "reject"}
+        first = await server.call("POST", "/v1/runs", body=body, headers=KEY)
+        await gate.reached()
+        again = await server.call("POST", "/v1/runs", body=body, headers=KEY)
+        assert (again.status, again.json) == (202, first.json)
+        path = f"/v1/runs/{first.json['run_id']}/steer"
+        steer = {"Idempotency-Key": "k2"}
+        said = [await server.call("POST", path, body={"message": "m"}, headers=steer) for _ in range(2)]
+        assert said[0].json == said[1].json
+        gate.open()
+        frames = await server.all_frames(first.json["run_id"], view="native")
     assert [frame.data["type"] for frame in frames].count("message.accepted") == 1

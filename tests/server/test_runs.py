@@ -1,10 +1,11 @@
 """Runs over HTTP: started, looked at, listed, continued, retried."""
 
 import asyncio
+from typing import Any
 
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Wait, server_error
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from serving import PATIENT, served, target_of, text_of
+from serving import PATIENT, said_to, served, target_of, text_of
 
 
 async def test_a_run_is_started_followed_and_shown() -> None:
@@ -36,7 +37,7 @@ async def test_bad_input_is_refused_by_name_and_leaves_nothing_behind() -> None:
     """P12, S004-2, S004-3, S004-4, S004-5: the envelope names what is wrong, and no run is made."""
     disk = MemoryDisk()
     async with ChaosServer() as chaos, served(target_of(chaos), store=MemoryStore(disk)) as server:
-        for body, word, param in (
+        refused: list[tuple[Any, str, str | None]] = [
             (b"{", "JSON", None),
             (b"\xff\xfe", "JSON", None),
             ([], "object", None),
@@ -68,7 +69,8 @@ async def test_bad_input_is_refused_by_name_and_leaves_nothing_behind() -> None:
             ({"input": "x", "budget": {"tokens": "many"}}, "budget.tokens", "budget.tokens"),
             ({"input": "x", "workspace": "here"}, "workspace", "workspace"),
             ({"input": "x", "metadata": [1]}, "metadata", "metadata"),
-        ):
+        ]
+        for body, word, param in refused:
             answer = await server.call("POST", "/v1/runs", body=body)
             assert answer.status == 400, body
             assert answer.code in {"invalid_request", "invalid_json"}
@@ -104,23 +106,25 @@ async def test_a_session_goes_on_with_its_history() -> None:
         first = await server.ended(await server.start("count", session_id="my session"))
         assert first["session_id"] == "my session"
         await server.ended(await server.start("go on", session_id="my session"))
-        said = [message["content"] for message in chaos.seen.requests[1].json["messages"]]
+        said = said_to(chaos, nth=2)
         assert said[-3:] == ["count", "one", "go on"]
 
 
 async def test_a_history_that_comes_along_replaces_the_sessions() -> None:
-    async with ChaosServer([Say("one")], [Say("two")], [Say("three")]) as chaos:
-        async with served(target_of(chaos)) as server:
-            await server.ended(await server.start("count", session_id="s"))
-            history = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
-            await server.ended(await server.start("now", session_id="s", conversation_history=history))
-            said = [message["content"] for message in chaos.seen.requests[1].json["messages"]]
-            assert said[-3:] == ["u", "a", "now"]
-            listed = [*history, {"role": "user", "content": [{"type": "text", "text": "as a list"}]}]
-            _, started = await server.post("/v1/runs", {"input": listed})
-            await server.ended(started["run_id"])
-            said = [message["content"] for message in chaos.seen.requests[2].json["messages"]]
-            assert said[-3:] == ["u", "a", "as a list"]
+    async with (
+        ChaosServer([Say("one")], [Say("two")], [Say("three")]) as chaos,
+        served(target_of(chaos)) as server,
+    ):
+        await server.ended(await server.start("count", session_id="s"))
+        history = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
+        await server.ended(await server.start("now", session_id="s", conversation_history=history))
+        said = said_to(chaos, nth=2)
+        assert said[-3:] == ["u", "a", "now"]
+        listed = [*history, {"role": "user", "content": [{"type": "text", "text": "as a list"}]}]
+        _, started = await server.post("/v1/runs", {"input": listed})
+        await server.ended(started["run_id"])
+        said = said_to(chaos, nth=3)
+        assert said[-3:] == ["u", "a", "as a list"]
 
 
 async def test_a_dropped_answer_is_superseded_and_neither_doubled_nor_lost() -> None:
@@ -174,36 +178,41 @@ async def test_runs_are_listed_newest_first_in_pages() -> None:
 async def test_a_busy_session_queues_steers_or_rejects() -> None:
     """P2: each input has one visible state; a queued run says its place."""
     gate = Gate()
-    async with ChaosServer([Wait(gate), Say("one")], [Say("two")], [Say("three")]) as chaos:
-        async with served(target_of(chaos, patience=PATIENT)) as server:
-            first = await server.start("a", session_id="s")
-            await gate.reached()
-            second = await server.start("b", session_id="s")
-            _, waiting = await server.get(f"/v1/runs/{second}")
-            assert (waiting["status"], waiting["queue_position"]) == ("queued", 1)
-            status, answer = await server.post(
-                "/v1/runs", {"input": "c", "session_id": "s", "when_busy": "reject"}
-            )
-            assert (status, answer["error"]["code"]) == (409, "session_busy")
-            status, steered = await server.post(f"/v1/runs/{first}/steer", {"message": "and this"})
-            assert (status, steered["accepted"], steered["mode"]) == (200, True, "steer")
-            gate.open()
-            assert (await server.ended(second))["status"] == "completed"
-            status, late = await server.post(f"/v1/runs/{first}/messages", {"message": "late"})
-            assert (status, late["error"]["code"]) == (409, "run_not_accepting_steer")
-            frames = await server.all_frames(first)
-            assert "run.steered" in [frame.data["event"] for frame in frames]
+    async with (
+        ChaosServer([Wait(gate), Say("one")], [Say("two")], [Say("three")]) as chaos,
+        served(target_of(chaos, patience=PATIENT)) as server,
+    ):
+        first = await server.start("a", session_id="s")
+        await gate.reached()
+        second = await server.start("b", session_id="s")
+        _, waiting = await server.get(f"/v1/runs/{second}")
+        assert (waiting["status"], waiting["queue_position"]) == ("queued", 1)
+        status, answer = await server.post(
+            "/v1/runs", {"input": "c", "session_id": "s", "when_busy": "reject"}
+        )
+        assert (status, answer["error"]["code"]) == (409, "session_busy")
+        status, steered = await server.post(f"/v1/runs/{first}/steer", {"message": "and this"})
+        assert (status, steered["accepted"], steered["mode"]) == (200, True, "steer")
+        gate.open()
+        assert (await server.ended(second))["status"] == "completed"
+        status, late = await server.post(f"/v1/runs/{first}/messages", {"message": "late"})
+        assert (status, late["error"]["code"]) == (409, "run_not_accepting_steer")
+        frames = await server.all_frames(first)
+        assert "run.steered" in [frame.data["event"] for frame in frames]
 
 
 async def test_a_retry_rewinds_and_runs_the_same_input_again() -> None:
-    async with ChaosServer([server_error()] * 5, [Say("now")]) as chaos, served(target_of(chaos)) as server:
-        del chaos
+    async with (
+        ChaosServer(*[[server_error()]] * 3, [Say("now")]) as chaos,
+        served(target_of(chaos)) as server,
+    ):
         run_id = await server.start("try")
         assert (await server.ended(run_id))["status"] == "failed"
         status, again = await server.post(f"/v1/runs/{run_id}/retry")
         assert status == 202
         assert again["run_id"] != run_id
-        await server.ended(again["run_id"])
+        assert (await server.ended(again["run_id"]))["output"] == "now"
+        assert said_to(chaos, nth=4) == ["try"]
 
 
 async def test_a_restart_is_only_a_pause() -> None:
@@ -241,13 +250,15 @@ async def test_polling_gives_the_same_events_as_the_stream() -> None:
 
 async def test_runs_beyond_the_slots_wait_their_turn() -> None:
     """P10: a stuck run holds up its own session only; what waits says so."""
-    async with ChaosServer([Hang()], after_last="repeat") as chaos:
-        async with served(target_of(chaos, patience=PATIENT)) as server:
-            stuck = await server.start("a", session_id="one")
-            behind = await server.start("b", session_id="one")
-            beside = await server.start("c", session_id="two")
-            await chaos.seen.until_body(2)
-            assert (await server.get(f"/v1/runs/{behind}"))[1]["status"] == "queued"
-            assert (await server.get(f"/v1/runs/{beside}"))[1]["status"] == "running"
-            stops = [server.post(f"/v1/runs/{run}/stop") for run in (stuck, beside)]
-            assert [status for status, _ in await asyncio.gather(*stops)] == [200, 200]
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT)) as server,
+    ):
+        stuck = await server.start("a", session_id="one")
+        behind = await server.start("b", session_id="one")
+        beside = await server.start("c", session_id="two")
+        await chaos.seen.until_body(2)
+        assert (await server.get(f"/v1/runs/{behind}"))[1]["status"] == "queued"
+        assert (await server.get(f"/v1/runs/{beside}"))[1]["status"] == "running"
+        stops = [server.post(f"/v1/runs/{run}/stop") for run in (stuck, beside)]
+        assert [status for status, _ in await asyncio.gather(*stops)] == [200, 200]

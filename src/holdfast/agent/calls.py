@@ -18,6 +18,7 @@ from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.interfaces import Blobs, JournalError, Tool, ToolResult
+from holdfast.phases import Phase
 from holdfast.run import Ask as SettledAsk
 from holdfast.run import ToolCall as CallState
 from holdfast.secrets_out import StreamFilter
@@ -121,7 +122,9 @@ class ToolCalls:
         try:
             result = await self._result(call, tool, ordinal=ordinal)
         except asyncio.CancelledError:
-            self._ended(call, stopped(begun=call.asked.tool_call_id in self._begun))
+            # A shutdown settles nothing: after the restart an open approval is still open.
+            if self._view.run(self._log.run_id).phase is Phase.STOPPING:
+                self._ended(call, stopped(begun=call.asked.tool_call_id in self._begun))
             raise
         self._ended(call, result, ms=int(1000 * (self._means.clock.monotonic_s() - began_s)))
         return result.ending != "expired" or self._means.on_expiry == "continue"

@@ -14,6 +14,7 @@ from holdfast.interfaces import Clock, Fence, Journal, JournalError, StoreClosed
 from holdfast.secrets_out import NO_SECRETS, Secrets, StreamFilter
 
 GATHERED_CHARS_MAX = 1024 * 1024
+DELTA_CHARS_MAX = 16 * 1024  # even if each were escaped, a line of a stream stays under 128 kB
 
 
 class RunLog:
@@ -108,9 +109,10 @@ class RunLog:
         self._add_delta(self._filter.flush())
 
     def _add_delta(self, text: str) -> None:
-        if text:
-            kind, segment = self._piece_of
-            self._events.append(kind(at_ms=self.now_ms(), run_id=self.run_id, segment=segment, text=text))
+        kind, segment = self._piece_of
+        for at in range(0, len(text), DELTA_CHARS_MAX):
+            piece = text[at : at + DELTA_CHARS_MAX]
+            self._events.append(kind(at_ms=self.now_ms(), run_id=self.run_id, segment=segment, text=piece))
 
     @property
     def full(self) -> bool:

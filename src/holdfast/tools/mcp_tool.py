@@ -101,40 +101,46 @@ class McpTool:
             if not request.done():
                 await connection.give_up(request, within_s=self._server.patience.cancel_s)
         if not request.done() or request.cancelled():
-            name = self._server.config.name
-            text = f"Cancelled: the MCP server {name} did not answer within {self._patience_s:g} s."
-            return ToolResult(f"{text} {_MAYBE}", ok=False, ending="killed")
+            return self._cancelled(late=deadline.expired())
         return await self._result(request, connection, call=call)
+
+    def _cancelled(self, *, late: bool) -> ToolResult:
+        name = self._server.config.name
+        why = f"did not answer within {self._patience_s:g} s" if late else "was closed"
+        return ToolResult(f"Cancelled: the MCP server {name} {why}. {_MAYBE}", ok=False, ending="killed")
 
     async def _result(
         self, request: asyncio.Task[Answer], connection: Connection, *, call: ToolCall
     ) -> ToolResult:
-        name = self._server.config.name
         try:
             answer = request.result()
         except MCPError as error:
             return await self._failed(error, connection)
         except (ValueError, RuntimeError, OSError) as error:
-            text = (
-                f"The MCP server {name} gave an answer that cannot be read: {_shortened(str(error))} {_MAYBE}"
-            )
-            return ToolResult(text, ok=False, ending="unknown")
+            return self._unreadable(str(error))
         if not isinstance(answer, CallToolResult):
-            text = f"The MCP server {name} asked for more input, which it cannot be given here."
-            return ToolResult(text, ok=False)
+            name = self._server.config.name
+            return ToolResult(f"The MCP server {name} asked for more input, which nobody gives it.", ok=False)
         return await tool_result(answer, call.blobs)
 
     async def _failed(self, error: MCPError, connection: Connection) -> ToolResult:
         name, said = self._server.config.name, _shortened(error.message)
         if error.code == NOT_SENT:
             raise _NotSent(said) from error
-        if error.code in {CONNECTION_CLOSED, CUT_OFF, PARSE_ERROR}:
+        if error.code == PARSE_ERROR:
+            return self._unreadable(said)
+        if error.code in {CONNECTION_CLOSED, CUT_OFF}:
             why = await connection.epitaph(within_s=_EPITAPH_S)
             text = f"The MCP server {name} stopped during the call: {why or said}. {_MAYBE}"
             return ToolResult(f"{text} It is being restarted; try again.", ok=False, ending="unknown")
         if error.code == DROPPED:
             return ToolResult(f"The MCP server {name} did it, but {said}.", ok=False)
         return ToolResult(f"The MCP server {name} refused the call: {said}", ok=False)
+
+    def _unreadable(self, why: str) -> ToolResult:
+        name = self._server.config.name
+        text = f"The MCP server {name} gave an answer that cannot be read: {_shortened(why)}. {_MAYBE}"
+        return ToolResult(text, ok=False, ending="unknown")
 
     def _not_there(self, why: str) -> ToolResult:
         text = f"The MCP server {self._server.config.name} is not there: {why or 'it is still starting'}."

@@ -19,7 +19,7 @@ ENVIRONMENT = child_environment({"OPENAI_API_KEY": "sk-ours", "HOLDFAST_TOKEN": 
 QUICK = McpPatience(
     connect_s=30.0,
     wait_s=30.0,
-    ping_s=0.3,
+    ping_s=0.2,
     cancel_s=0.3,
     exit_s=0.2,
     relist_gap_s=0.05,
@@ -42,7 +42,7 @@ class McpCall(Call):
 
 
 def raw(
-    name: str = "raw", *, patience_s: float = 30.0, env: dict[str, str] | None = None, **wishes: object
+    name: str = "raw", *, patience_s: float = 30.0, env: dict[str, str] | None = None, **wishes: Any
 ) -> McpServerConfig:
     """The server of servers/raw.py, which does as it is told."""
     command = (sys.executable, "-S", "-E", str(SERVERS / "raw.py"), json.dumps(wishes))

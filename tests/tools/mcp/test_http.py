@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from tools.mcp.web import Web, serving
 
 
 @asynccontextmanager
-async def process(port: int) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(port: int) -> AsyncGenerator[asyncio.subprocess.Process]:
     """The server of servers/good.py on that port, killed without warning in the end."""
     started = await asyncio.create_subprocess_exec(
         sys.executable, str(SERVERS / "good.py"), str(port), stderr=asyncio.subprocess.DEVNULL
@@ -35,6 +35,7 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
+@pytest.mark.asyncio(loop_factories=["uvloop"])  # one loop, since such a server takes seconds to start
 async def test_a_server_of_the_sdk_is_called_over_http_and_is_back_after_it_was_killed(
     call: McpCall, tmp_path: Path
 ) -> None:
@@ -79,7 +80,7 @@ async def test_headers_go_to_the_server_and_its_session_is_ended(call: McpCall) 
 
 
 async def test_a_redirect_to_another_origin_is_not_followed() -> None:
-    async with serving(Web()) as other, serving(Web(wish="redirect", gate_url=other.url)) as at:
+    async with serving(Web()) as other, serving(Web(wish="redirect", elsewhere=other.url)) as at:
         async with servers(at.config(headers={"authorization": "secret"})) as of:
             await of.settled(within_s=30)
             assert "not followed" in of.status()[0].why
@@ -98,7 +99,7 @@ async def test_a_server_that_does_not_let_us_in_says_so(wish: str, why: str) -> 
         assert why in of.status()[0].why
 
 
-async def test_a_server_that_is_not_there_is_no_reason_to_wait(call: McpCall) -> None:
+async def test_a_server_that_is_not_there_is_no_reason_to_wait() -> None:
     config = McpServerConfig(name="web", url=f"http://127.0.0.1:{free_port()}/mcp")
     async with servers(config) as of:
         await of.settled(within_s=30)

@@ -6,6 +6,7 @@ import signal
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,19 +48,19 @@ async def test_a_call_that_is_not_answered_is_cancelled_by_protocol_and_its_effe
     call: McpCall, tmp_path: Path
 ) -> None:
     told = tmp_path / "cancelled"
-    config = raw(tools=["hang", "pid"], cancelled_file=str(told), patience_s=0.5)
+    config = raw(tools=["hang", "pid"], cancelled_file=str(told), patience_s=0.3)
     async with servers(config) as of:
         pid = (await run(of, "pid", call)).text
         result = await run(of, "hang", call)
         assert (result.ok, result.ending) == (False, "killed")
-        assert "did not answer within 0.5 s" in result.text
+        assert "did not answer within 0.3 s" in result.text
         await until(told.exists)
         # It still answers other calls, so it lives on.
         assert (await run(of, "pid", call)).text == pid
 
 
 async def test_a_server_that_hangs_altogether_is_started_anew(call: McpCall) -> None:
-    async with servers(raw(tools=["block", "pid"], patience_s=0.5)) as of:
+    async with servers(raw(tools=["block", "pid"], patience_s=0.3)) as of:
         pid = (await run(of, "pid", call)).text
         assert (await run(of, "block", call)).ending == "killed"
         await until(lambda: "does not answer any more" in of.status()[0].why)
@@ -152,7 +153,7 @@ async def test_a_flood_of_messages_and_errors_is_survived(call: McpCall) -> None
 
 @pytest.mark.parametrize(("wish", "why"), [("babble", "not MCP"), ("endless_line", "8,388,608 bytes")])
 async def test_a_server_that_speaks_no_mcp_is_hung_up_on(wish: str, why: str) -> None:
-    async with servers(raw(**{wish: True})) as of:
+    async with servers(raw(**dict[str, Any]({wish: True}))) as of:
         await of.settled(within_s=30)
         assert why in of.status()[0].why
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ class Web:
 
     url: str = ""
     wish: str = ""
+    elsewhere: str = ""
     sessions: int = 0
     forgotten: set[str] = field(default_factory=set[str])
     seen: list[str] = field(default_factory=list[str])
@@ -58,13 +59,14 @@ class Web:
     async def _greeting(self, message: dict[str, Any]) -> web.StreamResponse:
         match self.wish:
             case "redirect":
-                return web.Response(status=307, headers={"location": self.gate_url})
+                return web.Response(status=307, headers={"location": self.elsewhere})
             case "locked":
                 return web.Response(status=401, text="who are you?")
             case "hang":
                 await self.gate.wait()
-        self.sessions += 1
-        result = {
+            case _:
+                self.sessions += 1
+        result: dict[str, Any] = {
             "protocolVersion": message["params"]["protocolVersion"],
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "web", "version": "1"},
@@ -76,43 +78,42 @@ class Web:
             case "huge":
                 return _said(message, "x" * (MESSAGE_BYTES_MAX + 1))
             case "intricate":
-                return _json(message, {"content": [], "structuredContent": {"a": [[]] * 100_000}})
-            case "intricate_event":
-                body = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": [{}] * 100_000}}
-                return web.Response(
-                    body=b": hello\r\n\r\nevent: message\r\ndata: " + json.dumps(body).encode() + b"\r\n\r\n",
-                    content_type="text/event-stream",
-                )
+                return _json(message, _crowd(100_000))
             case "event":
-                body = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}
-                return web.Response(
-                    body=b": hello\n\nevent: message\ndata: " + json.dumps(body).encode() + b"\n\n",
-                    content_type="text/event-stream",
-                )
+                return _event(message, _crowd(0), end=b"\n")
+            case "intricate_event":
+                return _event(message, _crowd(100_000), end=b"\r\n")
             case "packed":
                 response = _said(message, "x" * 1_000_000)
                 response.enable_compression(web.ContentCoding.gzip)
                 return response
-            case "cut":
-                assert request.transport is not None
-                request.transport.abort()
-                return _said(message, "")
-            case "cut_body":
-                response = web.StreamResponse(
-                    headers={"content-type": "application/json", "content-length": "100"}
-                )
-                await response.prepare(request)
-                await response.write(b"{")
-                assert request.transport is not None
-                request.transport.abort()
-                return response
+            case "cut" | "cut_body":
+                return await _cut_off(request, body=self.wish == "cut_body")
             case "hang":
                 await self.gate.wait()
                 return _said(message, "late")
             case _:
                 return _said(message, json.dumps(message["params"]["arguments"]))
 
-    gate_url: str = ""
+
+def _crowd(size: int) -> dict[str, Any]:
+    return {"content": [], "structuredContent": {"a": [0] * size}}
+
+
+def _event(message: dict[str, Any], result: dict[str, Any], *, end: bytes) -> web.Response:
+    body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+    lines = [b": hello", b"", b"event: message", b"data: " + body, b"", b""]
+    return web.Response(body=end.join(lines), content_type="text/event-stream")
+
+
+async def _cut_off(request: web.Request, *, body: bool) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"content-type": "application/json", "content-length": "100"})
+    if body:
+        await response.prepare(request)
+        await response.write(b"{")
+    assert request.transport is not None
+    request.transport.abort()
+    return response
 
 
 def _json(message: dict[str, Any], result: dict[str, Any], **headers: str) -> web.Response:
@@ -125,7 +126,7 @@ def _said(message: dict[str, Any], text: str) -> web.Response:
 
 
 @asynccontextmanager
-async def serving(at: Web) -> AsyncIterator[Web]:
+async def serving(at: Web) -> AsyncGenerator[Web]:
     """Serve it on a port of its own."""
     app = web.Application()
     app.router.add_route("*", "/mcp", at.answer)

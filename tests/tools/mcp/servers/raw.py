@@ -31,9 +31,9 @@ def forever() -> None:
 
 
 def listed(params: dict[str, Any]) -> dict[str, Any]:
-    named: list[Any] = WISHES.get("tools", ["echo"])
     tools = [
-        one if isinstance(one, dict) else {"name": one, "inputSchema": {"type": "object"}} for one in named
+        {"name": one, "inputSchema": {"type": "object"}} if isinstance(one, str) else one
+        for one in WISHES.get("tools", ["echo"])
     ]
     if WISHES.get("endless_pages"):
         return {"tools": tools, "nextCursor": "again"}
@@ -44,12 +44,12 @@ def listed(params: dict[str, Any]) -> dict[str, Any]:
     return {"tools": tools[start : start + size], **more}
 
 
-def call(request_id: int, name: str, args: dict[str, Any]) -> None:
+def call(request_id: int, name: str, args: dict[str, Any]) -> None:  # noqa: C901 - a list
     match name:
         case "pid":
             answer(request_id, str(os.getpid()))
         case "environment":
-            answer(request_id, json.dumps(dict(os.environ)))
+            answer(request_id, json.dumps(dict(os.environ)))  # noqa: TID251 - that is what is asked
         case "die":
             sys.stderr.write("my last words\n")
             sys.stderr.flush()
@@ -88,7 +88,7 @@ def flood(request_id: int) -> None:
 
 
 def hear_the_modern_way(message: dict[str, Any]) -> bool:
-    """Answer as a server of the protocol's newer era, which has no greeting; False for what both eras share."""
+    """Answer as a server of the protocol's newer era, which has no greeting; False for what they share."""
     match message.get("method"):
         case "initialize":
             data = {"supported": ["2026-07-28"], "requested": "2025-11-25"}

@@ -1,0 +1,149 @@
+"""The hermes view as a pure function: every event that hermes has a word for."""
+
+from holdfast import events as e
+from holdfast.codec import encode
+from holdfast.server.hermes import OUTPUT_BYTES_MAX, RunFrames, preview, shortened, sse
+from holdfast.server.restarts import RESTARTED, Restarts
+from holdfast.values import Action, Failure, OutcomeKind
+from scene import Scene, begun
+
+
+def frames_of(scene: Scene) -> list[dict[str, object]]:
+    frames = RunFrames()
+    made = [frames.add(seq, event) for seq, event in scene.log if getattr(event, "run_id", "") == "r1"]
+    return [frame for frame in made if frame is not None]
+
+
+def names(scene: Scene) -> list[object]:
+    return [frame["event"] for frame in frames_of(scene)]
+
+
+def test_a_plain_answer() -> None:
+    scene = begun()
+    scene.thinks("hm")
+    scene.text("hello")
+    scene.of_run(e.Usage, call_id="c1", input_tokens=3, output_tokens=2, cost_usd=0.5)
+    scene.ends()
+    assert names(scene) == [
+        "run.queued",
+        "run.started",
+        "reasoning.delta",
+        "reasoning.available",
+        "message.delta",
+        "run.completed",
+    ]
+    last = frames_of(scene)[-1]
+    assert last["output"] == "hello"
+    assert last["usage"] == {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5, "cost_usd": 0.5}
+
+
+def test_tools_carry_their_name_arguments_and_result() -> None:
+    scene = begun()
+    scene.asks_tool("t1", "shell", command="ls -l")
+    scene.starts_tool("t1")
+    scene.ends_tool("t1", "files", ok=False)
+    started, completed = frames_of(scene)[2:]
+    assert (started["tool"], started["preview"], started["args"]) == ("shell", "ls -l", {"command": "ls -l"})
+    assert (completed["tool"], completed["error"], completed["duration"]) == ("shell", True, 0.012)
+    assert completed["result"] == "files"
+
+
+def test_asks_and_their_ends() -> None:
+    scene = begun()
+    scene.asks_tool("t1")
+    action = Action(tool="shell", summary="rm -r build")
+    scene.of_run(e.ApprovalAsked, approval_id="a1", tool_call_id="t1", action=action, expires_at_ms=9_000)
+    scene.put(e.ApprovalAnswered, run_id="r1", approval_id="a1", choice="once")
+    scene.of_run(e.ApprovalAsked, approval_id="a2", tool_call_id="t1", action=action)
+    scene.of_run(e.ApprovalExpired, approval_id="a2")
+    scene.of_run(e.QuestionAsked, question_id="q1", tool_call_id="t1", text="Which?")
+    scene.put(e.QuestionAnswered, run_id="r1", question_id="q1", answer="this")
+    assert names(scene)[2:] == [
+        "approval.request",
+        "approval.responded",
+        "approval.request",
+        "approval.expired",
+        "question.request",
+        "question.responded",
+    ]
+    asked = frames_of(scene)[2]
+    assert (asked["command"], asked["expires_at"]) == ("rm -r build", 9.0)
+
+
+def test_every_outcome_has_its_terminal_frame() -> None:
+    failure = Failure(kind="dropped", text="cut off")
+    expected: tuple[tuple[OutcomeKind, str, str | None], ...] = (
+        ("completed", "run.completed", None),
+        ("refused", "run.completed", None),
+        ("truncated", "run.failed", "truncated"),
+        ("budget", "run.failed", "budget"),
+        ("failed", "run.failed", "dropped"),
+        ("interrupted", "run.failed", "interrupted"),
+        ("cancelled", "run.cancelled", None),
+    )
+    for outcome, name, code in expected:
+        scene = begun()
+        scene.text("half")
+        scene.ends(outcome, cause=code or "", failure=failure if outcome == "failed" else None)
+        last = frames_of(scene)[-1]
+        assert (last["event"], last.get("code"), last["output"]) == (name, code, "half"), outcome
+        assert (last.get("finish_reason") == "refusal") == (outcome == "refused")
+
+
+def test_a_steer_and_a_resumption_are_told() -> None:
+    scene = begun()
+    scene.say_while_busy("also this", message_id="m9", mode="steer")
+    scene.of_run(e.RunResumed, after="restart")
+    scene.of_run(e.MessageDispatched, message_id="m9")
+    assert names(scene)[2:] == ["run.resumed", "run.steered"]
+
+
+def said(*steps: object) -> str:
+    """What a reader has in the end; text is a delta, None supersedes the attempt under way."""
+    restarts = Restarts()
+    restarts.add(e.CallStarted(at_ms=1, run_id="r", call_id="c", turn=1))
+    seen = ""
+    for step in steps:
+        if step is None:
+            seen += restarts.add(e.AttemptSuperseded(at_ms=1, run_id="r", attempt_id="a"))
+        elif isinstance(step, e.Event):
+            seen += restarts.add(step)
+        else:
+            seen += restarts.add(e.TextDelta(at_ms=1, run_id="r", segment=1, text=str(step)))
+    return seen
+
+
+DONE = e.CallEnded(at_ms=1, run_id="r", call_id="c", finish="stop")
+AGAIN = e.CallStarted(at_ms=1, run_id="r", call_id="d", turn=1)
+
+
+def test_text_is_only_ever_added_to() -> None:
+    assert said("hel", None, "hel", "lo", DONE) == "hello"
+    assert said("hel", None, "h", "e", "l", "l", "o", DONE) == "hello"
+    assert said("hel", None, "hello", DONE) == "hello"
+    assert said("hel", None, "hex", DONE) == f"hel{RESTARTED}hex"
+    assert said("hello", None, "hel", DONE) == f"hello{RESTARTED}hel"
+    assert said("hel", None, "he", None, "hello", DONE) == "hello"
+    assert said("hel", None, "hax", None, "hax!", DONE) == f"hel{RESTARTED}hax!"
+    assert said("hel", None, AGAIN, "hello", DONE) == "hello"
+    assert said("one", DONE, AGAIN, "two", DONE) == "onetwo"
+    assert said(e.CallStarted(at_ms=1, run_id="r", call_id="t", turn=1, purpose="title"), "T") == ""
+
+
+def test_a_line_is_never_too_long() -> None:
+    frame = {"event": "tool.completed", "result": "\x00" * 60_000, "args": {"a": "x" * 200_000}}
+    line = sse(7, "r1", at_ms=5, frame=frame)
+    assert len(line) < 128 * 1024
+    assert line.startswith(b'id: 7\ndata: {"event":"tool.completed","run_id":"r1","timestamp":0.005,"seq":7,')
+    short = shortened(frame)
+    assert short["result_truncated"]
+    assert short["args_truncated"]
+    small = {"event": "tool.completed", "result": "ok"}
+    assert shortened(small) == small
+    assert len(encode(e.TextDelta(at_ms=1, run_id="r", segment=1, text="x" * 16_384))) < OUTPUT_BYTES_MAX
+
+
+def test_a_preview_is_one_line() -> None:
+    assert preview({"path": "a\n b"}) == "a b"
+    assert preview({"n": 1}) == '{"n":1}'
+    assert preview({}) == ""

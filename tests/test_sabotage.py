@@ -1,0 +1,29 @@
+"""The proofs are honest: each check fails for what is wrong in just its way, and passes for what is right."""
+
+import asyncio
+
+import pytest
+
+from journal.sabotage_journal import SABOTAGES as OF_STORES
+from promises import PROMISES
+from sabotage import SABOTAGES, Sabotage
+
+# A check that is kept waiting by something wrong has noticed it, too.
+PATIENCE_S = 15
+
+
+@pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda one: one.name)
+async def test_what_is_wrong_is_found_out(sabotage: Sabotage) -> None:
+    with pytest.raises((AssertionError, TimeoutError)):
+        async with asyncio.timeout(PATIENCE_S):
+            await sabotage.check(sabotage.wrong)
+
+
+@pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda one: one.name)
+async def test_what_is_right_passes_the_same_check(sabotage: Sabotage) -> None:
+    await sabotage.check(sabotage.right)
+
+
+def test_every_promise_has_a_sabotage() -> None:
+    covered = {one.promise for one in SABOTAGES} | {one.promise for one in OF_STORES}
+    assert covered == set(PROMISES)
