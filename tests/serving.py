@@ -21,6 +21,7 @@ from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
+from holdfast.policy.verdicts import Allow, Ask, Verdict
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.app import make_app
 from holdfast.server.connection import connection_with
@@ -30,7 +31,6 @@ from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
 from holdfast.values import Action, Choice, GrantRule
-from holdfast.verdicts import Allow, Ask, Verdict
 
 QUICK = Patience(first_event_s=0.4, gap_s=0.4)
 PATIENT = Patience(first_event_s=20, gap_s=20)

@@ -19,6 +19,7 @@ from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
+from holdfast.policy.verdicts import Allow, Verdict
 from holdfast.rows import run_of
 from holdfast.runner.inbox import Inbox, Message, Sent, new_session_id
 from holdfast.runner.supervisor import Supervisor
@@ -27,7 +28,6 @@ from holdfast.targets import Target
 from holdfast.tools.functions import tool as tool_of
 from holdfast.tools.registry import Registry
 from holdfast.values import Action, Budget, Choice, GrantRule, RunSettings
-from holdfast.verdicts import Allow, Verdict
 
 
 class Agent:

@@ -17,13 +17,13 @@ from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
+from holdfast.policy.verdicts import Allow, Ask, Verdict
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.tools.arguments import arguments_hash
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
 from holdfast.values import Action, Choice, GrantRule
-from holdfast.verdicts import Allow, Ask, Verdict
 from serving import target_of
 
 OBJECT: dict[str, object] = {"type": "object"}

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from holdfast.deadlines import Sign
-from holdfast.guard_listening import BytesListener, EventsListener, Listener, listener_for, wire_of
+from holdfast.guard.listening import BytesListener, EventsListener, Listener, listener_for, wire_of
 from holdfast.targets import Wire
 
 DATA = "data: {}\n\n"

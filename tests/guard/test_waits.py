@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from holdfast.deadlines import Asked, Sign, effective
-from holdfast.guard_waits import DeadlinePassed, Sentry
+from holdfast.guard.waits import DeadlinePassed, Sentry
 from holdfast.targets import Patience
 
 PATIENCE = Patience(connect_s=20, gap_s=20, first_progress_s=500)

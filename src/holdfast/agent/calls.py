@@ -19,6 +19,7 @@ from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.interfaces import Blobs, JournalError, Tool, ToolResult
 from holdfast.phases import Phase
+from holdfast.policy.verdicts import Allow, Ask, Deny, Verdict
 from holdfast.run import Ask as SettledAsk
 from holdfast.run import ToolCall as CallState
 from holdfast.secrets_out import StreamFilter
@@ -26,7 +27,6 @@ from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, p
 from holdfast.tools.ask import ASK_USER, AskUserArgs
 from holdfast.tools.registry import insist_on_arguments
 from holdfast.values import Action, Choice
-from holdfast.verdicts import Allow, Ask, Deny, Verdict
 
 _log = logging.getLogger(__name__)
 

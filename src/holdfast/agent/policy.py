@@ -8,12 +8,12 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.approval_rules import Rule
-from holdfast.approvals import ApprovalMode, Policy, choices_for, judge, rule_for
 from holdfast.interfaces import Notes
-from holdfast.places import Places
+from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approvals import ApprovalMode, Policy, choices_for, judge, rule_for
+from holdfast.policy.places import Places
+from holdfast.policy.verdicts import Verdict
 from holdfast.values import Action, Choice, GrantRule
-from holdfast.verdicts import Verdict
 
 NOTE = "grant:"
 

@@ -5,10 +5,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.approval_rules import BadRule, Rule, plain_host, rule_from
 from holdfast.cli.configuration_meanings import is_loopback
 from holdfast.cli.configuration_sources import Fault, KeyPath
 from holdfast.deadlines import is_local
+from holdfast.policy.approval_rules import BadRule, Rule, plain_host, rule_from
 from holdfast.settings import (
     ApprovalSettings,
     McpServerSettings,

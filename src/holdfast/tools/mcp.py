@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
@@ -40,7 +41,8 @@ class McpServers:
         self._environment = environment
         self._patience = patience or McpPatience()
         self._configs = tuple(configs)
-        self._owner = owner
+        # Without a name of its own it must not take others' servers for what it left behind itself.
+        self._owner = owner or token_hex(8)
         self._labels = labels(names)
         self._offers: list[_Offer] = []
         self._tasks: list[asyncio.Task[None]] = []

@@ -7,10 +7,10 @@ trusted. A program that no table names is one that the mode "allow-workspace" tr
 import re
 from collections.abc import Iterator
 
-from holdfast.shell_names import likely_name
-from holdfast.shell_reading import only_prints
-from holdfast.shell_words import Word
-from holdfast.verdicts import Finding, FindingKind
+from holdfast.policy.shell_names import likely_name
+from holdfast.policy.shell_reading import only_prints
+from holdfast.policy.shell_words import Word
+from holdfast.policy.verdicts import Finding, FindingKind
 
 # fmt: off
 _NETWORK = frozenset((

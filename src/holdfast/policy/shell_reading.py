@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from holdfast.shell_readers import READERS, Reader, Reading, read_with, reader
-from holdfast.shell_words import Word
+from holdfast.policy.shell_readers import READERS, Reader, Reading, read_with, reader
+from holdfast.policy.shell_words import Word
 
 _DIFF = (
     "-pRuwbzM --stat --shortstat --numstat --summary --name-only --name-status --cached --staged --patch "

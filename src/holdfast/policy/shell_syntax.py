@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from holdfast.shell_documents import Document, mask_documents, read_document
-from holdfast.shell_source import Source, unprintable
-from holdfast.shell_words import UNREADABLE, Word, read_word, read_words
+from holdfast.policy.shell_documents import Document, mask_documents, read_document
+from holdfast.policy.shell_source import Source, unprintable
+from holdfast.policy.shell_words import UNREADABLE, Word, read_word, read_words
 
 TEXT_BYTES_MAX = 65_536
 # The parser's recovery from errors takes quadratic time, so what is not the body of a document is kept short.

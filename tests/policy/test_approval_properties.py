@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from approval_world import closed_commands, policy, rank, shell, verdict
-from holdfast.approvals import ApprovalMode, choices_for, judge
-from holdfast.shell_syntax import SYNTAX_BYTES_MAX, parse
-from holdfast.verdicts import Ask
+from holdfast.policy.approvals import ApprovalMode, choices_for, judge
+from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX, parse
+from holdfast.policy.verdicts import Ask
+from policy.approval_world import closed_commands, policy, rank, shell, verdict
 
 MODES: tuple[ApprovalMode, ...] = ("ask", "allow-workspace")
 CLOSED = closed_commands()

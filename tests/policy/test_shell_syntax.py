@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from approval_world import PLACES, WORKSPACE, shapes, verdict
-from holdfast.shell_syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, Script, parse
-from holdfast.shell_verdicts import judge_script
-from holdfast.shell_words import Word, read_word, read_words
-from holdfast.verdicts import Allow
+from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, Script, parse
+from holdfast.policy.shell_verdicts import judge_script
+from holdfast.policy.shell_words import Word, read_word, read_words
+from holdfast.policy.verdicts import Allow
+from policy.approval_world import PLACES, WORKSPACE, shapes, verdict
 
 
 def argvs(script: Script) -> list[list[str]]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.deadlines import Asked, Deadlines, Limit, State, effective, is_local
 from holdfast.failure_rules import Stage
-from holdfast.guard_errors import (
+from holdfast.guard.errors import (
     Dropped,
     GuardError,
     NoFirstEvent,
@@ -27,8 +27,8 @@ from holdfast.guard_errors import (
     dropped,
     killed,
 )
-from holdfast.guard_listening import Listener, listener_for
-from holdfast.guard_waits import DeadlinePassed, Sentry, Upload
+from holdfast.guard.listening import Listener, listener_for
+from holdfast.guard.waits import DeadlinePassed, Sentry, Upload
 from holdfast.models.size import CHARS_PER_TOKEN
 from holdfast.targets import Patience
 

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from holdfast.places import Places, is_within
-from holdfast.shell_names import known_name, likely_name
-from holdfast.shell_words import Word
+from holdfast.policy.places import Places, is_within
+from holdfast.policy.shell_names import known_name, likely_name
+from holdfast.policy.shell_words import Word
+from holdfast.policy.verdicts import Finding, FindingKind
 from holdfast.values import GrantRule
-from holdfast.verdicts import Finding, FindingKind
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 EVERY_TOOL = "*"

@@ -2,11 +2,21 @@
 
 import pytest
 
-from approval_world import PLACES, WORKSPACE, Shape, named, policy, rule_made_for, shapes, shell, verdict
-from holdfast.approval_rules import Rule, rule_from
-from holdfast.approvals import FINDINGS_MAX, ApprovalMode, describe, digest_of, judge, rule_for
+from holdfast.policy.approval_rules import Rule, rule_from
+from holdfast.policy.approvals import FINDINGS_MAX, ApprovalMode, describe, digest_of, judge, rule_for
+from holdfast.policy.verdicts import Allow, Ask, Deny
 from holdfast.values import Action, GrantRule
-from holdfast.verdicts import Allow, Ask, Deny
+from policy.approval_world import (
+    PLACES,
+    WORKSPACE,
+    Shape,
+    named,
+    policy,
+    rule_made_for,
+    shapes,
+    shell,
+    verdict,
+)
 
 
 def tool(name: str, *paths: str, host: str = "") -> Action:

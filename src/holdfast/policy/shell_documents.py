@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from holdfast.shell_words import EXPANDED, Word
+from holdfast.policy.shell_words import EXPANDED, Word
 
 _QUOTED_START = re.compile(r"<<(-?)[ \t]*(['\"])([A-Za-z_][A-Za-z0-9_]*)\2[^\n]*\n")
 _QUOTES = frozenset("'\"\\")

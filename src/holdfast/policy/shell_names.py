@@ -3,7 +3,7 @@
 import posixpath
 import re
 
-from holdfast.shell_words import Word
+from holdfast.policy.shell_words import Word
 
 SYSTEM_DIRECTORIES = frozenset(
     ("/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin")

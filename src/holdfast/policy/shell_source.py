@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
-from holdfast.shell_words import BLANKS
+from holdfast.policy.shell_words import BLANKS
 
 _NEIGHBOURS = frozenset(b" \t\n;|&<>()")
 

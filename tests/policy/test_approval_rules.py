@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from approval_world import WORKSPACE, policy, rule_made_for, shell, verdict
-from holdfast.approval_rules import BadRule, Rule, rule_from
-from holdfast.approvals import choices_for, describe, judge, rule_for
+from holdfast.policy.approval_rules import BadRule, Rule, rule_from
+from holdfast.policy.approvals import choices_for, describe, judge, rule_for
+from holdfast.policy.verdicts import Allow, Ask, Deny
 from holdfast.values import GrantRule
-from holdfast.verdicts import Allow, Ask, Deny
+from policy.approval_world import WORKSPACE, policy, rule_made_for, shell, verdict
 
 ALL_CHOICES = ("once", "session", "always", "deny")
 

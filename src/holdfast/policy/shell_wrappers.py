@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.shell_names import known_name, likely_name
-from holdfast.shell_syntax import Command, parse
-from holdfast.shell_words import FROM_INPUT, Word
-from holdfast.verdicts import Finding
+from holdfast.policy.shell_names import known_name, likely_name
+from holdfast.policy.shell_syntax import Command, parse
+from holdfast.policy.shell_words import FROM_INPUT, Word
+from holdfast.policy.verdicts import Finding
 
 NESTING_MAX = 8
 

@@ -7,7 +7,7 @@ of a dangerous option is never taken for a harmless one.
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from holdfast.shell_words import Word
+from holdfast.policy.shell_words import Word
 
 Operands: TypeAlias = Literal["paths", "path", "pattern", "text", "none"]
 

@@ -5,16 +5,16 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.approval_rules import Rule
-from holdfast.approvals import ApprovalMode, Policy, judge, rule_for
-from holdfast.places import Places
-from holdfast.shell_syntax import parse
+from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approvals import ApprovalMode, Policy, judge, rule_for
+from holdfast.policy.places import Places
+from holdfast.policy.shell_syntax import parse
+from holdfast.policy.verdicts import Verdict
 from holdfast.values import Action, GrantRule
-from holdfast.verdicts import Verdict
 
 WORKSPACE = "/home/u/project"
 LINKS = {f"{WORKSPACE}/out": "/etc", f"{WORKSPACE}/up": "/home/u", f"{WORKSPACE}/link": f"{WORKSPACE}/src"}
-CORPUS = Path(__file__).parent / "corpus" / "commands.toml"
+CORPUS = Path(__file__).parent / "commands.toml"
 RANK = {"Allow": 0, "Ask": 1, "Deny": 2}
 
 

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from holdfast.approval_rules import (
+from holdfast.policy.approval_rules import (
     Part,
     Rule,
     covered_by_grant,
@@ -27,10 +27,10 @@ from holdfast.approval_rules import (
     grant_for,
     plain_host,
 )
-from holdfast.places import Places, is_repository_file, is_secret
-from holdfast.shell_verdicts import judge_script
+from holdfast.policy.places import Places, is_repository_file, is_secret
+from holdfast.policy.shell_verdicts import judge_script
+from holdfast.policy.verdicts import Allow, Ask, Deny, Finding, FindingKind, Verdict
 from holdfast.values import Action, Choice, GrantRule
-from holdfast.verdicts import Allow, Ask, Deny, Finding, FindingKind, Verdict
 
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
 

@@ -6,10 +6,10 @@ program counts under any path. What it cannot recognise here still asks.
 
 from collections.abc import Iterator
 
-from holdfast.places import Places, is_disk
-from holdfast.shell_names import likely_name
-from holdfast.shell_syntax import Command
-from holdfast.shell_words import Word
+from holdfast.policy.places import Places, is_disk
+from holdfast.policy.shell_names import likely_name
+from holdfast.policy.shell_syntax import Command
+from holdfast.policy.shell_words import Word
 
 _FORMATS = frozenset(("mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "sgdisk", "sfdisk"))
 _WRITES_DISKS = frozenset(("dd", "shred", "tee", "truncate", "badblocks"))

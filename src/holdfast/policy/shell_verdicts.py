@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from holdfast.places import HARMLESS_DEVICES, Places, is_repository_file, is_secret
-from holdfast.shell_dangers import dangers, losses
-from holdfast.shell_names import SYSTEM_DIRECTORIES, known_name
-from holdfast.shell_programs import concerns
-from holdfast.shell_reading import Reading, reading_of
-from holdfast.shell_syntax import Command, Redirect, parse
-from holdfast.shell_words import Word
-from holdfast.shell_wrappers import Step, steps
-from holdfast.verdicts import Finding
+from holdfast.policy.places import HARMLESS_DEVICES, Places, is_repository_file, is_secret
+from holdfast.policy.shell_dangers import dangers, losses
+from holdfast.policy.shell_names import SYSTEM_DIRECTORIES, known_name
+from holdfast.policy.shell_programs import concerns
+from holdfast.policy.shell_reading import Reading, reading_of
+from holdfast.policy.shell_syntax import Command, Redirect, parse
+from holdfast.policy.shell_words import Word
+from holdfast.policy.shell_wrappers import Step, steps
+from holdfast.policy.verdicts import Finding
 
 DIRECTORIES_MAX = 4
 

@@ -1,0 +1,1 @@
+"""What an agent may do: a pure decision on a parsed action."""
