@@ -131,6 +131,14 @@ def decide(failure: Failure, history: History) -> Decision:
     return GiveUp(why) if wait_ms is None else _wait(history, wait_ms, why=why)
 
 
+def beside(history: History) -> Target | None:
+    """The target to ask beside a current one that is slow; None if it is not wanted or not possible."""
+    limits = history.targets[0].retry
+    if not limits.hedge or len(history.tried) + 2 > limits.attempts_max:
+        return None
+    return _next_target(history, "yes")
+
+
 def _current(history: History) -> Target:
     return next(target for target in history.targets if target.name == history.current)
 

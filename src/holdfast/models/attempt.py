@@ -53,12 +53,13 @@ class CallMeans:
 class Hooks:
     """What an attempt asks its call.
 
-    `before_first` is told before the first visible output is said; `after_failure` says what a failure of a
-    kind would lead to.
+    `before_first` is told before the first visible output is said, `on_progress` when the model advances for
+    the first time; `after_failure` says what a failure of a kind would lead to.
     """
 
     before_first: Callable[[], None]
     after_failure: Callable[[FailureKind], str]
+    on_progress: Callable[[], None] | None = None
 
 
 class Attempt:
@@ -75,6 +76,7 @@ class Attempt:
         self._nth = nth
         self._began_s = means.clock.monotonic_s()
         self._exchange: Exchange | None = None
+        self._watchdog: Watchdog | None = None
 
     async def run(self, request: ModelRequest, *, tool_ids: set[str], hooks: Hooks) -> Answer | Classified:
         """The answer, or what went wrong; raises CancelledError and what the voice raises."""
@@ -86,6 +88,8 @@ class Attempt:
         self._emit_started(deadlines)
         speaker = Speaker(self._voice, tool_ids=tool_ids, before_first=hooks.before_first)
         watchdog = Watchdog(deadlines, wall_s=lambda: self._means.clock.now_ms() / 1000)
+        watchdog.on_progress = hooks.on_progress
+        self._watchdog = watchdog
         self._voice.live = lambda: live_line(
             self._target.model, watchdog, then=hooks.after_failure, hint=self._hint()
         )
@@ -109,6 +113,10 @@ class Attempt:
         if watchdog.first_event_s is not None:
             await self._means.shared.began(self._target, tokens, first_event_s=watchdog.first_event_s)
         return judged
+
+    def first_event_left_s(self, share: float) -> float | None:
+        """How long until this share of the first-event patience is over, None once anything was heard."""
+        return 0.0 if self._watchdog is None else self._watchdog.first_event_left_s(share)
 
     async def _talk(self, request: ModelRequest, watchdog: Watchdog, *, speaker: Speaker) -> Ended:
         adapter = ADAPTERS[self._target.wire]

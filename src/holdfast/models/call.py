@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -16,6 +16,7 @@ from holdfast.gates import gate_wait_ms
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest
 from holdfast.models.attempt import Attempt, CallMeans, Hooks
 from holdfast.models.call_texts import GAVE_UP, done_after, exhausted, would_do
+from holdfast.models.hedge import SLOWER, Contender, HeldVoice, Race
 from holdfast.models.live import waiting_line
 from holdfast.targets import Target
 from holdfast.values import CallPurpose, Failure, FailureKind
@@ -23,6 +24,8 @@ from holdfast.values import CallPurpose, Failure, FailureKind
 _log = logging.getLogger(__name__)
 
 LOWER_CAP = 0.5
+# What a slower one of two attempts counts as: its target may be asked again.
+SLOW = Failure(kind="no_first_event", text=SLOWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class _Call:
         self._compacted = compact is None
         self._cap_lowered = False
         self._spoke = ""  # the attempt that said something and failed
+        self._has_spoken = False
         self._heard = calls.targets[0]  # whom the user believes to be answering
         self._why_other = ""
 
@@ -79,14 +83,14 @@ class _Call:
         target = self._first_target()
         while True:
             await self._pass_gate(target)
-            ended = await self._attempt(target)
+            target, ended = await self._attempt(target)
             if isinstance(ended, Answer):
                 await self._means.shared.answered(target)
                 return ended
             await self._learn(target, ended)
             decision = retry.decide(ended.failure, self._history(target, ended))
             self._tried.append(retry.Tried(target.name, ended.failure))
-            self._note(target, ended.failure, decision)
+            self._note(target, ended.failure, then=done_after(decision))
             match decision:
                 case retry.RetryAfter():
                     await self._pause(target, decision)
@@ -110,26 +114,65 @@ class _Call:
         shared, preferred = self._means.shared, self._targets[0]
         for target in self._targets:
             if self._gate_ms(target) <= retry.LONG_WAIT_MS and shared.may_pass(target):
-                self._why_other = f"{preferred.name} did not answer lately"
+                if target is not preferred:
+                    self._why_other = f"{preferred.name} did not answer lately"
                 return target
         soonest = min(self._targets, key=self._gate_ms)
         shared.pass_by_hand(soonest)
         return soonest
 
-    async def _attempt(self, target: Target) -> Answer | Classified:
+    async def _attempt(self, target: Target) -> tuple[Target, Answer | Classified]:
+        """One attempt, or two beside each other: the target of the one that counts, and how it ended."""
+        nth = len(self._tried) + 1
+        first = self._contender(target, self._voice, nth=nth)
+        other = None if self._superseded() else retry.beside(self._history(target, Classified(SLOW)))
+        if other is None:
+            ended = await first.run(None)
+            self._look_back(first.attempt)
+            return target, ended
+        race = Race(first, self._contender(other, HeldVoice(self._voice), nth=nth + 1))
+        decided = await race.run()
+        for lost in race.lost:
+            await self._count(lost)
+        self._look_back(decided.attempt)
+        return decided.target, decided.ended
+
+    def _contender(self, target: Target, voice: Voice, *, nth: int) -> Contender:
+        attempt = Attempt(self._means, target, voice=voice, call_id=self._call_id, nth=nth)
+
+        def run(on_progress: Callable[[], None] | None) -> Awaitable[Answer | Classified]:
+            hooks = Hooks(
+                lambda: self._switch(target), lambda kind: self._would_do(target, kind), on_progress
+            )
+            return attempt.run(self._request, tool_ids=self._tool_ids, hooks=hooks)
+
+        return Contender(target, attempt, run, voice)
+
+    def _superseded(self) -> bool:
+        """Whether anything visible was said in this call; if so, it no longer counts."""
         if self._spoke:
             self._emit(e.AttemptSuperseded, attempt_id=self._spoke)
-            self._spoke = ""
-        nth = len(self._tried) + 1
-        attempt = Attempt(self._means, target, voice=self._voice, call_id=self._call_id, nth=nth)
-        hooks = Hooks(lambda: self._switch(target), lambda kind: self._would_do(target, kind))
-        ended = await attempt.run(self._request, tool_ids=self._tool_ids, hooks=hooks)
+            self._spoke, self._has_spoken = "", True
+        return self._has_spoken
+
+    def _look_back(self, attempt: Attempt) -> None:
         if attempt.silent_s is not None:
             self._progress_s = self._now_s() - attempt.silent_s
             self._gated_s = 0.0
         if attempt.said:
             self._spoke = attempt.attempt_id
-        return ended
+
+    async def _count(self, lost: Contender) -> None:
+        """An attempt that another one beside it made needless, or that failed there, is one of the budget."""
+        if lost.was_slower:
+            self._tried.append(retry.Tried(lost.target.name, SLOW))
+            self._note(lost.target, SLOW, then="stopped")
+            return
+        ended = lost.ended
+        if isinstance(ended, Classified):
+            await self._learn(lost.target, ended)
+            self._tried.append(retry.Tried(lost.target.name, ended.failure))
+            self._note(lost.target, ended.failure, then="another target was asked beside it")
 
     def _would_do(self, target: Target, kind: FailureKind) -> str:
         """What the live line says will happen if the attempt fails in this way."""
@@ -139,9 +182,8 @@ class _Call:
     def _switch(self, target: Target) -> None:
         """The user is told when another target is about to be heard, not when it is merely asked."""
         if target.name != self._heard.name:
-            self._emit(
-                e.TargetSwitched, from_target=self._heard.name, to_target=target.name, why=self._why_other
-            )
+            why = self._why_other or f"{self._heard.name} was slower"
+            self._emit(e.TargetSwitched, from_target=self._heard.name, to_target=target.name, why=why)
             self._heard = target
 
     async def _learn(self, target: Target, ended: Classified) -> None:
@@ -170,9 +212,9 @@ class _Call:
             gates={other.name: shared.gate(other) for other in self._targets},
         )
 
-    def _note(self, target: Target, failure: Failure, decision: retry.Decision) -> None:
+    def _note(self, target: Target, failure: Failure, *, then: str) -> None:
         """The log file has every line; people see the trace only if the call fails for good."""
-        line = f"attempt {len(self._tried)} ({target.name}): {failure.text}; {done_after(decision)}"
+        line = f"attempt {len(self._tried)} ({target.name}): {failure.text}; {then}"
         self._trace.append(line)
         _log.info("%s %s %s [%s]", self._voice.run_id, self._call_id, line, failure.rule)
 

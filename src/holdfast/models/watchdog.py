@@ -44,6 +44,7 @@ class Watchdog:
         self.progress_s: float | None = None  # when the model last advanced, by the loop's clock
         self.first_event_s: float | None = None  # how long a request that was sent waited for any event
         self.passed: Deadline | None = None
+        self.on_progress: Callable[[], None] | None = None  # told once, before anything is said
 
     async def __aenter__(self) -> Self:
         await self._scope.__aenter__()
@@ -71,6 +72,13 @@ class Watchdog:
         """How long ago the state began or, while streaming, the last progress was."""
         return self._now_s() - self._current().since_s
 
+    def first_event_left_s(self, share: float) -> float | None:
+        """How long until this share of the first-event patience is over, None once anything was heard."""
+        whole_s = share * self._watch.deadlines.first_event.patience_s
+        if self._watch.state is State.WAITING:
+            return whole_s - self.silent_s
+        return whole_s if self._watch.state in {State.CONNECTING, State.UPLOADING} else None
+
     def advanced(self) -> None:
         """The model made progress: `hear` for the thousands of pieces of a stream, which change no state."""
         if self._streaming:
@@ -87,6 +95,8 @@ class Watchdog:
         now_s = self._now_s()
         before = self._current()
         if sign is Sign.PROGRESS:
+            if self.progress_s is None and self.on_progress is not None:
+                self.on_progress()
             self.progress_s = now_s
             if self._streaming:
                 return

@@ -1,30 +1,55 @@
 """The server: every route on one screen."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
 
+from starlette.requests import Request
 from starlette.routing import Route, Router
 
 from holdfast.agent.means import AgentMeans
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.server.auth import KeyRing, SignIns
+from holdfast.server.blobs import BlobRoutes
+from holdfast.server.chat import ChatRoutes
 from holdfast.server.edge import Edge
 from holdfast.server.folds import Folds
 from holdfast.server.health import HealthRoutes
 from holdfast.server.means import ServerMeans
+from holdfast.server.news import tell_news
+from holdfast.server.openai_chat import OpenAIChatRoutes
+from holdfast.server.openai_responses import OpenAIResponsesRoutes
+from holdfast.server.openai_shapes import Hangups
 from holdfast.server.options import ServerOptions
+from holdfast.server.purging import Purges
+from holdfast.server.read_marks import ReadMarks
 from holdfast.server.run_inputs import RunInputRoutes
 from holdfast.server.runs import RunRoutes
+from holdfast.server.session_log import SessionLogRoutes
+from holdfast.server.session_queue import QueueRoutes
+from holdfast.server.sessions import SessionRoutes
 from holdfast.server.signing_in import SignInRoutes
 from holdfast.server.stream import Streams
 
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Any]]
 
-def routes(means: ServerMeans) -> list[Route]:
+
+def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
     """All routes; those that are used most come first."""
-    runs, inputs, health = RunRoutes(means), RunInputRoutes(means), HealthRoutes(means)
-    signing = SignInRoutes(means)
-    table = [
+    runs, inputs = RunRoutes(means), RunInputRoutes(means)
+    openai = OpenAIChatRoutes(means, runs, hangups)
+    responses = OpenAIResponsesRoutes(means, runs, hangups)
+    sessions, log, queue = SessionRoutes(means, purges), SessionLogRoutes(means), QueueRoutes(means)
+    chat, blobs, signing, health = (
+        ChatRoutes(means, runs),
+        BlobRoutes(means),
+        SignInRoutes(means),
+        HealthRoutes(means),
+    )
+    one = "/api/sessions/{session_id}"
+    table: list[tuple[str, str, Endpoint]] = [
         ("POST", "/v1/runs", runs.start),
         ("GET", "/v1/runs/{run_id}", runs.show),
         ("GET", "/v1/runs/{run_id}/events", runs.events),
@@ -39,8 +64,40 @@ def routes(means: ServerMeans) -> list[Route]:
         ("POST", "/v1/runs/{run_id}/retry", inputs.retry),
         ("POST", "/v1/runs/{run_id}/gate", inputs.gate),
         ("GET", "/v1/approvals", inputs.approvals),
+        ("GET", "/api/sessions", sessions.list),
+        ("POST", "/api/sessions", sessions.create),
+        ("GET", one, sessions.show),
+        ("PATCH", one, sessions.change),
+        ("DELETE", one, sessions.delete),
+        ("POST", one + "/undelete", sessions.undelete),
+        ("GET", one + "/draft", sessions.draft),
+        ("PUT", one + "/draft", sessions.put_draft),
+        ("GET", one + "/messages", log.messages),
+        ("GET", one + "/events", log.events),
+        ("POST", one + "/fork", log.fork),
+        ("POST", one + "/rewind", log.rewind),
+        ("GET", one + "/export", log.export),
+        ("POST", one + "/chat", chat.chat),
+        ("POST", one + "/chat/stream", chat.stream),
+        ("GET", one + "/queue", queue.show),
+        ("PATCH", one + "/queue/{message_id}", queue.change),
+        ("DELETE", one + "/queue/{message_id}", queue.remove),
+        ("POST", one + "/queue/pause", queue.pause),
+        ("POST", one + "/queue/resume", queue.resume),
+        ("POST", one + "/queue/clear", queue.clear),
+        ("POST", "/api/blobs", blobs.upload),
+        ("GET", "/api/blobs/{blob}", blobs.download),
         ("POST", "/api/sign-in", signing.sign_in),
         ("POST", "/api/sign-out", signing.sign_out),
+        ("POST", "/v1/chat/completions", openai.complete),
+        ("GET", "/v1/models", openai.models),
+        ("POST", "/v1/responses", responses.create),
+        ("GET", "/v1/responses/{response_id}", responses.show),
+        ("DELETE", "/v1/responses/{response_id}", responses.delete),
+        ("GET", "/api/targets", health.targets),
+        ("GET", "/v1/capabilities", health.capabilities),
+        ("GET", "/health/detailed", health.detailed),
+        ("GET", "/metrics", health.metrics),
         ("GET", "/health", health.alive),
         ("GET", "/v1/health", health.alive),
     ]
@@ -57,13 +114,23 @@ def make_app(
     """The application; its lifespan owns the supervisor, and the caller owns the store."""
     means = _means(agent, streams, options=options or ServerOptions(), runner=runner)
 
+    purges, hangups = Purges(means), Hangups(means)
+
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncGenerator[None]:
         await means.sign_ins.load()
+        await means.marks.load()
         async with means.supervisor:
-            yield
+            tasks = [asyncio.create_task(purges.run()), asyncio.create_task(tell_news(means))]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+                await hangups.close()
 
-    router = Router(routes(means), redirect_slashes=False, lifespan=lifespan)
+    router = Router(routes(means, purges, hangups), redirect_slashes=False, lifespan=lifespan)
     return Edge(router, means.options, keys=means.keys, sign_ins=means.sign_ins)
 
 
@@ -81,4 +148,5 @@ def _means(
         keys=keys,
         sign_ins=SignIns(agent.store, agent.clock, keys),
         options=options,
+        marks=ReadMarks(agent.store),
     )

@@ -61,14 +61,14 @@ class RunFeed:
         self._records: AsyncIterator[Sequence[Record]] = journal.follow(
             row.session_id, after=self._begin_after()
         )
-        self._over = False
+        self.is_over = False
 
     def _begin_after(self) -> int:
         return max(self._after, self._row.first_seq - 1)
 
     async def more(self) -> Sequence[bytes] | None:
         """See Feed.more."""
-        if self._over:
+        if self.is_over:
             return None
         records = await anext(self._records, None)
         if records is None:
@@ -80,7 +80,7 @@ class RunFeed:
             if (frame := self._frame(record)) is not None and record.seq > self._after:
                 frames.append(frame)
             if isinstance(record.event, e.RunEnded):
-                self._over = True
+                self.is_over = True
                 frames.append(CLOSED)
                 break
         return frames

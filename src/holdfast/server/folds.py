@@ -11,6 +11,7 @@ from holdfast.session import Session
 from holdfast.transcript import Transcript
 
 RUNS_KEPT = 128
+SESSIONS_KEPT = 16
 PAGE = 500
 
 
@@ -41,6 +42,7 @@ class Folds:
         self._store = store
         self._supervisor = supervisor
         self._runs: OrderedDict[str, RunFold] = OrderedDict()
+        self._sessions: OrderedDict[str, tuple[Session, Transcript]] = OrderedDict()
 
     async def run(self, row: RunRow) -> RunFold:
         """The run as its log stands now; the next look goes on from there."""
@@ -63,14 +65,22 @@ class Folds:
     def forget(self) -> None:
         """A session was purged: nothing that was read of it stays here."""
         self._runs.clear()
+        self._sessions.clear()
 
     async def session(self, session_id: str) -> tuple[Session, Transcript]:
         """State and transcript of a session as its log stands now; to be read, never changed."""
+        until = await self._store.last_seq(session_id)
         owner = self._supervisor.owner(session_id)
-        if owner is not None and owner.view.last_seq >= await self._store.last_seq(session_id):
+        if owner is not None and owner.view.last_seq >= until:
             return owner.view.session, owner.view.transcript
-        state, seen = Session(), Transcript()
-        while records := await self._store.read(session_id, after=state.last_seq, limit=PAGE):
+        state, seen = self._sessions.pop(session_id, None) or (Session(), Transcript())
+        self._sessions[session_id] = (state, seen)
+        if len(self._sessions) > SESSIONS_KEPT:
+            self._sessions.popitem(last=False)
+        while state.last_seq < until:
+            records = await self._store.read(session_id, after=state.last_seq, limit=PAGE)
+            if not records:
+                break
             for record in records:
                 session.apply(state, record.seq, record.event)
                 transcript.apply(seen, record.seq, record.event)

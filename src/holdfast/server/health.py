@@ -1,14 +1,82 @@
-"""Health and discovery: is it alive, what can it do."""
+"""Health and discovery: is it alive, how is it, what can it do."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import __version__
-from holdfast.server.bodies import raw_answer
+from holdfast.interfaces import JournalError
+from holdfast.server.bodies import json_answer, raw_answer
 from holdfast.server.means import ServerMeans
 
 _ALIVE = msgspec.json.encode({"status": "ok", "version": __version__, "platform": "holdfast"})
+_NOTE = "health"
+
+# Clients switch on these, so each says what is true; what is not served is said to be not served.
+FEATURES: dict[str, Any] = {
+    "chat_completions": True,
+    "chat_completions_streaming": True,
+    "responses_api": True,
+    "responses_streaming": True,
+    "models_api": True,
+    "run_submission": True,
+    "run_status": True,
+    "run_events_sse": True,
+    "run_events_replay": True,
+    "run_stop": True,
+    "run_steer": True,
+    "run_retry": True,
+    "run_approval_response": True,
+    "approval_events": True,
+    "approval_identity_v1": True,
+    "question_events": True,
+    "tool_progress_events": True,
+    "session_resources": True,
+    "session_chat": True,
+    "session_chat_streaming": True,
+    "session_fork": True,
+    "session_search": True,
+    "session_archived_listing": True,
+    "session_continuity_header": "X-Hermes-Session-Id",
+    "session_key_header": "X-Hermes-Session-Key",
+    "idempotency": True,
+    "runs_idempotency": {"supported": True, "enabled": True, "durable": True, "retention_seconds": 86_400},
+    "skills_api": False,
+    "toolsets_api": False,
+    "jobs_api": False,
+    "profiles": False,
+    "admin_config_rw": False,
+    "memory_write_api": False,
+    "audio_api": False,
+    "realtime_voice": False,
+}
+_ENDPOINTS: dict[str, tuple[str, str]] = {
+    "health": ("GET", "/health"),
+    "models": ("GET", "/v1/models"),
+    "chat_completions": ("POST", "/v1/chat/completions"),
+    "responses": ("POST", "/v1/responses"),
+    "runs": ("POST", "/v1/runs"),
+    "run_list": ("GET", "/v1/runs"),
+    "run_status": ("GET", "/v1/runs/{run_id}"),
+    "run_events": ("GET", "/v1/runs/{run_id}/events"),
+    "run_stop": ("POST", "/v1/runs/{run_id}/stop"),
+    "run_steer": ("POST", "/v1/runs/{run_id}/steer"),
+    "run_approval": ("POST", "/v1/runs/{run_id}/approval"),
+    "sessions": ("GET", "/api/sessions"),
+    "session_create": ("POST", "/api/sessions"),
+    "session": ("GET", "/api/sessions/{session_id}"),
+    "session_update": ("PATCH", "/api/sessions/{session_id}"),
+    "session_delete": ("DELETE", "/api/sessions/{session_id}"),
+    "session_messages": ("GET", "/api/sessions/{session_id}/messages"),
+    "session_fork": ("POST", "/api/sessions/{session_id}/fork"),
+    "session_chat": ("POST", "/api/sessions/{session_id}/chat"),
+    "session_chat_stream": ("POST", "/api/sessions/{session_id}/chat/stream"),
+}
 
 
 class HealthRoutes:
@@ -21,3 +89,90 @@ class HealthRoutes:
         """GET /health and /v1/health."""
         del request
         return raw_answer(_ALIVE)
+
+    async def detailed(self, request: Request) -> Response:
+        """GET /health/detailed."""
+        del request
+        means = self._means
+        store = await self._store()
+        answer: dict[str, Any] = {
+            "status": "ok" if store["writable"] else "degraded",
+            "version": __version__,
+            "store": store,
+            "active_sessions": means.supervisor.active,
+            "waiting_sessions": means.supervisor.waiting,
+            "open_streams": len(means.streams),
+            "event_loop_lag_ms": await _lag_ms(),
+            "targets": list(means.options.targets()),
+        }
+        if means.options.data_dir is not None:
+            answer["disk"] = await asyncio.to_thread(_disk, means.options.data_dir)
+        return json_answer(answer)
+
+    async def _store(self) -> dict[str, Any]:
+        """Whether the store takes a write, and how long that takes to be on disk."""
+        clock = self._means.clock
+        began_s = clock.monotonic_s()
+        try:
+            await self._means.store.put_note(_NOTE, str(clock.now_ms()).encode())
+        except JournalError as error:
+            return {"writable": False, "error": str(error)}
+        return {"writable": True, "write_ms": round(1000 * (clock.monotonic_s() - began_s), 3)}
+
+    async def capabilities(self, request: Request) -> Response:
+        """GET /v1/capabilities."""
+        del request
+        means = self._means
+        return json_answer(
+            {
+                "object": "hermes.api_server.capabilities",
+                "platform": "hermes-agent",
+                "implementation": "holdfast",
+                "version": __version__,
+                "model": means.options.model,
+                "auth": {"type": "bearer", "required": not means.keys.is_open},
+                "runtime": {"mode": "server_agent", "tool_execution": "server", "split_runtime": False},
+                "features": FEATURES | {"cors": bool(means.options.cors_origins)},
+                "endpoints": {
+                    name: {"method": method, "path": path} for name, (method, path) in _ENDPOINTS.items()
+                },
+            }
+        )
+
+    async def targets(self, request: Request) -> Response:
+        """GET /api/targets."""
+        del request
+        return json_answer({"object": "list", "data": list(self._means.options.targets())})
+
+    async def metrics(self, request: Request) -> Response:
+        """GET /metrics."""
+        del request
+        means = self._means
+        gauges = {
+            "holdfast_active_sessions": ("Sessions that have something to run.", means.supervisor.active),
+            "holdfast_waiting_sessions": ("Of these, those that wait for a slot.", means.supervisor.waiting),
+            "holdfast_open_streams": ("Event streams that clients have open.", len(means.streams)),
+            "holdfast_open_asks": (
+                "Approvals and questions that wait for a person.",
+                len(await means.store.open_asks()),
+            ),
+            "holdfast_event_loop_lag_seconds": ("How late the event loop is.", await _lag_ms() / 1000),
+        }
+        lines = [
+            f"# HELP {name} {words}\n# TYPE {name} gauge\n{name} {value}\n"
+            for name, (words, value) in gauges.items()
+        ]
+        return Response("".join(lines), media_type="text/plain; version=0.0.4")
+
+
+async def _lag_ms() -> float:
+    """How long the loop takes to come back to us."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    await asyncio.sleep(0)
+    return round(1000 * (loop.time() - began_s), 3)
+
+
+def _disk(folder: Path) -> dict[str, int]:
+    usage = shutil.disk_usage(folder)
+    return {"free_bytes": usage.free, "total_bytes": usage.total}

@@ -10,6 +10,7 @@ from holdfast.server.auth import KeyRing, SignIns
 from holdfast.server.feeds import News
 from holdfast.server.folds import Folds
 from holdfast.server.options import Limits, ServerOptions
+from holdfast.server.read_marks import ReadMarks
 from holdfast.server.stream import Streams
 
 
@@ -25,6 +26,7 @@ class ServerMeans:
     keys: KeyRing
     sign_ins: SignIns
     options: ServerOptions
+    marks: ReadMarks
     news: News = field(default_factory=News)
 
     @property

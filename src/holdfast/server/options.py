@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 MEBIBYTE = 1024 * 1024
@@ -54,3 +55,5 @@ class ServerOptions:
     model: str = "holdfast"  # what clients are told the model is called
     targets: Describe = tuple
     try_now: TryNow | None = None
+    data_dir: Path | None = None  # whose disk the detailed health looks at
+    page_dir: Path | None = None  # the built page

@@ -4,7 +4,7 @@ An idle reader costs its connection, one small task that notices when the client
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
@@ -82,12 +82,19 @@ class EventStream:
     """An ASGI answer: frames as they come, a heartbeat when none do; it ends when the reader is gone."""
 
     def __init__(
-        self, feed: Feed, streams: Streams, *, limits: Limits, headers: Iterable[tuple[bytes, bytes]] = ()
+        self,
+        feed: Feed,
+        streams: Streams,
+        *,
+        limits: Limits,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        on_left: Callable[[], None] | None = None,
     ) -> None:
         self._feed = feed
         self._streams = streams
         self._limits = limits
         self._headers = [*_HEADERS, *headers]
+        self._on_left = on_left
         self._waiting: asyncio.Timeout | None = None
         self._poked = False
         self._over = False
@@ -125,6 +132,8 @@ class EventStream:
         while (await receive())["type"] != "http.disconnect":
             pass
         self.end()
+        if self._on_left is not None:
+            self._on_left()
 
     async def _send_all(self, send: Send) -> None:
         now_s = asyncio.get_running_loop().time

@@ -130,6 +130,12 @@ class Told:
                 await asyncio.sleep(0.002)
         return self.line
 
+    async def until_text(self, text: str) -> None:
+        """Wait until a piece of the answer with this text was told."""
+        async with asyncio.timeout(HANGS_S):
+            while not any(text in event.text for event in self.of(e.TextDelta)):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
     def log(self) -> list[tuple[int, e.Event]]:
         """A whole session's log, with what was told in its place; it is a legal one."""
         run_id = self.run_id

@@ -14,6 +14,7 @@ from holdfast.chaos import (
     EndOfBody,
     ErrorEvent,
     Finish,
+    Gate,
     HangUp,
     Malformed,
     Refuse,
@@ -24,6 +25,7 @@ from holdfast.chaos import (
     Step,
     Think,
     Usage,
+    Wait,
 )
 from holdfast.targets import Wire
 
@@ -37,9 +39,10 @@ async def test_an_answer_is_told_piece_by_piece_and_whole(wire: Wire) -> None:
     """P4: the happy path of every wire."""
     async with line_of(wire, [Think("hm"), SayWords("one two three")]) as (line, _):
         answer = await line.ask()
-        assert answer == Answer(line.told.of(e.CallStarted)[0].call_id, "stop")
+        assert isinstance(answer, Answer)
+        assert (answer.call_id, answer.finish) == (line.told.of(e.CallStarted)[0].call_id, "stop")
         assert line.told.text == "one two three"
-        assert [event.text for event in line.told.of(e.TextDelta)] == ["one ", "two ", "three"]
+        assert "".join(event.text for event in line.told.of(e.TextDelta)) == "one two three"
         assert [event.text for event in line.told.of(e.TextDone)] == ["one two three"]
         assert [event.text for event in line.told.of(e.ReasoningDone)] == ["hm"]
         (used,) = line.told.of(e.Usage)
@@ -241,3 +244,17 @@ async def test_what_an_attempt_used_is_told_even_if_it_failed() -> None:
     async with line_of("anthropic", [Say("hel"), Drop()], GOOD) as (line, _):
         await line.ask()
         assert len(line.told.of(e.Usage)) == 2
+
+
+async def test_every_piece_that_comes_alone_is_told_alone(wire: Wire) -> None:
+    """P1: nothing waits for company; what comes together may be told together."""
+    gates = [Gate() for _ in range(3)]
+    steps = [step for n, gate in enumerate(gates) for step in (Say(f"{n} "), Wait(gate))]
+    async with line_of(wire, steps) as (line, _):
+        task = line.start()
+        for number, gate in enumerate(gates):
+            await gate.reached()
+            await line.told.until_text(f"{number} ")
+            gate.open()
+        assert isinstance(await task, Answer)
+        assert [event.text for event in line.told.of(e.TextDelta)] == ["0 ", "1 ", "2 "]

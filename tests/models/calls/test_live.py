@@ -102,7 +102,7 @@ async def test_a_jump_of_the_wall_clock_is_no_silence_of_the_peer(wire: Wire, st
     gate = Gate()
     said = [Say("hel")] if state == "streaming" else []
     async with line_of(wire, [*said, Wait(gate), Say("lo")]) as (line, server):
-        line.patient(first_event_s=0.3, gap_s=0.3)
+        line.patient(first_event_s=0.2, gap_s=0.2)
         task = line.start()
         await gate.reached()
         await line.told.until_line("is answering" if said else "waiting")

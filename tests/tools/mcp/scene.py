@@ -19,7 +19,7 @@ ENVIRONMENT = child_environment({"OPENAI_API_KEY": "sk-ours", "HOLDFAST_TOKEN": 
 QUICK = McpPatience(
     connect_s=30.0,
     wait_s=30.0,
-    ping_s=0.2,
+    ping_s=30.0,
     cancel_s=0.3,
     exit_s=0.2,
     relist_gap_s=0.05,
@@ -42,11 +42,15 @@ class McpCall(Call):
 
 
 def raw(
-    name: str = "raw", *, patience_s: float = 30.0, env: dict[str, str] | None = None, **wishes: Any
+    name: str = "raw",
+    *,
+    env: dict[str, str] | None = None,
+    tool_patience_s: dict[str, float] | None = None,
+    **wishes: Any,
 ) -> McpServerConfig:
     """The server of servers/raw.py, which does as it is told."""
     command = (sys.executable, "-S", "-E", str(SERVERS / "raw.py"), json.dumps(wishes))
-    return McpServerConfig(name=name, command=command, patience_s=patience_s, env=env or {})
+    return McpServerConfig(name=name, command=command, env=env or {}, tool_patience_s=tool_patience_s or {})
 
 
 def good(**more: Any) -> McpServerConfig:

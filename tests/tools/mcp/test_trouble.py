@@ -48,7 +48,7 @@ async def test_a_call_that_is_not_answered_is_cancelled_by_protocol_and_its_effe
     call: McpCall, tmp_path: Path
 ) -> None:
     told = tmp_path / "cancelled"
-    config = raw(tools=["hang", "pid"], cancelled_file=str(told), patience_s=0.3)
+    config = raw(tools=["hang", "pid"], cancelled_file=str(told), tool_patience_s={"hang": 0.3})
     async with servers(config) as of:
         pid = (await run(of, "pid", call)).text
         result = await run(of, "hang", call)
@@ -60,7 +60,8 @@ async def test_a_call_that_is_not_answered_is_cancelled_by_protocol_and_its_effe
 
 
 async def test_a_server_that_hangs_altogether_is_started_anew(call: McpCall) -> None:
-    async with servers(raw(tools=["block", "pid"], patience_s=0.3)) as of:
+    config = raw(tools=["block", "pid"], tool_patience_s={"block": 0.3})
+    async with servers(config, patience=replace(QUICK, ping_s=0.2)) as of:
         pid = (await run(of, "pid", call)).text
         assert (await run(of, "block", call)).ending == "killed"
         await until(lambda: "does not answer any more" in of.status()[0].why)

@@ -1,0 +1,155 @@
+"""Hedging: a second attempt beside one that is slow to say anything; who advances first may speak."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from holdfast.capabilities import Answer, Voice
+from holdfast.events import Event
+from holdfast.failures import Classified
+from holdfast.models.attempt import Attempt
+from holdfast.targets import Target
+
+SHARE = 0.5  # of the first-event patience, before another target is asked too
+SLOWER = "another target was faster"
+
+
+class HeldVoice:
+    """A voice that is heard only once it is released: what it emits until then is kept, in order."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._held: list[Event] | None = []
+        self.live: Callable[[], str] | None = None
+        self.run_id = voice.run_id
+        self.now_ms = voice.now_ms
+        self.next_segment = voice.next_segment
+        self.say = voice.say
+        self.think = voice.think
+        self.room = voice.room
+        self.settled = voice.settled
+
+    @property
+    def full(self) -> bool:
+        """See Voice."""
+        return self._voice.full
+
+    def emit(self, event: Event) -> None:
+        """See Voice."""
+        if self._held is None:
+            self._voice.emit(event)
+        else:
+            self._held.append(event)
+
+    def tell(self) -> None:
+        """Emit what was held."""
+        held, self._held = self._held or [], None
+        for event in held:
+            self._voice.emit(event)
+
+    def release(self) -> None:
+        """From now on this is the voice of the call."""
+        self.tell()
+        self._voice.live = lambda: "" if self.live is None else self.live()
+
+
+@dataclass(slots=True, eq=False)
+class Contender:
+    """An attempt that may be one of two; `run` is given what to call at its first progress."""
+
+    target: Target
+    attempt: Attempt
+    run: Callable[[Callable[[], None] | None], Awaitable[Answer | Classified]]
+    voice: Voice
+    task: asyncio.Future[Answer | Classified] | None = None
+
+    @property
+    def ended(self) -> Answer | Classified:
+        """What its attempt brought."""
+        assert self.task is not None, "it was started"
+        return self.task.result()
+
+    @property
+    def was_slower(self) -> bool:
+        """Whether it was stopped because the other one advanced."""
+        return self.task is not None and self.task.cancelled()
+
+
+@dataclass(slots=True)
+class Race:
+    """Runs `first`, and `second` beside it if `first` is silent for too long; `run` may be awaited once.
+
+    Text belongs to the attempt that was last begun on the log, so the second one is on it only when it is
+    the one that speaks, or when the first has ended.
+    """
+
+    first: Contender
+    second: Contender
+    lost: list[Contender] = field(default_factory=list[Contender])
+
+    async def run(self) -> Contender:
+        """The contender that decides the call, with its task done; `lost` holds the one that does not."""
+        cause = SLOWER
+        try:
+            self._start(self.first)
+            if await self._is_silent():
+                self._start(self.second)
+            return await self._decided()
+        except asyncio.CancelledError as error:
+            cause = str(error.args[0]) if error.args else ""
+            raise
+        finally:
+            await self._end(cause)
+
+    def _start(self, contender: Contender) -> None:
+        advanced = contender.run(lambda: self._advanced(contender))
+        contender.task = asyncio.ensure_future(advanced)
+
+    async def _is_silent(self) -> bool:
+        task = self.first.task
+        assert task is not None
+        while not task.done():
+            await asyncio.sleep(0)  # it has begun, at least
+            left_s = self.first.attempt.first_event_left_s(SHARE)
+            if left_s is None:
+                return False
+            if left_s <= 0:
+                return True
+            await asyncio.wait([task], timeout=left_s)
+        return False
+
+    async def _decided(self) -> Contender:
+        running = {each.task: each for each in (self.first, self.second) if each.task is not None}
+        while True:
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            ended = running.pop(done.pop())
+            if ended in self.lost:
+                continue
+            if isinstance(ended.ended, Answer) or all(other in self.lost for other in running.values()):
+                return ended
+            # It failed while the other had said nothing: the other goes on alone.
+            self.lost.append(ended)
+            if ended is self.first and isinstance(self.second.voice, HeldVoice):
+                self.second.voice.release()
+
+    def _advanced(self, winner: Contender) -> None:
+        loser = self.second if winner is self.first else self.first
+        if winner in self.lost or loser.task is None or loser in self.lost:
+            return
+        self.lost.append(loser)
+        loser.task.cancel(SLOWER)
+        if isinstance(winner.voice, HeldVoice):
+            winner.voice.release()
+
+    async def _end(self, cause: str) -> None:
+        tasks = [each.task for each in (self.first, self.second) if each.task is not None]
+        running = [task for task in tasks if not task.done()]
+        for task in running:
+            task.cancel(cause)
+        if running:
+            await asyncio.wait(running)
+        for task in tasks:
+            if not task.cancelled():
+                task.exception()  # looked at, so that nobody asks for it in vain
+        if isinstance(self.second.voice, HeldVoice):
+            self.second.voice.tell()

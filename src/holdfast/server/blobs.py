@@ -1,0 +1,44 @@
+"""Attachments over HTTP: bytes in, their name out, and back again."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.server.bodies import json_answer, read_body
+from holdfast.server.means import ServerMeans
+from holdfast.server.problems import Problem, bad_request
+
+NAME_CHARS = 64
+
+# What a browser may show from our address: images that cannot hold a script.
+_SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+class BlobRoutes:
+    """What the routes under /api/blobs do."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    async def upload(self, request: Request) -> Response:
+        """POST /api/blobs."""
+        limits = self._means.limits
+        data = await read_body(request, limits, bytes_max=limits.blob_bytes_max)
+        if not data:
+            raise bad_request("The body is empty: send the bytes of the file", code="empty_blob")
+        name = await self._means.store.put_blob(data)
+        media_type = request.headers.get("content-type", "application/octet-stream").partition(";")[0]
+        return json_answer({"blob": name, "bytes": len(data), "media_type": media_type.strip()}, 201)
+
+    async def download(self, request: Request) -> Response:
+        """GET /api/blobs/{blob}."""
+        name: str = request.path_params["blob"]
+        is_name = len(name) == NAME_CHARS and name.isascii() and name.isalnum()
+        data = await self._means.store.blob(name) if is_name else None
+        if data is None:
+            raise Problem(404, "There is no such blob", code="blob_not_found", param="blob")
+        media_type = request.query_params.get("media_type", "")
+        headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+        if media_type not in _SHOWN:
+            media_type = "application/octet-stream"
+            headers["Content-Disposition"] = "attachment"
+        return Response(data, 200, headers, media_type=media_type)

@@ -1,0 +1,24 @@
+"""Changes of the session list, told to every stream of a session; a task of the application."""
+
+from typing import Any
+
+from holdfast.server.means import ServerMeans
+from holdfast.server.session_answers import listed
+
+GATHER_S = 0.1  # what changes within this time is told together
+
+
+async def tell_news(means: ServerMeans) -> None:
+    """Follow what changes, and tell it as rows of the list, each once however often it changed."""
+    async for ids in means.store.changes():
+        for session_id in ids:
+            means.news.add(await _row(means, session_id))
+        means.streams.poke()
+        await means.clock.sleep_s(GATHER_S)
+
+
+async def _row(means: ServerMeans, session_id: str) -> dict[str, Any]:
+    found = await means.store.listed(session_id)
+    if found is None or found.row.purge_at_ms:
+        return {"type": "session.gone", "session_id": session_id}
+    return {"type": "session.changed", "session": listed(found, means.marks)}

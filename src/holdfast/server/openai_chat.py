@@ -1,0 +1,195 @@
+"""Chat Completions as a view of a run."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import events as e
+from holdfast.rows import RunRow
+from holdfast.run import Run
+from holdfast.runner.inbox import Message, Sent, new_session_id
+from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
+from holdfast.server.chat import wait_for
+from holdfast.server.hermes import Frame
+from holdfast.server.means import ServerMeans
+from holdfast.server.once import earlier_answer, once_key
+from holdfast.server.openai_shapes import (
+    SOURCE,
+    Hangups,
+    OpenAIFeed,
+    encode,
+    is_failure,
+    messages_in,
+    problem_of_run,
+)
+from holdfast.server.problems import bad_request, run_not_found
+from holdfast.server.run_requests import content_of, history_of
+from holdfast.server.runs import RunRoutes
+from holdfast.server.stream import EventStream
+from holdfast.values import RunSettings
+
+
+class StreamOptions(msgspec.Struct):
+    """`stream_options` of a Chat Completions request."""
+
+    include_usage: bool = False
+
+
+class ChatRequest(msgspec.Struct):
+    """The body of POST /v1/chat/completions; what is not named here is ignored."""
+
+    messages: list[dict[str, Any]]
+    model: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    session_id: str | None = None
+    on_disconnect: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class OpenAIChatRoutes:
+    """What the Chat Completions route does."""
+
+    def __init__(self, means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> None:
+        self._means = means
+        self._runs = runs
+        self._hangups = hangups
+
+    async def complete(self, request: Request) -> Any:
+        """POST /v1/chat/completions."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = parsed(body, means.limits, ChatRequest)
+        session_id = request.headers.get("x-hermes-session-id") or wanted.session_id or ""
+        if session_id:
+            checked_session_id(session_id)
+        message = self._message(wanted, continues=bool(session_id))
+        key = once_key(request, body, means)
+        sent = await earlier_answer(key, means, status=202)
+        sent = sent or await self._runs.send(session_id or new_session_id(), message, key=key)
+        run_id: str = sent.run_id if isinstance(sent, Sent) else msgspec.json.decode(sent.body)["run_id"]
+        row = await means.store.run(run_id)
+        if row is None:
+            raise run_not_found(run_id)
+        model = wanted.model or means.options.model
+        headers = {"X-Hermes-Session-Id": row.session_id, "X-Hermes-Run-Id": run_id}
+        if not wanted.stream:
+            return await self._whole(row, model, headers=headers)
+        usage = wanted.stream_options is not None and wanted.stream_options.include_usage
+        view = ChatView(row, model, created=row.created_ms // 1000, include_usage=usage)
+        feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
+        on_left = None if wanted.on_disconnect == "detach" else self._hangups.left(row)
+        raw = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+        return EventStream(feed, means.streams, limits=means.limits, headers=raw, on_left=on_left)
+
+    def _message(self, wanted: ChatRequest, *, continues: bool) -> Message:
+        history, instructions = messages_in(wanted.messages, param="messages")
+        if not history or history[-1].role != "user":
+            raise bad_request("The last of 'messages' must be the user's", param="messages")
+        at = len(wanted.messages) - 1
+        text, parts = content_of(history[-1].content, param=f"messages[{at}].content")
+        if not text.strip() and not parts:
+            raise bad_request("The last of 'messages' is empty", param=f"messages[{at}].content")
+        before = history_of(history[:-1], self._means.limits, param="messages")
+        metadata = {key: str(value) for key, value in (wanted.metadata or {}).items()}
+        settings = RunSettings(model=wanted.model or "", instructions=instructions, metadata=metadata)
+        # A session that goes on has the earlier messages; a client that sends them again adds nothing.
+        known = None if continues else before
+        return Message(text=text, parts=parts, settings=settings, history=known, source=SOURCE)
+
+    async def _whole(self, row: RunRow, model: str, *, headers: dict[str, str]) -> Response:
+        run, output = await wait_for(self._means, row)
+        if is_failure(run):
+            problem = problem_of_run(run)
+            return json_answer(problem.body, problem.status, headers=headers)
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": output, "refusal": None},
+            "logprobs": None,
+            "finish_reason": _finish(run),
+        }
+        answer: dict[str, Any] = {
+            "id": f"chatcmpl-{row.run_id.removeprefix('run_')}",
+            "object": "chat.completion",
+            "created": row.created_ms // 1000,
+            "model": model,
+            "choices": [choice],
+            "usage": _usage(run),
+        }
+        return json_answer(answer, headers=headers)
+
+    async def models(self, request: Request) -> Response:
+        """GET /v1/models."""
+        del request
+        options = self._means.options
+        names = [options.model, *(str(target["name"]) for target in options.targets() if "name" in target)]
+        data = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "holdfast"}
+            for name in dict.fromkeys(names)
+        ]
+        return json_answer({"object": "list", "data": data})
+
+
+class ChatView:
+    """A run as chunks of a chat completion."""
+
+    def __init__(self, row: RunRow, model: str, *, created: int, include_usage: bool) -> None:
+        self._head: dict[str, Any] = {
+            "id": f"chatcmpl-{row.run_id.removeprefix('run_')}",
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": model,
+        }
+        self._include_usage = include_usage
+
+    def begin(self) -> list[bytes]:
+        """The role comes first."""
+        return [self._chunk({"role": "assistant", "content": ""})]
+
+    def add(self, frame: Frame, event: e.Event) -> list[bytes]:
+        """Text as content; tools as progress beside it."""
+        del event
+        match frame["event"]:
+            case "message.delta":
+                return [self._chunk({"content": frame["delta"]})]
+            case "reasoning.delta":
+                return [self._chunk({"reasoning_content": frame["delta"]})]
+            case "tool.started" | "tool.completed" | "approval.request" | "question.request":
+                shown = {
+                    key: value for key, value in frame.items() if key not in {"args", "result", "action"}
+                }
+                return [b"event: hermes.tool.progress\ndata: %b\n\n" % encode(shown)]
+            case _:
+                return []
+
+    def end(self, run: Run, output: str) -> list[bytes]:
+        """How it finished, what it used, and that it is done; a failure is an error and not an answer."""
+        del output
+        if is_failure(run):
+            return [b"data: %b\n\n" % encode(problem_of_run(run).body), b"data: [DONE]\n\n"]
+        frames = [self._chunk({}, finish=_finish(run))]
+        if self._include_usage:
+            frames.append(b"data: %b\n\n" % encode(self._head | {"choices": [], "usage": _usage(run)}))
+        return [*frames, b"data: [DONE]\n\n"]
+
+    def _chunk(self, delta: dict[str, Any], *, finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        usage = {"usage": None} if self._include_usage else {}
+        return b"data: %b\n\n" % encode(self._head | {"choices": [choice]} | usage)
+
+
+def _finish(run: Run) -> str:
+    return {"refused": "content_filter", "truncated": "length"}.get(run.outcome or "", "stop")
+
+
+def _usage(run: Run) -> dict[str, Any]:
+    usage = run.usage
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }

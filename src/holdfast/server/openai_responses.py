@@ -1,0 +1,135 @@
+"""Responses as views of runs: made, shown again, hidden."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.rows import RunRow
+from holdfast.runner.inbox import Message, Sent, new_session_id
+from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
+from holdfast.server.chat import wait_for
+from holdfast.server.continuing import continued, hidden_note, response_row
+from holdfast.server.means import ServerMeans
+from holdfast.server.once import earlier_answer, once_key
+from holdfast.server.openai_response_view import ResponseView, response_of
+from holdfast.server.openai_shapes import SOURCE, Hangups, OpenAIFeed, is_failure, messages_in, problem_of_run
+from holdfast.server.problems import bad_request, run_not_found
+from holdfast.server.run_requests import HistoryItem, content_of, history_of
+from holdfast.server.runs import RunRoutes
+from holdfast.server.stream import EventStream
+from holdfast.values import RunSettings
+
+
+class Conversation(msgspec.Struct):
+    """`conversation` as an object."""
+
+    id: str
+
+
+class ResponsesRequest(msgspec.Struct):
+    """The body of POST /v1/responses; what is not named here is ignored."""
+
+    input: str | list[dict[str, Any]]
+    model: str | None = None
+    instructions: str | None = None
+    stream: bool | None = None
+    store: bool | None = None
+    previous_response_id: str | None = None
+    conversation: str | Conversation | None = None
+    on_disconnect: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class OpenAIResponsesRoutes:
+    """What the routes under /v1/responses do."""
+
+    def __init__(self, means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> None:
+        self._means = means
+        self._runs = runs
+        self._hangups = hangups
+
+    async def create(self, request: Request) -> Any:
+        """POST /v1/responses."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = parsed(body, means.limits, ResponsesRequest)
+        key = once_key(request, body, means)
+        sent = await earlier_answer(key, means, status=202)
+        if sent is None:
+            session_id, message = await self._message(request, wanted)
+            sent = await self._runs.send(session_id, message, key=key)
+        run_id: str = sent.run_id if isinstance(sent, Sent) else msgspec.json.decode(sent.body)["run_id"]
+        row = await means.store.run(run_id)
+        if row is None:
+            raise run_not_found(run_id)
+        view = ResponseView(row, wanted.model or means.options.model, previous=wanted.previous_response_id)
+        if wanted.store is False:
+            await means.store.put_note(hidden_note(row.session_id, view.id), b"not stored")
+        headers = {"X-Hermes-Session-Id": row.session_id, "X-Hermes-Run-Id": run_id}
+        if not wanted.stream:
+            return await self._whole(row, view, headers=headers)
+        feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
+        on_left = None if wanted.on_disconnect == "detach" else self._hangups.left(row)
+        raw = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+        return EventStream(feed, means.streams, limits=means.limits, headers=raw, on_left=on_left)
+
+    async def _message(self, request: Request, wanted: ResponsesRequest) -> tuple[str, Message]:
+        """The session to go on in, and what is said there."""
+        items, said = _items(wanted.input)
+        if not items or items[-1].role != "user":
+            raise bad_request("The last of 'input' must be the user's", param="input")
+        text, parts = content_of(items[-1].content, param="input")
+        if not text.strip() and not parts:
+            raise bad_request("Missing or empty 'input': say what is wanted", param="input")
+        before = history_of(items[:-1], self._means.limits, param="input")
+        session_id = request.headers.get("x-hermes-session-id") or ""
+        if isinstance(wanted.conversation, Conversation):
+            session_id = wanted.conversation.id
+        elif wanted.conversation:
+            session_id = wanted.conversation
+        history = before or (None if session_id else ())
+        if wanted.previous_response_id:
+            session_id, earlier = await continued(self._means, wanted.previous_response_id)
+            history = None if earlier is None and not before else (*(earlier or ()), *before)
+        instructions = "\n\n".join(one for one in (wanted.instructions, said) if one)
+        metadata = {key: str(value) for key, value in (wanted.metadata or {}).items()}
+        settings = RunSettings(model=wanted.model or "", instructions=instructions, metadata=metadata)
+        message = Message(text=text, parts=parts, settings=settings, history=history, source=SOURCE)
+        return checked_session_id(session_id or new_session_id()), message
+
+    async def _whole(self, row: RunRow, view: ResponseView, *, headers: dict[str, str]) -> Response:
+        run, output = await wait_for(self._means, row)
+        if is_failure(run):
+            problem = problem_of_run(run)
+            return json_answer(problem.body, problem.status, headers=headers)
+        return json_answer(view.response(run, output), headers=headers)
+
+    async def show(self, request: Request) -> Response:
+        """GET /v1/responses/{response_id}."""
+        row = await self._row(request)
+        frames = (await self._means.folds.run(row)).frames
+        run = frames.run
+        if run is None:
+            raise run_not_found(row.run_id)
+        model = run.settings.model or self._means.options.model
+        return json_answer(response_of(row, model, run=run, output=frames.output))
+
+    async def delete(self, request: Request) -> Response:
+        """DELETE /v1/responses/{response_id}."""
+        row = await self._row(request)
+        response: str = request.path_params["response_id"]
+        await self._means.store.put_note(hidden_note(row.session_id, response), b"deleted")
+        return json_answer({"id": response, "object": "response.deleted", "deleted": True})
+
+    async def _row(self, request: Request) -> RunRow:
+        return await response_row(self._means, request.path_params["response_id"], param="response_id")
+
+
+def _items(given: str | list[dict[str, Any]]) -> tuple[list[HistoryItem], str]:
+    """The messages among the input items; tool items are the server's own affair."""
+    if isinstance(given, str):
+        return [HistoryItem("user", given)], ""
+    said = [item for item in given if item.get("type", "message") == "message"]
+    return messages_in(said, param="input")

@@ -1,0 +1,178 @@
+"""What the OpenAI-compatible routes share: messages, failures as errors, runs as streams, readers who leave."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast import events as e
+from holdfast.interfaces import Record
+from holdfast.rows import RunRow, run_of
+from holdfast.run import Run
+from holdfast.server import hermes
+from holdfast.server.bodies import converted
+from holdfast.server.hermes import RunFrames
+from holdfast.server.means import ServerMeans
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.purging import OPENAI
+from holdfast.server.run_requests import HistoryItem
+
+encode = msgspec.json.Encoder().encode
+
+# How a provider's failure looks from outside: the status that an OpenAI client knows what to do about.
+_STATUSES = {
+    "rate_limited": 429,
+    "quota_exhausted": 429,
+    "overloaded": 503,
+    "payload_too_large": 413,
+    "overflow_input": 400,
+    "bad_request": 400,
+    "model_missing": 404,
+    "cancelled": 499,
+}
+
+
+def problem_of_run(run: Run) -> Problem:
+    """Why a run brought no whole answer."""
+    code = "cancelled" if run.outcome == "cancelled" else hermes.code_of(run)
+    status = _STATUSES.get(code, 502)
+    if status == _STATUSES["cancelled"]:
+        status = 409
+    return Problem(status, hermes.error_of(run), code=code)
+
+
+def is_failure(run: Run) -> bool:
+    """Whether the run has no answer that may be shown as one; a truncated one is shown and says so."""
+    return run.outcome not in {"completed", "refused", "truncated"}
+
+
+def messages_in(items: Sequence[dict[str, Any]], *, param: str) -> tuple[list[HistoryItem], str]:
+    """Messages of a conversation in our form, and the instructions among them."""
+    history: list[HistoryItem] = []
+    instructions: list[str] = []
+    for at, item in enumerate(items):
+        where = f"{param}[{at}]"
+        role = item.get("role")
+        if not isinstance(role, str):
+            raise bad_request(f"Invalid '{where}': a message has a 'role'", param=f"{where}.role")
+        content: Any = item.get("content")
+        if content is not None and not isinstance(content, str | list):
+            raise bad_request(f"Invalid '{where}.content': text or a list", param=f"{where}.content")
+        if role in {"system", "developer"}:
+            instructions.append(_text(content, param=f"{where}.content"))
+        else:
+            history.append(HistoryItem(role, content))
+    return history, "\n\n".join(text for text in instructions if text)
+
+
+def _text(content: Any, *, param: str) -> str:
+    if isinstance(content, str) or content is None:
+        return content or ""
+    return "\n".join(part.text for part in converted(content, list[_TextOnly], param=param))
+
+
+class _TextOnly(msgspec.Struct):
+    """A part of instructions, which can only be text."""
+
+    text: str
+
+
+class View(Protocol):
+    """A run as one of the OpenAI protocols streams it."""
+
+    def begin(self) -> list[bytes]:
+        """What comes before anything happened."""
+        ...
+
+    def add(self, frame: hermes.Frame, event: e.Event) -> list[bytes]:
+        """What an event that hermes has a frame for adds."""
+        ...
+
+    def end(self, run: Run, output: str) -> list[bytes]:
+        """What comes after the last."""
+        ...
+
+
+class OpenAIFeed:
+    """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
+
+    def __init__(self, records: AsyncIterator[Sequence[Record]], row: RunRow, *, view: View) -> None:
+        self._records = records
+        self._row = row
+        self._view = view
+        self._frames = RunFrames()
+        self._pending = view.begin()
+        self._over = False
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more."""
+        if self._pending:
+            pending, self._pending = self._pending, []
+            return pending
+        if self._over:
+            return None
+        records = await anext(self._records, None)
+        if records is None:
+            return None
+        made: list[bytes] = []
+        for record in records:
+            if run_of(record.event) == self._row.run_id:
+                made += self._made(record)
+                if self._over:
+                    break
+        return made
+
+    def _made(self, record: Record) -> list[bytes]:
+        event = record.event
+        frame = self._frames.add(record.seq, event)
+        run = self._frames.run
+        if isinstance(event, e.RunEnded) and run is not None:
+            self._over = True
+            return self._view.end(run, self._frames.output)
+        return self._view.add(frame, event) if frame is not None else []
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        del silent_s
+        return ()
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s."""
+        del silent_s
+        return None
+
+
+class Hangups:
+    """Runs whose only reader left: they are stopped after a grace, unless someone else looks after them."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def left(self, row: RunRow) -> Callable[[], None]:
+        """What to do when the reader of this run is gone."""
+
+        def hang_up() -> None:
+            task = asyncio.create_task(self._stop(row), name=f"hang up on {row.run_id}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        return hang_up
+
+    async def _stop(self, row: RunRow) -> None:
+        current = await self._means.store.run(row.run_id)
+        if current is None or current.status == "ended":
+            return
+        await self._means.clock.sleep_s(self._means.limits.openai_grace_s)
+        await self._means.inbox.stop(row.session_id, row.run_id, cause="client_gone")
+
+    async def close(self) -> None:
+        """The server is going; the runs go on with the next one."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+SOURCE = OPENAI

@@ -1,0 +1,76 @@
+"""Deleted sessions go for good once they cannot be taken back; a task of the application sees to it."""
+
+import asyncio
+import logging
+
+from holdfast.interfaces import JournalError, RunQuery
+from holdfast.server.means import ServerMeans
+
+_log = logging.getLogger(__name__)
+
+LOOK_S = 3600.0  # how often sessions of plain OpenAI clients are looked through for old ones
+STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
+OPENAI = "openai"
+
+
+class Purges:
+    """Purges what is due; `run` is owned by the application's lifespan."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+        self._wanted = asyncio.Event()
+
+    def look_again(self) -> None:
+        """Something was deleted."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Purge what is due, then sleep until something else is."""
+        while True:
+            self._wanted.clear()
+            wait_s = LOOK_S
+            try:
+                wait_s = await self._purge_due()
+            except JournalError as error:
+                _log.warning("a deleted session was not purged, and will be tried again: %s", error)
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._wanted.wait()
+            except TimeoutError:
+                continue
+
+    async def _purge_due(self) -> float:
+        """How long until the next is due."""
+        limits, now_ms = self._means.limits, self._means.clock.now_ms()
+        old_ms = now_ms - int(1000 * limits.openai_sessions_kept_s)
+        wait_s = LOOK_S
+        for row in await self._means.store.leftovers(source=OPENAI, before_ms=old_ms):
+            if row.purge_at_ms <= now_ms:
+                await self.purge(row.session_id)
+            else:
+                wait_s = min(wait_s, (row.purge_at_ms - now_ms) / 1000)
+        return wait_s
+
+    async def stop_runs(self, session_id: str) -> None:
+        """Ask every run of the session to end."""
+        for status in ("running", "queued"):
+            for row in await self._means.store.runs(
+                RunQuery(session_id=session_id, status=status, limit=1000)
+            ):
+                await self._means.inbox.stop(session_id, row.run_id, cause="deleted")
+
+    async def purge(self, session_id: str) -> None:
+        """Remove every trace; its runs end first, so that none writes to what is gone."""
+        await self.stop_runs(session_id)
+        await self._until_unowned(session_id)
+        await self._means.store.purge(session_id)
+        self._means.folds.forget()
+        self._means.marks.forget(session_id)
+
+    async def _until_unowned(self, session_id: str) -> None:
+        clock = self._means.clock
+        give_up_s = clock.monotonic_s() + STOPPED_S
+        while self._means.supervisor.owner(session_id) is not None:
+            if clock.monotonic_s() > give_up_s:
+                raise JournalError(f"the runs of session {session_id} do not end")
+            await clock.sleep_s(0.01)

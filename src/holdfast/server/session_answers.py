@@ -1,0 +1,99 @@
+"""What is said of sessions over HTTP: a row of the list, a page of the transcript."""
+
+from typing import Any
+
+from holdfast.entries import Ending, Entry, Person, Text
+from holdfast.entries import shown as entry_shown
+from holdfast.interfaces import Hit, ListedSession, SessionCursor
+from holdfast.server.problems import bad_request
+from holdfast.server.read_marks import ReadMarks
+from holdfast.session import Session
+from holdfast.transcript import Transcript, mark
+
+
+def listed(found: ListedSession, marks: ReadMarks) -> dict[str, Any]:
+    """A session as the list shows it."""
+    row = found.row
+    seen = marks.of(row.session_id)
+    answer: dict[str, Any] = {
+        "object": "hermes.session",
+        "id": row.session_id,
+        "session_id": row.session_id,
+        "epoch": row.epoch,
+        "title": row.title,
+        "source": row.source,
+        "workspace": row.workspace,
+        "preview": row.preview,
+        "created_at": row.created_ms / 1000,
+        "updated_at": row.updated_ms / 1000,
+        "last_active": row.updated_ms / 1000,
+        "message_count": row.messages,
+        "pinned": row.pinned,
+        "archived": row.archived,
+        "open_runs": found.open_runs,
+        "open_asks": found.open_asks,
+        "read_seq": seen.seq,
+        "unread": row.updated_ms > seen.at_ms,
+    }
+    return answer | ({"purge_at": row.purge_at_ms / 1000} if row.purge_at_ms else {})
+
+
+def hit(found: Hit) -> dict[str, Any]:
+    """A session that was found by its text; `highlights` are (begin, end) pairs in the passage."""
+    passage, highlights, begin = "", list[tuple[int, int]](), 0
+    for letter in found.passage:
+        if letter == "\x02":
+            begin = len(passage)
+        elif letter == "\x03":
+            highlights.append((begin, len(passage)))
+        else:
+            passage += letter
+    return {"seq": found.seq, "passage": passage, "highlights": highlights}
+
+
+def cursor_of(found: ListedSession) -> str:
+    """Where the next page begins."""
+    row = found.row
+    return f"{int(row.pinned)}:{row.updated_ms}:{row.session_id}"
+
+
+def cursor_in(given: str) -> SessionCursor | None:
+    """The place that a cursor stands for; raises a Problem."""
+    if not given:
+        return None
+    pinned, _, rest = given.partition(":")
+    updated_ms, _, session_id = rest.partition(":")
+    if pinned not in {"0", "1"} or not (updated_ms.isascii() and updated_ms.isdigit()) or not session_id:
+        raise bad_request("'cursor' is not one that this list gave out", param="cursor")
+    return SessionCursor(pinned == "1", int(updated_ms[:18]), session_id)
+
+
+def page_of(seen: Transcript, *, before: int, limit: int) -> tuple[list[Entry], int]:
+    """The newest entries below a seq, in their order, and the seq below which there are more (0: none)."""
+    below = [entry for entry in seen.entries if not before or entry.seq < before]
+    page = below[-limit:]
+    if page and len(below) > len(page):
+        # Entries of one event stay together, or the next page would miss one.
+        first = page[0].seq
+        page = [entry for entry in below if entry.seq >= first]
+        return page, first if below[0].seq < first else 0
+    return page, 0
+
+
+def entry(one: Entry, state: Session, seen: Transcript, *, now_ms: int, owned: bool) -> dict[str, Any]:
+    """An entry as JSON; people's and the model's words also in the form that other clients know."""
+    answer = entry_shown(one)
+    if isinstance(one, Person):
+        answer |= {"role": "user", "content": one.message.text, "message_id": one.message.message_id}
+    elif isinstance(one, Text):
+        answer |= {"role": "assistant", "content": one.text}
+    elif isinstance(one, Ending) and one.run_id in state.runs:
+        said = mark(seen, one.run_id, now_ms=now_ms, owner_gone=not owned)
+        answer |= {"mark": said} if said else {}
+    return answer
+
+
+def marks_of_open_runs(state: Session, seen: Transcript, *, now_ms: int) -> dict[str, str]:
+    """What people read under runs that nobody carries on, by run id."""
+    said = {run.run_id: mark(seen, run.run_id, now_ms=now_ms, owner_gone=True) for run in state.open_runs}
+    return {run_id: text for run_id, text in said.items() if text}

@@ -1,0 +1,202 @@
+"""The log of a session over HTTP: its transcript, its events, forks, rewinds and exports."""
+
+import secrets
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import events as e
+from holdfast import session
+from holdfast.entries import Ending, Person, Text, ToolCard
+from holdfast.events import Event
+from holdfast.interfaces import Appended, Declined, IfSessionNew
+from holdfast.runner.inbox import new_session_id
+from holdfast.server.bodies import checked_session_id, decoded, json_answer, parsed, read_body, whole_number
+from holdfast.server.feeds import Live, SessionFeed, live_lines
+from holdfast.server.means import ServerMeans
+from holdfast.server.once import earlier_answer, once_key, replayed
+from holdfast.server.problems import Problem, bad_request, session_not_found
+from holdfast.server.session_answers import entry, listed, marks_of_open_runs, page_of
+from holdfast.server.sessions import checked_title, session_of
+from holdfast.server.stream import EventStream
+from holdfast.session import Session
+from holdfast.transcript import Transcript
+
+PAGE_MAX = 500
+READ_AT_ONCE = 1000
+
+
+class ForkRequest(msgspec.Struct):
+    """The body of POST /api/sessions/{session_id}/fork."""
+
+    at_seq: int | None = None
+    session_id: str | None = None
+    title: str | None = None
+
+
+class RewindRequest(msgspec.Struct):
+    """The body of POST /api/sessions/{session_id}/rewind."""
+
+    to_seq: int
+
+
+class SessionLogRoutes:
+    """What the routes do that read or copy a session's log."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    async def messages(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/messages."""
+        means = self._means
+        found = await session_of(means, request)
+        session_id = found.row.session_id
+        limit = whole_number(request, "limit", default=100, most=PAGE_MAX)
+        before = whole_number(request, "before", default=0, most=1 << 60)
+        state, seen = await means.folds.session(session_id)
+        page, more_below = page_of(seen, before=before, limit=limit)
+        owned = means.supervisor.owner(session_id) is not None
+        now_ms = means.clock.now_ms()
+        answer: dict[str, Any] = {
+            "object": "list",
+            "session_id": session_id,
+            "data": [entry(one, state, seen, now_ms=now_ms, owned=owned) for one in page],
+            "has_more": bool(more_below),
+            "next_before": more_below or None,
+            "last_seq": seen.last_seq,
+        }
+        marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
+        return json_answer(answer | ({"marks": marks} if marks else {}))
+
+    async def events(self, request: Request) -> Any:
+        """GET /api/sessions/{session_id}/events."""
+        means = self._means
+        found = await session_of(means, request)
+        session_id = found.row.session_id
+        given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
+        after = int(given[:18]) if given.isascii() and given.isdigit() else 0
+        if after > await means.store.last_seq(session_id):
+            after = 0  # a cursor of another log: a replay changes nothing, a gap would
+        live = Live(lambda: live_lines(means.supervisor, session_id), limits=means.limits, view="native")
+        records = means.store.follow(session_id, after=after)
+        feed = SessionFeed(records, means.news, live=live)
+        return EventStream(feed, means.streams, limits=means.limits)
+
+    async def rewind(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/rewind."""
+        means = self._means
+        wanted = await decoded(request, means.limits, RewindRequest)
+        found = await session_of(means, request)
+        session_id = found.row.session_id
+        if not 1 <= wanted.to_seq <= await means.store.last_seq(session_id):
+            raise bad_request("'to_seq' is no seq of this session", param="to_seq")
+        if found.open_runs:
+            raise Problem(409, "The session has a run under way; stop it first", code="session_busy")
+        rewound = e.SessionRewound(at_ms=means.clock.now_ms(), to_seq=wanted.to_seq)
+        if not await means.inbox.put(session_id, rewound):
+            raise session_not_found(session_id)
+        return json_answer(listed(await session_of(means, request), means.marks))
+
+    async def fork(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/fork."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = parsed(body, means.limits, ForkRequest)
+        source_id = (await session_of(means, request)).row.session_id
+        session_id = checked_session_id(wanted.session_id or new_session_id())
+        last_seq = await means.store.last_seq(source_id)
+        at_seq = last_seq if wanted.at_seq is None else wanted.at_seq
+        if not 1 <= at_seq <= last_seq:
+            raise bad_request("'at_seq' is no seq of this session", param="at_seq")
+        key = once_key(request, body, means)
+        if (earlier := await earlier_answer(key, means, status=201)) is not None:
+            return earlier
+        copied = await self._copied(source_id, at_seq, title=checked_title(wanted.title or ""))
+        answer = {"object": "hermes.session", "id": session_id, "session_id": session_id}
+        answer |= {"forked_from": source_id, "at_seq": at_seq}
+        # The copied events of runs need no owner: nobody runs in a log that does not exist yet.
+        result = await means.store.append(
+            session_id,
+            cast("list[e.Input]", copied),
+            when=[IfSessionNew()],
+            once=key.of(answer) if key else None,
+        )
+        match result:
+            case Appended():
+                return json_answer(answer, 201)
+            case Declined():
+                raise Problem(
+                    409, "There is such a session already", code="session_exists", param="session_id"
+                )
+            case _:
+                return replayed(result, status=201)
+
+    async def _copied(self, source_id: str, at_seq: int, *, title: str) -> list[Event]:
+        events: list[Event] = []
+        state = Session()
+        while len(events) < at_seq:
+            left = min(READ_AT_ONCE, at_seq - len(events))
+            for record in await self._means.store.read(source_id, after=len(events), limit=left):
+                events.append(record.event)
+                session.apply(state, record.seq, record.event)
+        now_ms = self._means.clock.now_ms()
+        first = events[0]
+        assert isinstance(first, e.SessionCreated), "a log begins with its creation"
+        events[0] = replace(first, epoch=secrets.token_hex(8), title=title or first.title)
+        events.append(e.SessionForked(at_ms=now_ms, source_session_id=source_id, at_seq=at_seq))
+        return [*events, *_closed(state, now_ms)]
+
+    async def export(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/export."""
+        means = self._means
+        found = await session_of(means, request)
+        session_id = found.row.session_id
+        kind = request.query_params.get("format", "json")
+        if kind not in {"json", "md"}:
+            raise bad_request("'format' must be json or md", param="format")
+        state, seen = await means.folds.session(session_id)
+        headers = {"Content-Disposition": f'attachment; filename="session.{kind}"'}
+        if kind == "md":
+            return Response(_markdown(state, seen), 200, headers, media_type="text/markdown")
+        events: list[dict[str, Any]] = []
+        while records := await means.store.read(session_id, after=len(events), limit=READ_AT_ONCE):
+            events += [{"seq": record.seq, **msgspec.json.decode(record.body)} for record in records]
+        answer = {
+            "object": "holdfast.session.export",
+            "session": listed(found, means.marks),
+            "events": events,
+        }
+        return json_answer(answer, headers=headers)
+
+
+def _closed(state: Session, now_ms: int) -> list[Event]:
+    """What was under way at the fork goes on in the source alone."""
+    removed = [e.MessageRemoved(at_ms=now_ms, message_id=one.message_id) for one in state.inbox.waiting()]
+    ended = [
+        e.RunEnded(at_ms=now_ms, run_id=run.run_id, outcome="interrupted", cause="forked")
+        for run in state.open_runs
+    ]
+    return [*removed, *ended]
+
+
+def _markdown(state: Session, seen: Transcript) -> str:
+    parts = [f"# {state.title or 'Session'}\n"]
+    for one in seen.entries:
+        match one:
+            case Person():
+                parts.append(f"## You\n\n{one.message.text}\n")
+            case Text() if one.text.strip():
+                parts.append(f"## Assistant\n\n{one.text}\n")
+            case ToolCard():
+                fence = "~~~~"
+                parts.append(
+                    f"**{one.name}** ({one.ending or one.state})\n\n{fence}\n{one.result}\n{fence}\n"
+                )
+            case Ending() if one.outcome != "completed":
+                parts.append(f"*{one.words}*\n")
+            case _:
+                pass
+    return "\n".join(parts)

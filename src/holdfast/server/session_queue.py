@@ -1,0 +1,142 @@
+"""The queue of a session over HTTP: what waits, and how to change its mind."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import events as e
+from holdfast.inputs import SessionMessage
+from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.server.bodies import decoded, json_answer, read_body
+from holdfast.server.means import ServerMeans
+from holdfast.server.problems import Problem, bad_request, session_not_found
+from holdfast.server.run_answers import not_sent
+from holdfast.server.sessions import session_of
+from holdfast.session import Session
+
+
+class MessageChange(msgspec.Struct):
+    """The body of PATCH /api/sessions/{session_id}/queue/{message_id}."""
+
+    text: str | None = None
+    position: int | None = None  # 0 is next
+    steer: bool = False  # hand it to the run under way
+
+
+class QueueRoutes:
+    """What the routes under /api/sessions/{session_id}/queue do."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    async def show(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/queue."""
+        session_id = (await session_of(self._means, request)).row.session_id
+        return json_answer(_shown(await self._means.inbox.state(session_id)))
+
+    async def change(self, request: Request) -> Response:
+        """PATCH /api/sessions/{session_id}/queue/{message_id}."""
+        means = self._means
+        wanted = await decoded(request, means.limits, MessageChange)
+        session_id = (await session_of(means, request)).row.session_id
+        message = await self._message(session_id, request)
+        now_ms = means.clock.now_ms()
+        if wanted.text is not None:
+            if not wanted.text.strip():
+                raise bad_request("Empty 'text': remove the message instead", param="text")
+            edited = e.MessageEdited(
+                at_ms=now_ms, message_id=message.message_id, text=wanted.text, parts=message.parts
+            )
+            await self._apply(session_id, edited)
+        if wanted.position is not None:
+            moved = e.MessageMoved(
+                at_ms=now_ms, message_id=message.message_id, position=max(0, wanted.position)
+            )
+            await self._apply(session_id, moved)
+        if wanted.steer:
+            await self._steer(session_id, message, text=wanted.text or message.text)
+        return json_answer(_shown(await means.inbox.state(session_id)))
+
+    async def remove(self, request: Request) -> Response:
+        """DELETE /api/sessions/{session_id}/queue/{message_id}."""
+        means = self._means
+        session_id = (await session_of(means, request)).row.session_id
+        message = await self._message(session_id, request)
+        await self._apply(
+            session_id, e.MessageRemoved(at_ms=means.clock.now_ms(), message_id=message.message_id)
+        )
+        return json_answer(_shown(await means.inbox.state(session_id)))
+
+    async def pause(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/queue/pause."""
+        return await self._put(request, e.QueuePaused(at_ms=self._means.clock.now_ms()))
+
+    async def resume(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/queue/resume."""
+        return await self._put(request, e.QueueResumed(at_ms=self._means.clock.now_ms()))
+
+    async def clear(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/queue/clear."""
+        means = self._means
+        session_id = (await session_of(means, request)).row.session_id
+        state = await means.inbox.state(session_id)
+        now_ms = means.clock.now_ms()
+        removed = [e.MessageRemoved(at_ms=now_ms, message_id=one) for one in state.inbox.queue]
+        return await self._put(request, *removed, e.QueueResumed(at_ms=now_ms))
+
+    async def _put(self, request: Request, *inputs: e.Input) -> Response:
+        await read_body(request, self._means.limits)
+        session_id = (await session_of(self._means, request)).row.session_id
+        if not await self._means.inbox.put(session_id, *inputs):
+            raise session_not_found(session_id)
+        return json_answer(_shown(await self._means.inbox.state(session_id)))
+
+    async def _message(self, session_id: str, request: Request) -> SessionMessage:
+        message_id: str = request.path_params["message_id"]
+        found = (await self._means.inbox.state(session_id)).inbox.messages.get(message_id)
+        if found is None:
+            raise Problem(
+                404, "The session has no such message", code="message_not_found", param="message_id"
+            )
+        return found
+
+    async def _apply(
+        self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
+    ) -> None:
+        if await self._means.inbox.change_message(session_id, change) is None:
+            raise Problem(409, "The message does not wait any more", code="message_not_waiting")
+
+    async def _steer(self, session_id: str, message: SessionMessage, *, text: str) -> None:
+        """Said to the run under way, and then taken out of the queue."""
+        state = await self._means.inbox.state(session_id)
+        if state.current_run is None:
+            raise not_sent(NotSent("run_over"))
+        said = Message(text=text, parts=message.parts, client_id=message.client_id)
+        sent = await self._means.inbox.steer(session_id, state.current_run.run_id, message=said)
+        if not isinstance(sent, Sent):
+            raise not_sent(sent if isinstance(sent, NotSent) else NotSent("run_over"))
+        now_ms = self._means.clock.now_ms()
+        await self._apply(session_id, e.MessageRemoved(at_ms=now_ms, message_id=message.message_id))
+
+
+def _shown(state: Session) -> dict[str, Any]:
+    return {
+        "object": "list",
+        "paused": state.queue_paused,
+        "data": [
+            {
+                "message_id": one.message_id,
+                "run_id": one.run_id,
+                "text": one.text,
+                "parts": msgspec.to_builtins(one.parts),
+                "mode": one.mode,
+                "state": one.state.value,
+                "position": state.inbox.position(one.message_id),
+                "client_id": one.client_id,
+                "created_at": one.at_ms / 1000,
+            }
+            for one in state.inbox.waiting()
+        ],
+    }

@@ -1,0 +1,245 @@
+"""Sessions over HTTP: list, search, create, change, delete and take that back."""
+
+import secrets
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import events as e
+from holdfast.interfaces import (
+    Appended,
+    Declined,
+    IfSessionKnown,
+    IfSessionNew,
+    ListedSession,
+    SessionQuery,
+    UnknownSession,
+)
+from holdfast.runner.inbox import new_session_id
+from holdfast.server.bodies import (
+    checked_session_id,
+    decoded,
+    flag,
+    json_answer,
+    parsed,
+    read_body,
+    whole_number,
+)
+from holdfast.server.means import ServerMeans
+from holdfast.server.once import earlier_answer, once_key, replayed
+from holdfast.server.problems import Problem, bad_request, session_not_found
+from holdfast.server.purging import Purges
+from holdfast.server.read_marks import ReadMark
+from holdfast.server.session_answers import cursor_in, cursor_of, hit, listed
+
+PAGE_MAX = 200
+DRAFT_CHARS_MAX = 1_000_000
+TITLE_CHARS_MAX = 200
+
+
+class NewSession(msgspec.Struct):
+    """The body of POST /api/sessions."""
+
+    id: str | None = None
+    session_id: str | None = None
+    title: str | None = None
+    workspace: str | None = None
+
+
+class SessionChange(msgspec.Struct):
+    """The body of PATCH /api/sessions/{session_id}."""
+
+    title: str | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
+    read_seq: int | None = None
+
+
+class Draft(msgspec.Struct):
+    """What a person has written and not sent."""
+
+    text: str
+
+
+async def session_of(means: ServerMeans, request: Request) -> ListedSession:
+    """The session that the path names; raises a Problem if it is unknown or deleted."""
+    session_id: str = request.path_params["session_id"]
+    found = await means.store.listed(session_id)
+    if found is None or found.row.purge_at_ms:
+        raise session_not_found(session_id)
+    return found
+
+
+class SessionRoutes:
+    """What the routes do that see a session from outside."""
+
+    def __init__(self, means: ServerMeans, purges: Purges) -> None:
+        self._means = means
+        self._purges = purges
+
+    async def list(self, request: Request) -> Response:
+        """GET /api/sessions."""
+        store, query = self._means.store, request.query_params
+        limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
+        if words := query.get("q", "").strip():
+            return await self._found(words, limit)
+        wanted = SessionQuery(
+            limit=limit + 1,
+            before=cursor_in(query.get("cursor", "")),
+            archived=flag(request, "archived"),
+            sources_hidden=() if flag(request, "all") else ("openai",),
+        )
+        found = await store.sessions(wanted)
+        page = found[:limit]
+        more = len(found) > limit
+        return json_answer(
+            {
+                "object": "list",
+                "data": [listed(one, self._means.marks) for one in page],
+                "has_more": more,
+                "next_cursor": cursor_of(page[-1]) if more else None,
+            }
+        )
+
+    async def _found(self, words: str, limit: int) -> Response:
+        data: list[dict[str, Any]] = []
+        for one in await self._means.store.search(words, limit=limit):
+            row = await self._means.store.listed(one.session_id)
+            if row is not None:
+                data.append(listed(row, self._means.marks) | {"hit": hit(one)})
+        return json_answer({"object": "list", "data": data, "has_more": False, "next_cursor": None})
+
+    async def create(self, request: Request) -> Response:
+        """POST /api/sessions."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = parsed(body, means.limits, NewSession)
+        session_id = wanted.session_id or wanted.id or new_session_id()
+        checked_session_id(session_id)
+        created = e.SessionCreated(
+            at_ms=means.clock.now_ms(),
+            epoch=secrets.token_hex(8),
+            title=checked_title(wanted.title or ""),
+            workspace=wanted.workspace or "",
+        )
+        key = once_key(request, body, means)
+        if (earlier := await earlier_answer(key, means, status=201)) is not None:
+            return earlier
+        answer = {"object": "hermes.session", "id": session_id, "session_id": session_id}
+        answer |= {"title": created.title, "epoch": created.epoch, "created_at": created.at_ms / 1000}
+        result = await means.store.append(
+            session_id, [created], when=[IfSessionNew()], once=key.of(answer) if key else None
+        )
+        match result:
+            case Appended():
+                return json_answer(answer, 201)
+            case Declined():
+                raise Problem(
+                    409, "There is such a session already", code="session_exists", param="session_id"
+                )
+            case _:
+                return replayed(result, status=201)
+
+    async def show(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}."""
+        found = await session_of(self._means, request)
+        last_seq = await self._means.store.last_seq(found.row.session_id)
+        return json_answer(listed(found, self._means.marks) | {"last_seq": last_seq})
+
+    async def change(self, request: Request) -> Response:
+        """PATCH /api/sessions/{session_id}."""
+        means = self._means
+        wanted = await decoded(request, means.limits, SessionChange)
+        found = await session_of(means, request)
+        session_id, row, now_ms = found.row.session_id, found.row, means.clock.now_ms()
+        changes: list[e.Input] = []
+        if wanted.title is not None:
+            changes.append(e.SessionRenamed(at_ms=now_ms, title=checked_title(wanted.title)))
+        if wanted.pinned is not None and wanted.pinned != row.pinned:
+            changes.append(
+                e.SessionPinned(at_ms=now_ms) if wanted.pinned else e.SessionUnpinned(at_ms=now_ms)
+            )
+        if wanted.archived is not None and wanted.archived != row.archived:
+            kind = e.SessionArchived if wanted.archived else e.SessionUnarchived
+            changes.append(kind(at_ms=now_ms))
+        if wanted.read_seq is not None:
+            last_seq = await means.store.last_seq(session_id)
+            seq = min(max(wanted.read_seq, 0), last_seq)
+            await means.marks.put(session_id, ReadMark(seq, now_ms if seq == last_seq else 0))
+        if changes and not await means.inbox.put(session_id, *changes):
+            raise session_not_found(session_id)
+        return json_answer(listed(await session_of(means, request), means.marks))
+
+    async def delete(self, request: Request) -> Response:
+        """DELETE /api/sessions/{session_id}."""
+        means = self._means
+        session_id: str = request.path_params["session_id"]
+        now = flag(request, "now")
+        found = await means.store.listed(session_id)
+        if found is None or (found.row.purge_at_ms and not now):
+            raise session_not_found(session_id)
+        purge_at_ms = means.clock.now_ms() + int(1000 * means.limits.undelete_s)
+        deleted = e.SessionDeleted(at_ms=means.clock.now_ms(), purge_at_ms=purge_at_ms)
+        await means.store.append(session_id, [deleted], when=[IfSessionKnown()])
+        await self._purges.stop_runs(session_id)
+        if now:
+            await self._purges.purge(session_id)
+        else:
+            self._purges.look_again()
+        answer = {
+            "object": "hermes.session.deleted",
+            "id": session_id,
+            "session_id": session_id,
+            "deleted": True,
+        }
+        return json_answer(answer | ({} if now else {"purge_at": purge_at_ms / 1000}))
+
+    async def undelete(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/undelete."""
+        means = self._means
+        session_id: str = request.path_params["session_id"]
+        await read_body(request, means.limits)
+        row = await means.store.session(session_id)
+        if row is None:
+            raise session_not_found(session_id)
+        if row.purge_at_ms:
+            restored = e.SessionRestored(at_ms=means.clock.now_ms())
+            try:
+                await means.store.append(session_id, [restored])
+            except UnknownSession:
+                raise session_not_found(session_id) from None
+        return json_answer(listed(await session_of(means, request), means.marks))
+
+    async def put_draft(self, request: Request) -> Response:
+        """PUT /api/sessions/{session_id}/draft."""
+        draft = await decoded(request, self._means.limits, Draft)
+        session_id = checked_session_id(request.path_params["session_id"])
+        if len(draft.text) > DRAFT_CHARS_MAX:
+            raise bad_request(f"'text' is over {DRAFT_CHARS_MAX} characters", param="text")
+        key = _draft_note(session_id)
+        if draft.text:
+            await self._means.store.put_note(key, draft.text.encode())
+        else:
+            await self._means.store.drop_note(key)
+        return json_answer({"text": draft.text})
+
+    async def draft(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/draft."""
+        session_id = checked_session_id(request.path_params["session_id"])
+        raw = await self._means.store.note(_draft_note(session_id))
+        return json_answer({"text": (raw or b"").decode()})
+
+
+def _draft_note(session_id: str) -> str:
+    """Its purge takes the draft along."""
+    return f"session/{session_id}/draft"
+
+
+def checked_title(title: str) -> str:
+    """The title in one line; raises a Problem if it is too long."""
+    title = " ".join(title.split())
+    if len(title) > TITLE_CHARS_MAX:
+        raise bad_request(f"'title' is over {TITLE_CHARS_MAX} characters", param="title")
+    return title

@@ -1,0 +1,41 @@
+"""Health and discovery."""
+
+from pathlib import Path
+
+from holdfast.chaos import ChaosServer
+from holdfast.server.options import ServerOptions
+from serving import Setting, served, target_of
+
+
+async def test_the_detailed_health_says_how_it_is(tmp_path: Path) -> None:
+    options = ServerOptions(data_dir=tmp_path, targets=lambda: [{"name": "main", "healthy": True}])
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(options=options)) as server:
+        _, health = await server.get("/health/detailed")
+        assert health["status"] == "ok"
+        assert health["store"]["writable"] is True
+        assert health["disk"]["free_bytes"] > 0
+        assert health["active_sessions"] == health["open_streams"] == 0
+        assert (await server.get("/api/targets"))[1]["data"] == [{"name": "main", "healthy": True}]
+
+
+async def test_capabilities_name_only_routes_that_are_there() -> None:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        _, capabilities = await server.get("/v1/capabilities")
+        assert capabilities["object"] == "hermes.api_server.capabilities"
+        assert capabilities["auth"] == {"type": "bearer", "required": False}
+        features = capabilities["features"]
+        assert (
+            features["run_submission"] is features["approval_identity_v1"] is features["idempotency"] is True
+        )
+        assert features["skills_api"] is features["jobs_api"] is features["cors"] is False
+        for endpoint in capabilities["endpoints"].values():
+            path = endpoint["path"].replace("{run_id}", "run_x").replace("{session_id}", "x")
+            answer = await server.call(endpoint["method"], path, body=b"{}")
+            if answer.status in {404, 405}:
+                assert answer.code in {"run_not_found", "session_not_found"}, path
+
+
+async def test_metrics_are_in_the_form_that_prometheus_reads() -> None:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        text = (await server.call("GET", "/metrics")).body.decode()
+        assert "# TYPE holdfast_open_streams gauge\nholdfast_open_streams 0\n" in text

@@ -1,0 +1,218 @@
+"""The real openai package against our server: chat completions and responses, whole and streamed."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import openai
+import pytest
+
+from holdfast.chaos import CallTool, ChaosServer, Drop, Finish, Hang, Refuse, Say, insufficient_quota
+from server.toolbox import Counted
+from serving import PATIENT, Served, Setting, limited, said_to, served, target_of
+
+
+@asynccontextmanager
+async def client_of(server: Served) -> AsyncGenerator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
+        yield client
+
+
+def user(text: str) -> Any:
+    return [{"role": "user", "content": text}]
+
+
+async def said_by(client: openai.AsyncOpenAI, *, stream: bool) -> str:
+    if not stream:
+        answer = await client.chat.completions.create(model="m", messages=user("hi"))
+        return answer.choices[0].message.content or ""
+    chunks = await client.chat.completions.create(model="m", messages=user("hi"), stream=True)
+    return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks])
+
+
+async def test_a_chat_completion_whole() -> None:
+    async with (
+        ChaosServer([Say("hello")]) as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        messages: Any = [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "one"},
+            {"role": "assistant", "content": "two"},
+            {"role": "user", "content": [{"type": "text", "text": "three"}]},
+        ]
+        raw = await client.chat.completions.with_raw_response.create(model="holdfast", messages=messages)
+        answer = raw.parse()
+        assert answer.choices[0].message.content == "hello"
+        assert answer.choices[0].finish_reason == "stop"
+        assert answer.usage is not None
+        assert answer.usage.total_tokens == 18
+        assert said_to(chaos, nth=1) == ["one", "two", "three"]
+        run_id = raw.headers["X-Hermes-Run-Id"]
+        assert (await server.get(f"/v1/runs/{run_id}"))[1]["status"] == "completed"
+        assert (await server.get("/api/sessions"))[1]["data"] == []
+        assert len((await server.get("/api/sessions?all=true"))[1]["data"]) == 1
+
+
+async def test_a_chat_completion_streamed() -> None:
+    tool = Counted()
+    async with (
+        ChaosServer([Say("let me see"), CallTool("touch", {"n": 1})], [Say("do"), Say("ne")]) as chaos,
+        served(target_of(chaos), setting=Setting(tools=(tool,))) as server,
+        client_of(server) as client,
+    ):
+        stream = await client.chat.completions.create(
+            model="holdfast", messages=user("hi"), stream=True, stream_options={"include_usage": True}
+        )
+        chunks = [chunk async for chunk in stream]
+        spoken = [chunk for chunk in chunks if chunk.choices]
+        assert spoken[0].choices[0].delta.role == "assistant"
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in spoken) == "let me seedone"
+        assert spoken[-1].choices[0].finish_reason == "stop"
+        assert chunks[-1].usage is not None
+    assert tool.done == [{"n": 1}]
+
+
+async def test_tool_progress_stands_beside_the_chunks() -> None:
+    async with (
+        ChaosServer([CallTool("touch", {})], [Say("done")]) as chaos,
+        served(target_of(chaos), setting=Setting(tools=(Counted(),))) as server,
+    ):
+        body = {"messages": user("hi"), "stream": True}
+        answer = await server.call("POST", "/v1/chat/completions", body=body)
+        assert answer.body.count(b"event: hermes.tool.progress\n") == 2
+        assert answer.body.endswith(b"data: [DONE]\n\n")
+
+
+async def test_a_session_header_goes_on_and_strangers_with_the_same_words_do_not_meet() -> None:
+    async with (
+        ChaosServer([Say("a")], after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        raw = await client.chat.completions.with_raw_response.create(model="m", messages=user("hi"))
+        session = {"X-Hermes-Session-Id": raw.headers["X-Hermes-Session-Id"]}
+        await client.chat.completions.create(model="m", messages=user("and"), extra_headers=session)
+        assert said_to(chaos, nth=2) == ["hi", "a", "and"]
+        other = await client.chat.completions.with_raw_response.create(model="m", messages=user("hi"))
+        assert other.headers["X-Hermes-Session-Id"] != session["X-Hermes-Session-Id"]
+        assert said_to(chaos, nth=3) == ["hi"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_failed_run_is_an_error_and_never_an_answer(stream: bool) -> None:  # noqa: FBT001
+    """P4: with a status that says what to do, or an error in the stream."""
+    async with (
+        ChaosServer([insufficient_quota()], after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        with pytest.raises(openai.APIError) as caught:
+            await said_by(client, stream=stream)
+        assert "sk-test" not in str(caught.value)
+        assert caught.value.code == "quota_exhausted"
+
+
+async def test_how_it_finished_is_told_truthfully() -> None:
+    async with (
+        ChaosServer([Refuse("no")], [Say("x"), Finish("length")], after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        refused = await client.responses.create(model="m", input="hi")
+        assert refused.status == "incomplete"
+        cut = await client.chat.completions.create(model="m", messages=user("hi"))
+        assert cut.choices[0].finish_reason == "length"
+
+
+async def test_what_a_client_sends_wrong_is_named() -> None:
+    """P12."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        wrong: list[tuple[str, Any, str]] = [
+            ("chat/completions", {}, "messages"),
+            ("chat/completions", {"messages": []}, "messages"),
+            ("chat/completions", {"messages": [{"content": "x"}]}, "messages[0].role"),
+            ("chat/completions", {"messages": [{"role": "user", "content": ""}]}, "messages[0].content"),
+            ("responses", {}, "input"),
+            ("responses", {"input": ""}, "input"),
+            ("responses", {"input": "x", "previous_response_id": "resp_no"}, "previous_response_id"),
+        ]
+        for path, body, param in wrong:
+            answer = await server.call("POST", f"/v1/{path}", body=body)
+            assert answer.status in {400, 404}
+            assert answer.json["error"]["param"] == param, answer.json
+
+
+async def test_a_response_is_made_continued_shown_and_deleted() -> None:
+    async with (
+        ChaosServer([Say("one")], [Say("two")], [Say("three")]) as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        first = await client.responses.create(model="m", input="a", instructions="Be brief.")
+        assert (first.output_text, first.status) == ("one", "completed")
+        second = await client.responses.create(model="m", input="b", previous_response_id=first.id)
+        assert said_to(chaos, nth=2) == ["a", "one", "b"]
+        branch = await client.responses.create(model="m", input="c", previous_response_id=first.id)
+        assert said_to(chaos, nth=3) == ["a", "one", "c"]
+        assert branch.output_text == "three"
+        shown = await client.responses.retrieve(second.id)
+        assert shown.output_text == "two"
+        await client.responses.delete(second.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(second.id)
+
+
+async def test_a_response_is_streamed_with_numbers_parts_and_arguments() -> None:
+    tool = Counted()
+    async with (
+        ChaosServer([Say("hm"), CallTool("touch", {"n": 1})], [Say("done")]) as chaos,
+        served(target_of(chaos), setting=Setting(tools=(tool,))) as server,
+        client_of(server) as client,
+    ):
+        stream = await client.responses.create(model="m", input="hi", stream=True)
+        events = [event async for event in stream]
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        kinds = [event.type for event in events]
+        assert kinds[:2] == ["response.created", "response.in_progress"]
+        assert "response.function_call_arguments.done" in kinds
+        assert kinds[-1] == "response.completed"
+        last: Any = events[-1]
+        assert last.response.output_text == "done"
+        async with client.responses.stream(model="m", input="again") as failing:
+            final = [event.type async for event in failing]
+        assert final[-1] == "response.failed"
+
+
+async def test_a_dropped_stream_of_the_provider_is_mended_for_plain_clients_too() -> None:
+    """P4: the difference is said once."""
+    async with (
+        ChaosServer([Say("hello world"), Drop()], [Say("hello there")]) as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        assert await said_by(client, stream=True) == "hello world\n\n[answer restarted]\n\nhello there"
+
+
+async def test_a_plain_client_that_leaves_stops_its_run_after_a_grace() -> None:
+    async with (
+        ChaosServer([Say("hal"), Hang()], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.01)) as server,
+    ):
+        for fields, status in (({}, "cancelled"), ({"on_disconnect": "detach"}, "running")):
+            body = {"messages": user("hi"), "stream": True, **fields}
+            async with server.http.post(f"{server.url}/v1/chat/completions", json=body) as answer:
+                run_id = answer.headers["X-Hermes-Run-Id"]
+                await answer.content.readline()
+            if status == "cancelled":
+                shown = await server.ended(run_id)
+                assert (shown["status"], shown["cause"]) == ("cancelled", "client_gone")
+            else:
+                await server.until_streams(0)
+                assert (await server.get(f"/v1/runs/{run_id}"))[1]["status"] == "running"
+
+
+async def test_models_are_listed() -> None:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server, client_of(server) as client:
+        assert [model.id async for model in client.models.list()] == ["holdfast"]
