@@ -39,3 +39,30 @@ async def test_metrics_are_in_the_form_that_prometheus_reads() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         text = (await server.call("GET", "/metrics")).body.decode()
         assert "# TYPE holdfast_open_streams gauge\nholdfast_open_streams 0\n" in text
+
+
+async def test_the_description_names_every_route_and_the_fields_of_its_body() -> None:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        _, document = await server.get("/openapi.json")
+        assert document["openapi"].startswith("3.1")
+        started = document["paths"]["/v1/runs"]["post"]
+        schema = started["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        assert "conversation_history" in document["components"]["schemas"][schema]["properties"]
+        assert {"get", "patch", "delete"} <= set(document["paths"]["/api/sessions/{session_id}"])
+        assert b"/v1/runs" in (await server.call("GET", "/docs")).body
+
+
+async def test_the_page_is_served_to_everyone_and_its_urls_lead_to_it(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<!doctype html>page")
+    (tmp_path / "app.js").write_text("1")
+    options = ServerOptions(page_dir=tmp_path, keys=())
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(options=options)) as server:
+        for path in ("/", "/s/some-session"):
+            answer = await server.call("GET", path)
+            assert (answer.status, answer.body) == (200, b"<!doctype html>page")
+            assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+        script = await server.call("GET", "/app.js")
+        assert script.headers["Content-Type"].startswith("text/javascript")
+        assert (await server.call("GET", "/missing.js")).code == "not_found"
+        assert (await server.call("GET", "/..%2f..%2fetc/passwd")).status in {200, 404}
+        assert (await server.call("GET", "/v1/skills")).code == "invalid_api_key"

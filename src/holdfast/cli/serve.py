@@ -3,11 +3,14 @@
 import asyncio
 import logging
 import logging.handlers
+import os
 import secrets
+import signal
 import socket
 import sys
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Generator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from types import FrameType
 
 import uvicorn
 
@@ -21,6 +24,7 @@ from holdfast.server.stream import Streams
 from holdfast.settings import Settings
 
 OK, FAILED = 0, 1
+ENDING = (signal.SIGINT, signal.SIGTERM)
 LOG_BYTES_MAX = 10 * 1024 * 1024
 
 
@@ -101,11 +105,31 @@ def _greet(url: str, loaded: Loaded, *, made_key: str | None) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Ends open event streams first, so that shutting down waits for nobody who only listens."""
+    """Ends open event streams first, so that shutting down waits for nobody who only listens.
+
+    The first SIGTERM or Ctrl-C is an orderly end with exit code 0, the second one an immediate end: what was
+    shown is on disk, and the next start goes on from there.
+    """
 
     def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
         super().__init__(config)
         self._streams = streams
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """See uvicorn, which would raise the signal again at the end."""
+        before = {number: signal.signal(number, self.handle_exit) for number in ENDING}
+        try:
+            yield
+        finally:
+            for number, earlier in before.items():
+                signal.signal(number, earlier)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """See uvicorn."""
+        if self.should_exit:
+            os._exit(128 + sig)
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn."""

@@ -22,7 +22,9 @@ from holdfast.server.news import tell_news
 from holdfast.server.openai_chat import OpenAIChatRoutes
 from holdfast.server.openai_responses import OpenAIResponsesRoutes
 from holdfast.server.openai_shapes import Hangups
+from holdfast.server.openapi import DescriptionRoutes
 from holdfast.server.options import ServerOptions
+from holdfast.server.page import PageRoutes, read_page
 from holdfast.server.purging import Purges
 from holdfast.server.read_marks import ReadMarks
 from holdfast.server.run_inputs import RunInputRoutes
@@ -101,7 +103,14 @@ def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
         ("GET", "/health", health.alive),
         ("GET", "/v1/health", health.alive),
     ]
-    return [Route(path, endpoint, methods=[method]) for method, path, endpoint in table]
+    found = [Route(path, endpoint, methods=[method]) for method, path, endpoint in table]
+    about, page = DescriptionRoutes(found), PageRoutes(read_page(means.options.page_dir))
+    return [
+        *found,
+        Route("/openapi.json", about.document),
+        Route("/docs", about.page),
+        Route("/{path:path}", page.show),
+    ]
 
 
 def make_app(

@@ -1,4 +1,4 @@
-"""What the OpenAI-compatible routes share: messages, failures as errors, runs as streams, readers who leave."""
+"""What the OpenAI-compatible routes share: messages, errors, runs as streams, readers who leave."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -14,9 +14,9 @@ from holdfast.server import hermes
 from holdfast.server.bodies import converted
 from holdfast.server.hermes import RunFrames
 from holdfast.server.means import ServerMeans
-from holdfast.server.problems import Problem, bad_request
+from holdfast.server.problems import Problem
 from holdfast.server.purging import OPENAI
-from holdfast.server.run_requests import HistoryItem
+from holdfast.server.run_requests import HistoryItem, content_of
 
 encode = msgspec.json.Encoder().encode
 
@@ -48,34 +48,22 @@ def is_failure(run: Run) -> bool:
 
 
 def messages_in(items: Sequence[dict[str, Any]], *, param: str) -> tuple[list[HistoryItem], str]:
-    """Messages of a conversation in our form, and the instructions among them."""
+    """Messages of a conversation in our form, and the instructions among them.
+
+    What a client's own tools brought is left out: here the server's tools work, and a result without its call
+    would look like something that a person said.
+    """
     history: list[HistoryItem] = []
     instructions: list[str] = []
     for at, item in enumerate(items):
         where = f"{param}[{at}]"
-        role = item.get("role")
-        if not isinstance(role, str):
-            raise bad_request(f"Invalid '{where}': a message has a 'role'", param=f"{where}.role")
-        content: Any = item.get("content")
-        if content is not None and not isinstance(content, str | list):
-            raise bad_request(f"Invalid '{where}.content': text or a list", param=f"{where}.content")
-        if role in {"system", "developer"}:
-            instructions.append(_text(content, param=f"{where}.content"))
-        else:
-            history.append(HistoryItem(role, content))
+        known = {key: item[key] for key in ("role", "content") if key in item}
+        one = converted({"content": None, **known}, HistoryItem, param=where)
+        if one.role in {"system", "developer"}:
+            instructions.append(content_of(one.content, param=f"{where}.content")[0])
+        elif one.role not in {"tool", "function"}:
+            history.append(one)
     return history, "\n\n".join(text for text in instructions if text)
-
-
-def _text(content: Any, *, param: str) -> str:
-    if isinstance(content, str) or content is None:
-        return content or ""
-    return "\n".join(part.text for part in converted(content, list[_TextOnly], param=param))
-
-
-class _TextOnly(msgspec.Struct):
-    """A part of instructions, which can only be text."""
-
-    text: str
 
 
 class View(Protocol):

@@ -1,5 +1,6 @@
 """The first-event watchdog: when it cuts, what it then says, and what it leaves alone."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 

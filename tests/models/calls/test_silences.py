@@ -1,5 +1,6 @@
 """The watchdogs after the first event: what is healthy silence, what is a stall, what re-arms nothing."""
 
+import asyncio
 from typing import Any
 
 import pytest

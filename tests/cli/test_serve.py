@@ -1,0 +1,134 @@
+"""The server as a process of its own: started, killed, started again, stopped."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from holdfast.chaos import ChaosServer, Gate, Say, Wait
+
+KEY = "a-key-that-is-long-enough"
+CONFIG = """
+[server]
+port = 0
+data_dir = "{folder}/data"
+api_keys = ["{key}"]
+[[targets]]
+name = "main"
+wire = "chat"
+base_url = "{url}"
+model = "m"
+api_key = "sk-test-of-a-key"
+"""
+
+
+@dataclass
+class Serving:
+    process: asyncio.subprocess.Process
+    url: str
+    http: aiohttp.ClientSession
+
+    async def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body)
+        async with self.http.request(method, self.url + path, data=data) as answer:
+            return await answer.json()
+
+    async def types(self, run_id: str) -> list[str]:
+        """The types of the run's events, up to its end."""
+        path = f"{self.url}/v1/runs/{run_id}/events?view=native"
+        async with self.http.get(path) as answer:
+            lines = [line async for line in answer.content if line.startswith(b"data: ")]
+        return [json.loads(line[6:])["type"] for line in lines]
+
+
+async def start(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")),
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+    )
+
+
+@asynccontextmanager
+async def serving(folder: Path, *, end_with: signal.Signals) -> AsyncGenerator[Serving]:
+    process = await start(folder)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    greeting = (await process.stdout.readline()).decode()
+    assert "Holdfast" in greeting, (await process.stderr.read()).decode()
+    url = next(word for word in greeting.split() if word.startswith("http://"))
+    headers = {"Authorization": f"Bearer {KEY}"}
+    async with aiohttp.ClientSession(headers=headers) as http:
+        try:
+            yield Serving(process, url, http)
+        finally:
+            process.send_signal(end_with)
+            await process.communicate()
+
+
+def configure(folder: Path, chaos: ChaosServer) -> None:
+    text = CONFIG.format(folder=folder, key=KEY, url=chaos.base_url)
+    (folder / "holdfast.toml").write_text(text)
+
+
+async def test_killed_in_mid_answer_and_started_again_the_run_goes_on_and_ends_once(tmp_path: Path) -> None:
+    """P1, P6: kill -9 is a pause; what was shown is in the log, in its place before the resumption."""
+    gate = Gate()
+    async with ChaosServer([Say("half"), Wait(gate)], [Say("the whole answer")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with serving(tmp_path, end_with=signal.SIGKILL) as server:
+            run_id = (await server.call("POST", "/v1/runs", {"input": "hi"}))["run_id"]
+            await gate.reached()
+            shown = await server.call("GET", f"/v1/runs/{run_id}")
+            while "output" not in shown:
+                shown = await server.call("GET", f"/v1/runs/{run_id}")
+        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
+            types = await server.types(run_id)
+            shown = await server.call("GET", f"/v1/runs/{run_id}")
+    assert server.process.returncode == 0
+    assert shown["output"] == "the whole answer"
+    assert types.count("run.ended") == types.count("run.resumed") == 1
+    assert types.index("text.delta") < types.index("run.resumed") < types.index("attempt.superseded")
+
+
+async def test_a_second_server_on_the_same_directory_is_refused_and_told_who_is_there(tmp_path: Path) -> None:
+    """P12: the error names the pid and the address of the first."""
+    async with ChaosServer() as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
+            second = await start(tmp_path)
+            _, said = await second.communicate()
+            assert second.returncode == 1
+            assert str(server.process.pid) in said.decode()
+            assert server.url in said.decode()
+        assert server.process.returncode == 0
+
+
+async def test_no_secret_is_in_the_data_directory_or_the_log_after_a_provider_echoed_it(
+    tmp_path: Path,
+) -> None:
+    """P11: neither the target's key nor ours is anywhere on disk but in the configuration."""
+    async with ChaosServer([Say("your key is sk-test-"), Say("of-a-key, is it not?")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
+            run_id = (await server.call("POST", "/v1/runs", {"input": "hi"}))["run_id"]
+            await server.types(run_id)
+            shown = await server.call("GET", f"/v1/runs/{run_id}")
+    assert shown["output"] == "your key is [redacted], is it not?"
+    found = await asyncio.to_thread(_files_with, tmp_path / "data", (b"sk-test-of-a-key", KEY.encode()))
+    assert not found
+
+
+def _files_with(folder: Path, texts: tuple[bytes, ...]) -> list[str]:
+    files = [Path(root) / name for root, _, names in os.walk(folder) for name in names]
+    return [str(file) for file in files if any(text in file.read_bytes() for text in texts)]
