@@ -97,7 +97,7 @@ def _spent(before: e.Event, event: e.Event) -> Spent:
 
 def _add(result: Timeline, seq: int, event: e.Event) -> None:
     kind, text = type_of(event), _text(event)
-    first_ms = event.at_ms - result.lines[0].at_ms if result.lines else 0
+    first_ms = max(0, event.at_ms - result.lines[0].at_ms) if result.lines else 0
     last = result.lines[-1] if result.lines else None
     if (
         last is not None

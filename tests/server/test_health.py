@@ -1,9 +1,11 @@
 """Health and discovery."""
 
+import asyncio
 from pathlib import Path
 
 from holdfast.chaos import ChaosServer
 from holdfast.server.options import ServerOptions
+from holdfast.server.page import read_page
 from serving import Setting, served, target_of
 
 
@@ -55,7 +57,7 @@ async def test_the_description_names_every_route_and_the_fields_of_its_body() ->
 async def test_the_page_is_served_to_everyone_and_its_urls_lead_to_it(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<!doctype html>page")
     (tmp_path / "app.js").write_text("1")
-    options = ServerOptions(page_dir=tmp_path, keys=())
+    options = ServerOptions(page=await asyncio.to_thread(read_page, tmp_path), keys=())
     async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(options=options)) as server:
         for path in ("/", "/s/some-session"):
             answer = await server.call("GET", path)

@@ -1,7 +1,7 @@
 """The built-in demo model: a scripted model on loopback, so that a newcomer can watch every promise hold.
 
-It streams an answer word by word and, asked with one word, behaves badly: `stall`, `drop`, `refuse`,
-`flood`, `overload`, `think`, `slow`.
+It streams an answer word by word and, asked with one word, behaves badly (`stall`, `drop`, `refuse`, `flood`,
+`overload`, `slow`) or works with tools and people (`think`, `tool`, `danger`, `ask`).
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from holdfast.chaos import (
+    CallTool,
     ChaosServer,
     Drop,
     Hang,
@@ -30,7 +31,8 @@ GREETING = (
     "You said: “{said}”. Every piece of this answer was on disk before you saw it, so you can reload, "
     "open a second reader or kill the server in the middle, and nothing is lost.\n\n"
     "Say one of these words and I behave badly: **stall**, **drop**, **overload**, **refuse**, **flood**, "
-    "**think**, **slow**."
+    "**slow**. Or one of these and I get to work: **think**, **tool**, **danger** (which needs your "
+    "approval), **ask**."
 )
 
 
@@ -59,12 +61,15 @@ class DemoScripts:
 
     def __call__(self, request: SeenRequest) -> Script:
         """The script for one request; a fault happens once, so that the retry succeeds."""
+        messages = _messages(request)
+        if messages and messages[-1].role == "tool":
+            return [SayWords(f"The tool answered:\n\n```\n{str(messages[-1].content)[:600]}\n```", PACE_S)]
         said = last_said(request)
         word = said.strip().lower().strip(".!?")
         make = SCRIPTS.get(word)
         if make is None:
             return [SayWords(GREETING.format(said=said[:200]), PACE_S)]
-        key = f"{word} {len(_messages(request))}"
+        key = f"{word} {len(messages)}"
         shown = self._faults.get(key, 0)
         self._faults[key] = shown + 1
         return make(shown % 2 == 0)
@@ -104,6 +109,12 @@ SCRIPTS: Mapping[str, Callable[[bool], Script]] = {
         "The first try was answered with 529 overloaded. You are reading the second try.",
     ),
     "refuse": lambda _: [Refuse("I would rather not.")],
+    "tool": lambda _: [SayWords("Let me look around.", PACE_S), CallTool("shell", {"command": "ls"})],
+    "danger": lambda _: [
+        SayWords("I would like to remove something. That needs your word.", PACE_S),
+        CallTool("shell", {"command": "rm -r ./a-folder-that-is-not-there"}),
+    ],
+    "ask": lambda _: [CallTool("ask_user", {"text": "Which colour?", "choices": ["red", "blue"]})],
     "flood": lambda _: [Say("word " * FLOOD_WORDS, chunk_chars=5)],
     "think": lambda _: [
         Think("A question like this deserves a moment. " * 4, chunk_chars=6, pace_s=PACE_S),

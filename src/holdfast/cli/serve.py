@@ -35,6 +35,7 @@ def serve(flags: Mapping[str, object]) -> int:
     except BadConfiguration as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
+    os.umask(0o077)  # conversations, keys and logs are their owner's business
     for warning in loaded.warnings:
         print(f"holdfast: {warning}", file=sys.stderr)
     try:

@@ -24,7 +24,7 @@ from holdfast.server.openai_responses import OpenAIResponsesRoutes
 from holdfast.server.openai_shapes import Hangups
 from holdfast.server.openapi import DescriptionRoutes
 from holdfast.server.options import ServerOptions
-from holdfast.server.page import PageRoutes, read_page
+from holdfast.server.page import PageRoutes
 from holdfast.server.purging import Purges
 from holdfast.server.read_marks import ReadMarks
 from holdfast.server.run_inputs import RunInputRoutes
@@ -36,22 +36,13 @@ from holdfast.server.signing_in import SignInRoutes
 from holdfast.server.stream import Streams
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Any]]
+Table: TypeAlias = list[tuple[str, str, Endpoint]]
 
 
-def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
-    """All routes; those that are used most come first."""
-    runs, inputs = RunRoutes(means), RunInputRoutes(means)
-    openai = OpenAIChatRoutes(means, runs, hangups)
-    responses = OpenAIResponsesRoutes(means, runs, hangups)
-    sessions, log, queue = SessionRoutes(means, purges), SessionLogRoutes(means), QueueRoutes(means)
-    chat, blobs, signing, health = (
-        ChatRoutes(means, runs),
-        BlobRoutes(means),
-        SignInRoutes(means),
-        HealthRoutes(means),
-    )
-    one = "/api/sessions/{session_id}"
-    table: list[tuple[str, str, Endpoint]] = [
+def run_routes(means: ServerMeans, runs: RunRoutes) -> Table:
+    """Runs; they are used most, so they come first."""
+    inputs = RunInputRoutes(means)
+    return [
         ("POST", "/v1/runs", runs.start),
         ("GET", "/v1/runs/{run_id}", runs.show),
         ("GET", "/v1/runs/{run_id}/events", runs.events),
@@ -66,6 +57,15 @@ def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
         ("POST", "/v1/runs/{run_id}/retry", inputs.retry),
         ("POST", "/v1/runs/{run_id}/gate", inputs.gate),
         ("GET", "/v1/approvals", inputs.approvals),
+    ]
+
+
+def session_routes(means: ServerMeans, runs: RunRoutes, purges: Purges) -> Table:
+    """Sessions."""
+    sessions, log, queue = SessionRoutes(means, purges), SessionLogRoutes(means), QueueRoutes(means)
+    chat = ChatRoutes(means, runs)
+    one = "/api/sessions/{session_id}"
+    return [
         ("GET", "/api/sessions", sessions.list),
         ("POST", "/api/sessions", sessions.create),
         ("GET", one, sessions.show),
@@ -87,6 +87,14 @@ def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
         ("POST", one + "/queue/pause", queue.pause),
         ("POST", one + "/queue/resume", queue.resume),
         ("POST", one + "/queue/clear", queue.clear),
+    ]
+
+
+def other_routes(means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> Table:
+    """What plain OpenAI clients and the page need beside these, and the server itself."""
+    openai, responses = OpenAIChatRoutes(means, runs, hangups), OpenAIResponsesRoutes(means, runs, hangups)
+    blobs, signing, health = BlobRoutes(means), SignInRoutes(means), HealthRoutes(means)
+    return [
         ("POST", "/api/blobs", blobs.upload),
         ("GET", "/api/blobs/{blob}", blobs.download),
         ("POST", "/api/sign-in", signing.sign_in),
@@ -103,8 +111,18 @@ def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
         ("GET", "/health", health.alive),
         ("GET", "/v1/health", health.alive),
     ]
+
+
+def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
+    """All routes."""
+    runs = RunRoutes(means)
+    table = [
+        *run_routes(means, runs),
+        *session_routes(means, runs, purges),
+        *other_routes(means, runs, hangups),
+    ]
     found = [Route(path, endpoint, methods=[method]) for method, path, endpoint in table]
-    about, page = DescriptionRoutes(found), PageRoutes(read_page(means.options.page_dir))
+    about, page = DescriptionRoutes(found), PageRoutes(means.options.page)
     return [
         *found,
         Route("/openapi.json", about.document),

@@ -56,4 +56,4 @@ class ServerOptions:
     targets: Describe = tuple
     try_now: TryNow | None = None
     data_dir: Path | None = None  # whose disk the detailed health looks at
-    page_dir: Path | None = None  # the built page
+    page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page
