@@ -58,6 +58,9 @@ def _log_to(settings: Settings) -> None:
     )
     terminal = logging.StreamHandler()
     terminal.setLevel(logging.WARNING)
+    for chatty in ("mcp", "client", "httpx2"):
+        # They log whole addresses and messages, which may hold what is nobody's business.
+        logging.getLogger(chatty).setLevel(logging.ERROR)
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.INFO, format=form, handlers=[file, terminal])
 

@@ -12,7 +12,7 @@ from holdfast.rows import RunRow, run_of
 from holdfast.run import Run
 from holdfast.runner.inbox import Sent
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
-from holdfast.server.feeds import HermesFeed, Live, live_lines
+from holdfast.server.feeds import HermesFeed, Live, live_logs
 from holdfast.server.hermes import code_of, error_of, usage_of
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key
@@ -61,7 +61,7 @@ class ChatRoutes:
         """POST /api/sessions/{session_id}/chat/stream."""
         means = self._means
         row = await self._begun(request)
-        live = Live(lambda: live_lines(means.supervisor, row.session_id), limits=means.limits, view="hermes")
+        live = Live(lambda: live_logs(means.supervisor, row.session_id), limits=means.limits, view="hermes")
         feed = _Named(HermesFeed(means.store, row, after=0, live=live))
         headers = [(b"x-hermes-run-id", row.run_id.encode())]
         return EventStream(feed, means.streams, limits=means.limits, headers=headers)

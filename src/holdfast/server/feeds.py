@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from holdfast import events as e
+from holdfast.agent.runlog import RunLog
 from holdfast.interfaces import Journal, Record
 from holdfast.rows import RunRow, run_of
 from holdfast.runner.supervisor import Supervisor
@@ -19,18 +20,17 @@ View: TypeAlias = Literal["hermes", "native"]
 _encode = msgspec.json.Encoder().encode
 
 
-def live_lines(supervisor: Supervisor, session_id: str) -> dict[str, str]:
-    """What the session's runs are waiting for at this moment, by run id."""
+def live_logs(supervisor: Supervisor, session_id: str) -> Mapping[str, RunLog]:
+    """The voices of the session's runs that are under way, by run id; each may have a live line."""
     owner = supervisor.owner(session_id)
-    logs = owner.logs if owner else {}
-    return {run_id: log.live() for run_id, log in logs.items() if log.live is not None}
+    return owner.logs if owner else {}
 
 
 class Live:
     """Live lines as ephemeral frames: from some seconds of silence on, each time that they change."""
 
-    def __init__(self, lines: Callable[[], Mapping[str, str]], *, limits: Limits, view: View) -> None:
-        self._lines = lines
+    def __init__(self, logs: Callable[[], Mapping[str, RunLog]], *, limits: Limits, view: View) -> None:
+        self._logs = logs
         self._limits = limits
         self._field = "event" if view == "hermes" else "type"
         self._shown: Mapping[str, str] = {}
@@ -39,15 +39,18 @@ class Live:
         """See Feed.aside."""
         if silent_s < self._limits.live_after_s:
             return ()
-        shown, self._shown = self._shown, self._lines()
+        lines = {run_id: log.live() for run_id, log in self._logs().items() if log.live is not None}
+        shown, self._shown = self._shown, lines
         return [
             b"data: %b\n\n" % _encode({self._field: "live", "run_id": run_id, "text": line})
-            for run_id, line in self._shown.items()
+            for run_id, line in lines.items()
             if line and line != shown.get(run_id)
         ]
 
-    def look_again_s(self, silent_s: float) -> float:
+    def look_again_s(self, silent_s: float) -> float | None:
         """See Feed.look_again_s."""
+        if not self._logs():
+            return None
         return max(self._limits.live_after_s - silent_s, self._limits.live_every_s)
 
 

@@ -6,13 +6,14 @@ from typing import Any, get_args
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.agent.runlog import RunLog
 from holdfast.interfaces import KeyConflict, Replayed, RunQuery
 from holdfast.rows import RunRow, RunStatus, run_of
 from holdfast.runner.inbox import Message, NotSent, Sent, new_session_id
 from holdfast.server import hermes
 from holdfast.server.bodies import json_answer, parsed, read_body, whole_number
 from holdfast.server.continuing import continued
-from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_lines, polled
+from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_logs, polled
 from holdfast.server.hermes import RunFrames, Status
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import OnceKey, earlier_answer, once_key, replayed
@@ -150,11 +151,11 @@ class RunRoutes:
         return EventStream(feed, means.streams, limits=means.limits)
 
     def _live(self, row: RunRow, view: View) -> Live:
-        def lines() -> dict[str, str]:
-            known = live_lines(self._means.supervisor, row.session_id)
+        def logs() -> dict[str, RunLog]:
+            known = live_logs(self._means.supervisor, row.session_id)
             return {row.run_id: known[row.run_id]} if row.run_id in known else {}
 
-        return Live(lines, limits=self._means.limits, view=view)
+        return Live(logs, limits=self._means.limits, view=view)
 
     async def _polled(self, row: RunRow, view: View, *, given: str) -> Response:
         after = await self._after(row, given)

@@ -15,7 +15,7 @@ from holdfast.events import Event
 from holdfast.interfaces import Appended, Declined, IfSessionNew
 from holdfast.runner.inbox import new_session_id
 from holdfast.server.bodies import checked_session_id, decoded, json_answer, parsed, read_body, whole_number
-from holdfast.server.feeds import Live, SessionFeed, live_lines
+from holdfast.server.feeds import Live, SessionFeed, live_logs
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key, replayed
 from holdfast.server.problems import Problem, bad_request, session_not_found
@@ -80,7 +80,7 @@ class SessionLogRoutes:
         after = int(given[:18]) if given.isascii() and given.isdigit() else 0
         if after > await means.store.last_seq(session_id):
             after = 0  # a cursor of another log: a replay changes nothing, a gap would
-        live = Live(lambda: live_lines(means.supervisor, session_id), limits=means.limits, view="native")
+        live = Live(lambda: live_logs(means.supervisor, session_id), limits=means.limits, view="native")
         records = means.store.follow(session_id, after=after)
         feed = SessionFeed(records, means.news, live=live)
         return EventStream(feed, means.streams, limits=means.limits)

@@ -54,10 +54,9 @@ async def test_lifecycle_events_over_and_over_re_arm_nothing(wire: Wire, said: l
         await stalled_once(line)
 
 
+@pytest.mark.parametrize("wire", ["responses", "anthropic"])
 async def test_silent_thinking_inside_an_opened_item_completes(wire: Wire) -> None:
-    """Scenario 2."""
-    if wire == "chat":
-        pytest.skip("this wire has no way to open thinking without a word")
+    """Scenario 2; the chat wire has no way to open thinking without a word."""
     gate = Gate()
     script = [Begin(), Lifecycle(3), Say("well "), OpenItem("thinking"), Wait(gate), Think("hm"), Say("yes")]
     async with line_of(wire, script) as (line, server):

@@ -1,0 +1,66 @@
+"""Calls with the real voice of a run: what is said is on the journal, and a journal that fails ends the call."""
+
+import asyncio
+
+import pytest
+
+from holdfast import events as e
+from holdfast import session, transcript
+from holdfast.agent.runlog import RunLog
+from holdfast.capabilities import Answer
+from holdfast.chaos import ChaosServer, Drop, Gate, Say, SayWords, Wait
+from holdfast.interfaces import FenceLost
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.targets import Wire
+
+from .calling import line_to, nothing_left, request_of, target_of
+
+
+async def begun(store: MemoryStore) -> None:
+    await store.append(
+        "s1",
+        [
+            e.SessionCreated(at_ms=1, epoch="x"),
+            e.MessageAccepted(at_ms=1, message_id="m", text="hi"),
+            e.RunQueued(at_ms=1, run_id="r1", message_id="m"),
+        ],
+    )
+    started = [
+        e.MessageDispatched(at_ms=1, run_id="r1", message_id="m"),
+        e.RunStarted(at_ms=1, run_id="r1"),
+    ]
+    await store.append_run("s1", started, fence=await store.claim("s1"))
+
+
+async def test_what_a_call_said_is_on_the_journal_and_folds_to_the_clean_answer(wire: Wire) -> None:
+    """Scenario 6, P1, P4."""
+    words = " ".join(str(number) for number in range(200))
+    async with ChaosServer([Say("0 1 and then"), Drop()], [SayWords(words)]) as server:
+        async with line_to(target_of(server, wire)) as line:
+            await begun(line.store)
+            run = ("s1", "r1")
+            async with RunLog(line.store, line.clock, run=run, fence=await line.store.claim("s1")) as log:
+                answer = await line.calls.answer(request_of(), log, turn=1)
+                await log.settled()
+        assert isinstance(answer, Answer)
+        pairs = [(record.seq, record.event) for record in await line.store.read("s1")]
+        session.fold(pairs)
+        assert transcript.output(transcript.fold(pairs), "r1") == words
+
+
+async def test_a_journal_that_is_lost_ends_the_call_and_closes_the_connection(wire: Wire) -> None:
+    """P5, P6: another owner took over; this one must not go on."""
+    gate, disk = Gate(), MemoryDisk()
+    async with ChaosServer([Say("hel"), Wait(gate), Say("lo"), Wait(Gate())]) as server:
+        async with line_to(target_of(server, wire), disk=disk) as line:
+            await begun(line.store)
+            run = ("s1", "r1")
+            async with RunLog(line.store, line.clock, run=run, fence=await line.store.claim("s1")) as log:
+                task = asyncio.create_task(line.calls.answer(request_of(), log, turn=1))
+                await gate.reached()
+                MemoryStore(disk)
+                gate.open()
+                with pytest.raises(FenceLost):
+                    await task
+                assert await server.seen.until_closed(1) in {"peer", "peer reset"}
+            await nothing_left()

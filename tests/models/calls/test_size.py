@@ -1,0 +1,48 @@
+"""How large a request is taken to be: enough to choose patience by."""
+
+import pytest
+
+from holdfast.messages import (
+    AskedTool,
+    AssistantMessage,
+    Message,
+    ModelRequest,
+    SaidText,
+    Thought,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from holdfast.models.size import estimated_tokens
+from holdfast.values import FilePart, ImagePart, TextPart
+
+LONG = "x" * 40_000
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        UserMessage(LONG),
+        UserMessage("", (TextPart(LONG),)),
+        AssistantMessage((SaidText(LONG),)),
+        AssistantMessage((Thought(LONG),)),
+        AssistantMessage((AskedTool("c", "look", {"at": LONG}),)),
+        AssistantMessage((AskedTool("c", "look", bad_args=LONG),)),
+        ToolMessage("c", "look", LONG),
+    ],
+)
+def test_all_that_is_sent_counts(message: Message) -> None:
+    assert 10_000 <= estimated_tokens(ModelRequest(messages=(message,))) < 10_100
+
+
+def test_instructions_and_tools_count_too() -> None:
+    """S000-7."""
+    tools = (ToolSpec("look", LONG, {"type": "object"}),)
+    request = ModelRequest(messages=(UserMessage("hi"),), instructions=LONG, tools=tools)
+    assert 20_000 <= estimated_tokens(request) < 20_100
+
+
+def test_images_and_files_count_as_what_they_usually_are() -> None:
+    image = ImagePart(blob="b", media_type="image/png")
+    file = FilePart(blob="b", media_type="application/pdf", name="a.pdf")
+    assert estimated_tokens(ModelRequest(messages=(UserMessage("", (image, file)),))) == 3_504
