@@ -5,7 +5,7 @@ import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,9 @@ class AsksAbout:
     def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
         del grants, workspace
         return GrantRule(tool=action.tool)
+
+    async def remember(self, grant_id: str, rule: GrantRule) -> None:
+        del grant_id, rule  # the grant stands on the session's log, and that is enough here
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,12 @@ async def served(
             workspace=Path("/nowhere"),
         )
         streams = Streams()
-        app = make_app(agent, streams, options=setting.options, runner=setting.runner)
+
+        async def try_now(name: str) -> bool:
+            return await shared.try_now(next(target for target in targets if target.name == name))
+
+        options = replace(setting.options, try_now=try_now)
+        app = make_app(agent, streams, options=options, runner=setting.runner)
         listening = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(
             app, log_config=None, lifespan="on", ws="none", http=connection_with(setting.options.limits)

@@ -129,6 +129,10 @@ class TrustedTools:
         del action, grants, workspace
         return ("once", "deny")
 
+    async def remember(self, grant_id: str, rule: GrantRule) -> None:
+        """See Judge; nobody is asked, so there is nothing to remember."""
+        raise AssertionError(f"nobody granted {grant_id} {rule}")
+
     def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
         """See Judge."""
         del action, grants, workspace

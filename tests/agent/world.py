@@ -73,6 +73,9 @@ class AskingJudge:
     def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
         del action, grants, workspace
 
+    async def remember(self, grant_id: str, rule: GrantRule) -> None:
+        raise AssertionError(f"nobody said always: {grant_id} {rule}")
+
 
 class CrashingStore(MemoryStore):
     """A store whose process dies at the nth append, before it is written or just after."""

@@ -33,6 +33,10 @@ class Judge(Protocol):
         """What "session" and "always" would store."""
         ...
 
+    async def remember(self, grant_id: str, rule: GrantRule) -> None:
+        """A person said "always": from now on the rule holds in every session."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class AlwaysGrants:
@@ -79,6 +83,11 @@ class ConfiguredJudge:
     def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
         """See Judge."""
         return rule_for(action, self._policy(workspace), grants=self._all(grants))
+
+    async def remember(self, grant_id: str, rule: GrantRule) -> None:
+        """See Judge."""
+        if self.always is not None:
+            await self.always.add(grant_id, rule)
 
     def _all(self, grants: Sequence[GrantRule]) -> Sequence[GrantRule]:
         return (*grants, *self.always.rules.values()) if self.always is not None else grants

@@ -176,11 +176,12 @@ class Inbox:
     ) -> bool:
         """Settle exactly this approval; "session" and "always" store the rule that was shown."""
         inputs: list[Input] = [answered]
+        grant_id = f"gra_{secrets.token_hex(8)}"
         if rule is not None and answered.choice in {"session", "always"}:
             inputs.append(
                 e.GrantAdded(
                     at_ms=answered.at_ms,
-                    grant_id=f"gra_{secrets.token_hex(8)}",
+                    grant_id=grant_id,
                     rule=rule,
                     scope="session" if answered.choice == "session" else "always",
                     approval_id=answered.approval_id,
@@ -188,7 +189,11 @@ class Inbox:
                 )
             )
         when = [IfAskOpen(answered.approval_id)]
-        return isinstance(await self._append(session_id, inputs, when=when), Appended)
+        if not isinstance(await self._append(session_id, inputs, when=when), Appended):
+            return False
+        if rule is not None and answered.choice == "always":
+            await self._supervisor.judge.remember(grant_id, rule)
+        return True
 
     async def answer_question(self, session_id: str, answered: e.QuestionAnswered) -> bool:
         """Settle exactly this question."""

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from holdfast.agent.means import AgentMeans
+from holdfast.agent.policy import Judge
 from holdfast.interfaces import RunQuery
 from holdfast.runner.owner import Floor, SessionOwner
 
@@ -48,6 +49,11 @@ class Supervisor:
             task.cancel("shutdown")
         if tasks:
             await asyncio.wait(tasks)
+
+    @property
+    def judge(self) -> Judge:
+        """Who decides about actions."""
+        return self._means.judge
 
     def owner(self, session_id: str) -> SessionOwner | None:
         """Who owns the session now, if anyone."""

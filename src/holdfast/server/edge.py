@@ -59,12 +59,15 @@ class _Asked:
 
 
 class Edge:
-    """Wraps the routes; an ASGI application."""
+    """Wraps the routes; an ASGI application.
+
+    `sign_ins.new_token` gives out what the printed sign-in link holds; `keys.replace` revokes.
+    """
 
     def __init__(self, app: ASGIApp, options: ServerOptions, *, keys: KeyRing, sign_ins: SignIns) -> None:
         self._app = app
-        self._keys = keys
-        self._sign_ins = sign_ins
+        self.keys = keys
+        self.sign_ins = sign_ins
         self._hosts = _LOOPBACK | {host.lower() for host in options.hosts}
         self._any_host = "*" in options.hosts
         self._origins = frozenset(options.cors_origins)
@@ -131,14 +134,14 @@ class Edge:
             )
 
     def _name_of(self, asked: _Asked, method: str) -> str | None:
-        if self._keys.is_open:
+        if self.keys.is_open:
             if method in _UNSAFE:
                 self._check_origin(asked)
             return OPEN
         kind, _, secret = asked.authorization.partition(" ")
-        if kind.lower() == "bearer" and (name := self._keys.name_of(secret.strip())) is not None:
+        if kind.lower() == "bearer" and (name := self.keys.name_of(secret.strip())) is not None:
             return name
-        if asked.cookie and (name := self._sign_ins.name_of(asked.cookie)) is not None:
+        if asked.cookie and (name := self.sign_ins.name_of(asked.cookie)) is not None:
             # A browser adds the cookie by itself, so whose page made it ask decides.
             self._check_origin(asked)
             return name

@@ -20,9 +20,11 @@ from holdfast.server.openai_shapes import (
     Hangups,
     OpenAIFeed,
     encode,
+    headers_of,
     is_failure,
     messages_in,
     problem_of_run,
+    raw,
 )
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.run_requests import content_of, history_of
@@ -74,15 +76,14 @@ class OpenAIChatRoutes:
         if row is None:
             raise run_not_found(run_id)
         model = wanted.model or means.options.model
-        headers = {"X-Hermes-Session-Id": row.session_id, "X-Hermes-Run-Id": run_id}
+        headers = headers_of(row)
         if not wanted.stream:
             return await self._whole(row, model, headers=headers)
         usage = wanted.stream_options is not None and wanted.stream_options.include_usage
         view = ChatView(row, model, created=row.created_ms // 1000, include_usage=usage)
         feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
         on_left = None if wanted.on_disconnect == "detach" else self._hangups.left(row)
-        raw = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-        return EventStream(feed, means.streams, limits=means.limits, headers=raw, on_left=on_left)
+        return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 
     def _message(self, wanted: ChatRequest, *, continues: bool) -> Message:
         history, instructions = messages_in(wanted.messages, param="messages")

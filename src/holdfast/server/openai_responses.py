@@ -14,7 +14,16 @@ from holdfast.server.continuing import continued, hidden_note, response_row
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key
 from holdfast.server.openai_response_view import ResponseView, response_of
-from holdfast.server.openai_shapes import SOURCE, Hangups, OpenAIFeed, is_failure, messages_in, problem_of_run
+from holdfast.server.openai_shapes import (
+    SOURCE,
+    Hangups,
+    OpenAIFeed,
+    headers_of,
+    is_failure,
+    messages_in,
+    problem_of_run,
+    raw,
+)
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.run_requests import HistoryItem, content_of, history_of
 from holdfast.server.runs import RunRoutes
@@ -67,13 +76,12 @@ class OpenAIResponsesRoutes:
         view = ResponseView(row, wanted.model or means.options.model, previous=wanted.previous_response_id)
         if wanted.store is False:
             await means.store.put_note(hidden_note(row.session_id, view.id), b"not stored")
-        headers = {"X-Hermes-Session-Id": row.session_id, "X-Hermes-Run-Id": run_id}
+        headers = headers_of(row)
         if not wanted.stream:
             return await self._whole(row, view, headers=headers)
         feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
         on_left = None if wanted.on_disconnect == "detach" else self._hangups.left(row)
-        raw = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-        return EventStream(feed, means.streams, limits=means.limits, headers=raw, on_left=on_left)
+        return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 
     async def _message(self, request: Request, wanted: ResponsesRequest) -> tuple[str, Message]:
         """The session to go on in, and what is said there."""

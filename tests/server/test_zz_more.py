@@ -1,0 +1,73 @@
+"""Whatever is sent to whatever route: never a failure of ours, always the envelope."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+from holdfast.chaos import ChaosServer, Say
+from holdfast.journal.sqlite import SqliteStore
+from serving import served, target_of
+
+ROUNDS = 60
+SEED = 7
+TEXTS = ("", "x", "\x00", "é\u202e", "a" * 300, "../..", "null", "-1", "1e999", "resp_x", "run_x", "[answer]")
+
+
+def anything(chance: random.Random, depth: int = 0) -> Any:
+    """Some JSON."""
+    leaves = [None, True, False, 0, -1, 10**30, 0.5, chance.choice(TEXTS)]
+    if depth > 2 or chance.random() < 0.5:
+        return chance.choice(leaves)
+    if chance.random() < 0.5:
+        return [anything(chance, depth + 1) for _ in range(chance.randrange(3))]
+    keys = ("role", "content", "type", "text", "id", "blob")
+    return {chance.choice(keys): anything(chance, depth + 1) for _ in range(chance.randrange(3))}
+
+
+def body_for(chance: random.Random, properties: list[str]) -> Any:
+    """An object with some of the route's own fields, right and wrong."""
+    if chance.random() < 0.1:
+        return anything(chance)
+    body = {name: anything(chance) for name in properties if chance.random() < 0.4}
+    if "input" in properties and chance.random() < 0.5:
+        body["input"] = "hi"
+    return body
+
+
+async def test_no_request_is_answered_with_a_failure_of_ours(tmp_path: Path) -> None:
+    """P12: bad input gets a clear error; the seed makes it the same every time."""
+    chance = random.Random(SEED)
+    store = await SqliteStore.open(tmp_path / "holdfast.db")
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=store) as server,
+    ):
+        run_id = await server.start(session_id="s")
+        await server.ended(run_id)
+        _, document = await server.get("/openapi.json")
+        schemas = document["components"]["schemas"]
+        for _ in range(ROUNDS):
+            for path, methods in document["paths"].items():
+                if path.endswith(("/events", "/chat/stream")):
+                    continue
+                for method, operation in methods.items():
+                    content = operation.get("requestBody", {}).get("content", {})
+                    schema = content.get("application/json", {}).get("schema", {})
+                    named = schemas.get(schema.get("$ref", "").rpartition("/")[2], {})
+                    url = path.replace("{run_id}", run_id).replace(
+                        "{session_id}", chance.choice(("s", "t%00", "é"))
+                    )
+                    for name in ("message_id", "approval_id", "question_id", "response_id", "blob"):
+                        url = url.replace(f"{{{name}}}", chance.choice(("x", "%ff", "..%2f")))
+                    query = "&".join(
+                        f"{one['name']}={chance.choice(('', 'x', '-1', '%ff', '0', 'true'))}"
+                        for one in operation["parameters"]
+                        if one["in"] == "query"
+                    )
+                    fields = [name for name in named.get("properties", {}) if name != "stream"]
+                    body = body_for(chance, fields) if named else None
+                    answer = await server.call(method.upper(), f"{url}?{query}", body=body)
+                    assert answer.status not in {500, 503}, (method, url, query, body, answer.body)
+                    if answer.status >= 400:
+                        assert answer.json["error"]["message"], (url, answer.body)
+    await store.close()
