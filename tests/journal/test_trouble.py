@@ -140,8 +140,9 @@ async def test_a_read_only_directory_is_named_and_can_be_read(tmp_path: Path) ->
     for file in folder.iterdir():
         file.chmod(0o444)
     folder.chmod(0o555)
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        # Whoever runs this as root: the child is nobody, and must get as far as the folder itself.
+        parent.chmod(parent.stat().st_mode | 0o055)
     assert await asyncio.to_thread(_child, READ_ONLY, path) == "read 1\n"
     folder.chmod(0o755)
     for file in folder.iterdir():

@@ -285,3 +285,24 @@ async def test_blobs_go_up_and_come_down_and_are_named_in_messages() -> None:
         run_id = await server.start("look", parts=[part])
         frames = await server.all_frames(run_id, view="native")
         assert frames[-1].data["type"] == "run.ended"
+
+
+async def test_an_interrupted_run_keeps_its_output_above_a_mark_that_reading_does_not_change() -> None:
+    """P6, P9: the mark is computed at each reading, and says what is true of the log."""
+    disk, gate = MemoryDisk(), Gate()
+    async with ChaosServer([Say("half an answer"), Wait(gate)], [Say("next")]) as chaos:
+        target = target_of(chaos, patience=PATIENT)
+        async with served(target, store=MemoryStore(disk)) as server:
+            run_id = await server.start("hi", session_id="s", on_restart="interrupt")
+            await gate.reached()
+        async with served(target, store=MemoryStore(disk)) as server:
+            assert (await server.ended(run_id))["code"] == "interrupted"
+            count = len(disk.logs["s"])
+            reads = [await server.call("GET", "/api/sessions/s/messages") for _ in range(20)]
+            assert {answer.body for answer in reads} == {reads[0].body}
+            assert len(disk.logs["s"]) == count
+            entries = reads[0].json["data"]
+            assert [one["kind"] for one in entries] == ["person", "text", "ending"]
+            assert entries[1]["content"] == "half an answer"
+            assert entries[2]["mark"] == "Interrupted; output recovered from the run journal."
+            assert (await server.ended(await server.start("go on", session_id="s")))["output"] == "next"
