@@ -8,8 +8,13 @@ sent. GET /closed tells when the last connection was closed by its client.
 import asyncio
 import sys
 import time
+from collections.abc import Callable
+from typing import TypeAlias, cast
 
 import uvloop
+
+Frames: TypeAlias = tuple[list[bytes], bytes, list[bytes]]
+Wire: TypeAlias = Callable[[bytes], Frames]
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -38,14 +43,14 @@ def choice(delta: bytes, finish: bytes = b"null") -> bytes:
     return b'{"index":0,"delta":%b,"finish_reason":%b}' % (delta, finish)
 
 
-def chat(token: bytes) -> tuple[list[bytes], bytes, list[bytes]]:
+def chat(token: bytes) -> Frames:
     opening = [data(CHAT % (choice(b'{"role":"assistant","content":""}'), b""))]
     usage = b',"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}'
     ending = [data(CHAT % (choice(b"{}", b'"stop"'), b"")), data(CHAT % (b"", usage)), data(b"[DONE]")]
     return opening, data(CHAT % (choice(b'{"content":"%b"}' % token), b"")), ending
 
 
-def responses(token: bytes) -> tuple[list[bytes], bytes, list[bytes]]:
+def responses(token: bytes) -> Frames:
     place = b'"sequence_number":1,"output_index":0'
     text = b'%b,"item_id":"msg_1","content_index":0,"logprobs":[]' % place
     opening = [
@@ -67,7 +72,7 @@ def responses(token: bytes) -> tuple[list[bytes], bytes, list[bytes]]:
     return opening, named(b"response.output_text.delta", b'%b,"delta":"%b"' % (text, token)), ending
 
 
-def anthropic(token: bytes) -> tuple[list[bytes], bytes, list[bytes]]:
+def anthropic(token: bytes) -> Frames:
     message = (
         b'{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,'
         b'"stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":1}}'
@@ -88,7 +93,7 @@ def anthropic(token: bytes) -> tuple[list[bytes], bytes, list[bytes]]:
     return opening, named(b"content_block_delta", delta), ending
 
 
-WIRES = {b"/chat/completions": chat, b"/responses": responses, b"/messages": anthropic}
+WIRES: dict[bytes, Wire] = {b"/chat/completions": chat, b"/responses": responses, b"/messages": anthropic}
 
 
 def chunk(frame: bytes) -> bytes:
@@ -109,10 +114,11 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert hasattr(transport, "write")
-        self._transport: asyncio.Transport = transport  # pyright: ignore[reportAttributeAccessIssue]
+        """See asyncio.Protocol."""
+        self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Note when, if the client left before its answer was whole."""
         del exc
         if self._busy:
             Connection.closed_s = time.monotonic()
@@ -122,12 +128,15 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
 
     def pause_writing(self) -> None:
+        """See asyncio.Protocol."""
         self._can_write.clear()
 
     def resume_writing(self) -> None:
+        """See asyncio.Protocol."""
         self._can_write.set()
 
     def data_received(self, data: bytes) -> None:
+        """Answer once the request is whole."""
         self._buffer += data
         head, blank, body = self._buffer.partition(b"\r\n\r\n")
         if not blank:
@@ -152,13 +161,13 @@ class Connection(asyncio.Protocol):
         else:
             self._pace(wire, int(numbers[0]), pace_s=float(numbers[1]) / 1000)
 
-    def _stamp(self, wire: object) -> None:
+    def _stamp(self, wire: Wire) -> None:
         token = b"%.6f" % time.monotonic()
-        opening, frame, ending = wire(token)  # pyright: ignore[reportCallIssue, reportUnknownVariableType]
+        opening, frame, ending = wire(token)
         self._finish(HEAD + b"".join(map(chunk, [*opening, frame, *ending])))
 
-    async def _burst(self, wire: object, tokens: int) -> None:
-        opening, frame, ending = wire(b" token")  # pyright: ignore[reportCallIssue, reportUnknownVariableType]
+    async def _burst(self, wire: Wire, tokens: int) -> None:
+        opening, frame, ending = wire(b" token")
         self._transport.write(HEAD + b"".join(map(chunk, opening)))
         block = chunk(frame) * BLOCK_TOKENS
         for _ in range(tokens // BLOCK_TOKENS):
@@ -166,8 +175,8 @@ class Connection(asyncio.Protocol):
             await self._can_write.wait()
         self._finish(chunk(frame) * (tokens % BLOCK_TOKENS) + b"".join(map(chunk, ending)))
 
-    def _pace(self, wire: object, tokens: int, *, pace_s: float) -> None:
-        opening, frame, ending = wire(b" token")  # pyright: ignore[reportCallIssue, reportUnknownVariableType]
+    def _pace(self, wire: Wire, tokens: int, *, pace_s: float) -> None:
+        opening, frame, ending = wire(b" token")
         self._transport.write(HEAD + b"".join(map(chunk, opening)))
         loop, piece = asyncio.get_running_loop(), chunk(frame)
         next_s = loop.time() + pace_s

@@ -18,6 +18,7 @@ from holdfast.journal.sqlite import SqliteStore
 from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
+from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
 from holdfast.policy.verdicts import Allow, Verdict
 from holdfast.rows import run_of
@@ -65,11 +66,15 @@ class Agent:
         http = await self._stack.enter_async_context(ModelHttp())
         shared = Shared(store, clock.now_ms)
         await shared.load()
+        prices = Prices()
+        await prices.load(self._targets)
         registry = Registry()
         registry.put("own", self._tools)
         means = AgentMeans(
             store=store,
-            model=ModelCalls(CallMeans(http, shared, store, clock, random.random), self._targets),
+            model=ModelCalls(
+                CallMeans(http, shared, store, clock, random.random, prices=prices), self._targets
+            ),
             clock=clock,
             judge=self._judge,
             tools=registry,

@@ -4,7 +4,7 @@ import asyncio
 
 from holdfast.chaos import CallTool, ChaosServer, ClosedBy, Hang, Say
 from server.toolbox import Stubborn
-from serving import PATIENT, Setting, served, target_of
+from serving import PATIENT, Setting, limited, served, target_of
 
 
 async def test_a_stop_ends_the_run_its_stream_and_the_upstream_connection() -> None:
@@ -78,3 +78,24 @@ async def test_a_queued_run_can_be_stopped_and_the_next_message_is_not_touched()
         assert (await server.ended(first))["status"] == "cancelled"
         third = await server.start("c", session_id="s")
         assert (await server.ended(third))["output"] == "next"
+
+
+async def test_a_client_that_leaves_takes_its_run_along_only_if_it_said_so() -> None:
+    """P7: a lost client never stops a run, unless the run was started to end with its readers."""
+    async with (
+        ChaosServer([Say("hal"), Hang()], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.01)) as server,
+    ):
+        tied = await server.start(session_id="a", on_disconnect="cancel")
+        free = await server.start(session_id="b")
+        await chaos.seen.until_body(2)
+        for run_id in (free, tied):
+            async with server.http.get(f"{server.url}/v1/runs/{run_id}/events") as stream:
+                await stream.content.readline()
+        await server.until_streams(0)
+        _, shown = await server.get(f"/v1/runs/{free}")
+        assert shown["status"] == "running"
+        async for frame in server.follow("/api/sessions/a/events"):
+            if frame.data["type"] == "run.ended":
+                assert (frame.data["run_id"], frame.data["cause"]) == (tied, "client_gone")
+                break

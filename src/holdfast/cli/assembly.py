@@ -1,5 +1,6 @@
 """Puts a server together from its settings: store, targets, tools, policy, and the application on top."""
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -18,6 +19,7 @@ from holdfast.journal.sqlite import SqliteStore
 from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
+from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.secrets_out import Secrets
@@ -39,7 +41,9 @@ async def assemble(
     shared = Shared(store, clock.now_ms)
     await shared.load()
     http = await stack.enter_async_context(ModelHttp())
-    calls = ModelCalls(CallMeans(http, shared, store, clock, random.random), targets)
+    prices = Prices()
+    stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
+    calls = ModelCalls(CallMeans(http, shared, store, clock, random.random, prices=prices), targets)
     tooling = await stack.enter_async_context(open_tooling(settings, clock.now_ms))
     hidden = Secrets([*(target.api_key for target in targets), *(key.secret for key in keys or ())])
     means = await _means(settings, store, calls=calls, tooling=tooling, hidden=hidden)

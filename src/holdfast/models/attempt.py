@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from holdfast.models.adapters import ADAPTERS
 from holdfast.models.exchange import Ended, Exchange
 from holdfast.models.http import ModelHttp
 from holdfast.models.live import live_line
+from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
 from holdfast.models.size import estimated_tokens
 from holdfast.models.speaker import Speaker
@@ -46,6 +47,7 @@ class CallMeans:
     clock: Clock
     random: Callable[[], float]
     unattended: bool = False
+    prices: Prices = field(default_factory=Prices)
     silent_rejects: tuple[SilentReject, ...] = SILENT_REJECTS
 
 
@@ -204,6 +206,7 @@ class Attempt:
             cached_tokens=used.cached_tokens,
             cache_write_tokens=used.cache_write_tokens,
             reasoning_tokens=used.reasoning_tokens,
+            cost_usd=self._means.prices.cost_usd(self._target, used),
         )
 
     def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:

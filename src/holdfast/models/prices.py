@@ -1,6 +1,7 @@
 """What a call cost, from published prices; None where nobody knows."""
 
 import asyncio
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,19 +12,20 @@ from holdfast.targets import Target
 
 
 class Prices:
-    """Looks prices up; the table is read once, in a thread, when the first price is wanted."""
+    """Looks prices up in a table that is read once, in a thread; until then nothing is known."""
 
     def __init__(self) -> None:
         self._table: Any = None
-        self._loading = asyncio.Lock()
 
-    async def cost_usd(self, target: Target, used: TokensUsed) -> float | None:
+    async def load(self, targets: Iterable[Target]) -> None:
+        """Read the table, if any of the targets can have a price."""
+        if not all(_is_free(target) for target in targets):
+            self._table = await asyncio.to_thread(_read_table)
+
+    def cost_usd(self, target: Target, used: TokensUsed) -> float | None:
         """The price of one call; None for local servers and models that are not in the table."""
-        if is_local(urlsplit(target.base_url).hostname or ""):
+        if self._table is None or _is_free(target):
             return None
-        if self._table is None:
-            async with self._loading:
-                self._table = self._table or await asyncio.to_thread(_read_table)
         usage = self._table.Usage(
             input_tokens=used.input_tokens,
             output_tokens=used.output_tokens,
@@ -35,6 +37,10 @@ class Prices:
         except LookupError:
             return None
         return float(price.total_price)
+
+
+def _is_free(target: Target) -> bool:
+    return is_local(urlsplit(target.base_url).hostname or "")
 
 
 def _read_table() -> Any:

@@ -16,12 +16,12 @@ from holdfast.server.blobs import BlobRoutes
 from holdfast.server.chat import ChatRoutes
 from holdfast.server.edge import Edge
 from holdfast.server.folds import Folds
+from holdfast.server.hangups import Hangups
 from holdfast.server.health import HealthRoutes
 from holdfast.server.means import ServerMeans
 from holdfast.server.news import tell_news
 from holdfast.server.openai_chat import OpenAIChatRoutes
 from holdfast.server.openai_responses import OpenAIResponsesRoutes
-from holdfast.server.openai_shapes import Hangups
 from holdfast.server.openapi import DescriptionRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoutes
@@ -115,7 +115,7 @@ def other_routes(means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> Table
 
 def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
     """All routes."""
-    runs = RunRoutes(means)
+    runs = RunRoutes(means, hangups)
     table = [
         *run_routes(means, runs),
         *session_routes(means, runs, purges),

@@ -12,12 +12,12 @@ from holdfast.run import Run
 from holdfast.runner.inbox import Message, Sent, new_session_id
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
 from holdfast.server.chat import wait_for
+from holdfast.server.hangups import Hangups
 from holdfast.server.hermes import Frame
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key
 from holdfast.server.openai_shapes import (
     SOURCE,
-    Hangups,
     OpenAIFeed,
     encode,
     headers_of,
@@ -82,7 +82,7 @@ class OpenAIChatRoutes:
         usage = wanted.stream_options is not None and wanted.stream_options.include_usage
         view = ChatView(row, model, created=row.created_ms // 1000, include_usage=usage)
         feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
-        on_left = None if wanted.on_disconnect == "detach" else self._hangups.left(row)
+        on_left = None if wanted.on_disconnect == "detach" else self._hangups.read_by(row)
         return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 
     def _message(self, wanted: ChatRequest, *, continues: bool) -> Message:

@@ -11,12 +11,12 @@ from holdfast.runner.inbox import Message, Sent, new_session_id
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
 from holdfast.server.chat import wait_for
 from holdfast.server.continuing import continued, hidden_note, response_row
+from holdfast.server.hangups import Hangups
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key
 from holdfast.server.openai_response_view import ResponseView, response_of
 from holdfast.server.openai_shapes import (
     SOURCE,
-    Hangups,
     OpenAIFeed,
     headers_of,
     is_failure,
@@ -80,7 +80,7 @@ class OpenAIResponsesRoutes:
         if not wanted.stream:
             return await self._whole(row, view, headers=headers)
         feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
-        on_left = None if wanted.on_disconnect == "detach" else self._hangups.left(row)
+        on_left = None if wanted.on_disconnect == "detach" else self._hangups.read_by(row)
         return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 
     async def _message(self, request: Request, wanted: ResponsesRequest) -> tuple[str, Message]:

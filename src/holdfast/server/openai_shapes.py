@@ -1,7 +1,6 @@
 """What the OpenAI-compatible routes share: messages, errors, runs as streams, readers who leave."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -14,7 +13,6 @@ from holdfast.run import Run
 from holdfast.server import hermes
 from holdfast.server.bodies import converted
 from holdfast.server.hermes import RunFrames
-from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem
 from holdfast.server.purging import OPENAI
 from holdfast.server.run_requests import HistoryItem, content_of
@@ -130,38 +128,6 @@ class OpenAIFeed:
         """See Feed.look_again_s."""
         del silent_s
         return None
-
-
-class Hangups:
-    """Runs whose only reader left: they are stopped after a grace, unless someone else looks after them."""
-
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def left(self, row: RunRow) -> Callable[[], None]:
-        """What to do when the reader of this run is gone."""
-
-        def hang_up() -> None:
-            task = asyncio.create_task(self._stop(row), name=f"hang up on {row.run_id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        return hang_up
-
-    async def _stop(self, row: RunRow) -> None:
-        current = await self._means.store.run(row.run_id)
-        if current is None or current.status == "ended":
-            return
-        await self._means.clock.sleep_s(self._means.limits.openai_grace_s)
-        await self._means.inbox.stop(row.session_id, row.run_id, cause="client_gone")
-
-    async def close(self) -> None:
-        """The server is going; the runs go on with the next one."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
 
 
 SOURCE = OPENAI

@@ -6,6 +6,7 @@ from typing import Any, get_args
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast import events as e
 from holdfast.agent.runlog import RunLog
 from holdfast.interfaces import KeyConflict, Replayed, RunQuery
 from holdfast.rows import RunRow, RunStatus, run_of
@@ -14,6 +15,7 @@ from holdfast.server import hermes
 from holdfast.server.bodies import json_answer, parsed, read_body, whole_number
 from holdfast.server.continuing import continued
 from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_logs, polled
+from holdfast.server.hangups import Hangups
 from holdfast.server.hermes import RunFrames, Status
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import OnceKey, earlier_answer, once_key, replayed
@@ -39,8 +41,9 @@ async def row_of(means: ServerMeans, request: Request) -> RunRow:
 class RunRoutes:
     """What the routes under /v1/runs do, as far as they do not speak to a run."""
 
-    def __init__(self, means: ServerMeans) -> None:
+    def __init__(self, means: ServerMeans, hangups: Hangups) -> None:
         self._means = means
+        self._hangups = hangups
 
     async def start(self, request: Request) -> Response:
         """POST /v1/runs."""
@@ -148,7 +151,16 @@ class RunRoutes:
             return Response(status_code=204)
         kind = RunFeed if view == "native" else HermesFeed
         feed = kind(means.store, row, after=after, live=self._live(row, view))
-        return EventStream(feed, means.streams, limits=means.limits)
+        on_left = self._hangups.read_by(row) if await self._ends_with_its_readers(row) else None
+        return EventStream(feed, means.streams, limits=means.limits, on_left=on_left)
+
+    async def _ends_with_its_readers(self, row: RunRow) -> bool:
+        """Whether the run was started with on_disconnect = cancel; clients do not own runs otherwise."""
+        if row.status == "ended":
+            return False
+        first = await self._means.store.read(row.session_id, after=row.first_seq - 1, limit=1)
+        event = first[0].event if first else None
+        return isinstance(event, e.RunQueued) and event.settings.on_disconnect == "cancel"
 
     def _live(self, row: RunRow, view: View) -> Live:
         def logs() -> dict[str, RunLog]:

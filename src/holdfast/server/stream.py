@@ -125,6 +125,8 @@ class EventStream:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._streams.remove(self)
+            if self._on_left is not None:
+                self._on_left()
             watching.cancel()
             await asyncio.wait({watching})
 
@@ -132,8 +134,6 @@ class EventStream:
         while (await receive())["type"] != "http.disconnect":
             pass
         self.end()
-        if self._on_left is not None:
-            self._on_left()
 
     async def _send_all(self, send: Send) -> None:
         now_s = asyncio.get_running_loop().time

@@ -1,4 +1,4 @@
-"""Calls with the real voice of a run: what is said is on the journal, and a journal that fails ends the call."""
+"""Calls with the real voice of a run: what is said is on the journal; a journal that fails ends the call."""
 
 import asyncio
 
@@ -36,23 +36,24 @@ async def test_what_a_call_said_is_on_the_journal_and_folds_to_the_clean_answer(
     """Scenario 6, P1, P4."""
     words = " ".join(str(number) for number in range(200))
     async with ChaosServer([Say("0 1 and then"), Drop()], [SayWords(words)]) as server:
-        async with line_to(target_of(server, wire)) as line:
+        target = target_of(server, wire)
+        async with line_to(target) as line:
             await begun(line.store)
             run = ("s1", "r1")
             async with RunLog(line.store, line.clock, run=run, fence=await line.store.claim("s1")) as log:
-                answer = await line.calls.answer(request_of(), log, turn=1)
+                assert isinstance(await line.calls.answer(request_of(), log, turn=1), Answer)
                 await log.settled()
-        assert isinstance(answer, Answer)
-        pairs = [(record.seq, record.event) for record in await line.store.read("s1")]
-        session.fold(pairs)
-        assert transcript.output(transcript.fold(pairs), "r1") == words
+            pairs = [(record.seq, record.event) for record in await line.store.read("s1")]
+            session.fold(pairs)
+            assert transcript.output(transcript.fold(pairs), "r1") == words
 
 
 async def test_a_journal_that_is_lost_ends_the_call_and_closes_the_connection(wire: Wire) -> None:
     """P5, P6: another owner took over; this one must not go on."""
     gate, disk = Gate(), MemoryDisk()
-    async with ChaosServer([Say("hel"), Wait(gate), Say("lo"), Wait(Gate())]) as server:
-        async with line_to(target_of(server, wire), disk=disk) as line:
+    async with ChaosServer([Say("hel"), Wait(gate), Say("x" * 1000, chunk_chars=1, pace_s=0.01)]) as server:
+        target = target_of(server, wire)
+        async with line_to(target, disk=disk) as line:
             await begun(line.store)
             run = ("s1", "r1")
             async with RunLog(line.store, line.clock, run=run, fence=await line.store.claim("s1")) as log:

@@ -1,0 +1,45 @@
+"""Readers who leave: a run that lives for them alone is stopped after a grace."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from holdfast.rows import RunRow
+from holdfast.server.means import ServerMeans
+
+
+class Hangups:
+    """Counts the readers of such runs; one who comes within the grace keeps the run."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+        self._readers: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def read_by(self, row: RunRow) -> Callable[[], None]:
+        """One more reads the run; to be called when they are gone, for whatever reason."""
+        self._readers[row.run_id] += 1
+
+        def gone() -> None:
+            self._readers[row.run_id] -= 1
+            self._readers += Counter()  # forgets what is down to nothing
+            task = asyncio.create_task(self._stop(row), name=f"hang up on {row.run_id}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        return gone
+
+    async def _stop(self, row: RunRow) -> None:
+        current = await self._means.store.run(row.run_id)
+        if current is None or current.status == "ended":
+            return
+        await self._means.clock.sleep_s(self._means.limits.openai_grace_s)
+        if not self._readers[row.run_id]:
+            await self._means.inbox.stop(row.session_id, row.run_id, cause="client_gone")
+
+    async def close(self) -> None:
+        """The server is going; the runs go on with the next one."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
