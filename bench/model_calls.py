@@ -80,7 +80,7 @@ def _factor(spent: list[float], base: list[float]) -> float:
 async def calls(clients: Clients, count: int) -> None:
     """What a call costs that says one word, and how soon after the server's first byte that word is heard."""
     print(
-        f"\none call of one word: ms of CPU; ms from the server's first byte to our first event ({count} calls)"
+        f"\none call of one word: ms of CPU; ms from the first byte sent to our first event ({count} calls)"
     )
     for wire in WIRES:
         cells: list[str] = []

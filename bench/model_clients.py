@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -88,7 +88,7 @@ class Clients:
     httpx: httpx2.AsyncClient
     openai: openai.AsyncOpenAI
     anthropic: anthropic.AsyncAnthropic
-    numbers: count[int] = field(default_factory=count)
+    numbers: Iterator[int] = field(default_factory=count)
 
     def target(self, wire: Wire, what: str) -> Target:
         """The server, told what to do."""

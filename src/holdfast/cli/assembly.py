@@ -95,7 +95,6 @@ def _workspace(settings: Settings) -> Path:
 def _options(
     settings: Settings, shared: Shared, *, targets: tuple[Target, ...], keys: tuple[ApiKey, ...] | None
 ) -> ServerOptions:
-    limits = settings.server.limits
     by_name = {target.name: target for target in targets}
 
     async def try_now(name: str) -> bool:
@@ -105,18 +104,25 @@ def _options(
         keys=keys,
         hosts=(settings.server.host, *settings.server.hosts),
         cors_origins=settings.server.cors_origins,
-        limits=Limits(
-            body_bytes_max=limits.body_bytes_max,
-            json_depth_max=limits.json_depth_max,
-            parts_max=limits.content_parts_max,
-            headers_s=limits.header_s,
-            body_gap_s=limits.body_s,
-            streams_max=limits.subscribers_max,
-            runs_waiting_max=limits.queued_runs_max,
-        ),
+        limits=limits_of(settings),
         model=targets[0].model,
         targets=lambda: described(targets, shared),
         try_now=try_now,
+        data_dir=settings.data_dir,
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """How much of anything one client may send or hold."""
+    limits = settings.server.limits
+    return Limits(
+        body_bytes_max=limits.body_bytes_max,
+        json_depth_max=limits.json_depth_max,
+        parts_max=limits.content_parts_max,
+        headers_s=limits.header_s,
+        body_gap_s=limits.body_s,
+        streams_max=limits.subscribers_max,
+        runs_waiting_max=limits.queued_runs_max,
     )
 
 

@@ -15,9 +15,10 @@ from types import FrameType
 import uvicorn
 
 from holdfast import __version__
-from holdfast.cli.assembly import assemble
+from holdfast.cli.assembly import assemble, limits_of
 from holdfast.cli.configuration import BadConfiguration, Loaded, configure
 from holdfast.interfaces import JournalError
+from holdfast.server.connection import connection_with
 from holdfast.server.lock import DirectoryBusy, DirectoryLock
 from holdfast.server.options import ApiKey
 from holdfast.server.stream import Streams
@@ -91,7 +92,14 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         stack.callback(listening.close)
         streams = Streams()
         app = await assemble(stack, settings, streams, keys=_keys(settings, made_key))
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", server_header=False)
+        config = uvicorn.Config(
+            app,
+            http=connection_with(limits_of(settings)),
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            server_header=False,
+        )
         url = f"http://{settings.server.host}:{listening.getsockname()[1]}"
         lock.announce(url)
         _greet(url, loaded, made_key=made_key)

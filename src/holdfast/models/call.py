@@ -118,14 +118,17 @@ class _Call:
                     self._why_other = f"{preferred.name} did not answer lately"
                 return target
         soonest = min(self._targets, key=self._gate_ms)
+        if soonest is not preferred:
+            self._why_other = f"{preferred.name} asked to wait"
         shared.pass_by_hand(soonest)
         return soonest
 
     async def _attempt(self, target: Target) -> tuple[Target, Answer | Classified]:
         """One attempt, or two beside each other: the target of the one that counts, and how it ended."""
+        self._supersede()
         nth = len(self._tried) + 1
         first = self._contender(target, self._voice, nth=nth)
-        other = None if self._superseded() else retry.beside(self._history(target, Classified(SLOW)))
+        other = self._beside(target)
         if other is None:
             ended = await first.run(None)
             self._look_back(first.attempt)
@@ -148,12 +151,17 @@ class _Call:
 
         return Contender(target, attempt, run, voice)
 
-    def _superseded(self) -> bool:
-        """Whether anything visible was said in this call; if so, it no longer counts."""
+    def _supersede(self) -> None:
+        """What a failed attempt said no longer counts, now that another one begins."""
         if self._spoke:
             self._emit(e.AttemptSuperseded, attempt_id=self._spoke)
             self._spoke, self._has_spoken = "", True
-        return self._has_spoken
+
+    def _beside(self, target: Target) -> Target | None:
+        """Whom to ask too if the target is slow; nobody once there was visible output."""
+        if self._has_spoken or not self._targets[0].retry.hedge:
+            return None
+        return retry.beside(self._history(target, Classified(SLOW), random=0.0))
 
     def _look_back(self, attempt: Attempt) -> None:
         if attempt.silent_s is not None:

@@ -1,0 +1,93 @@
+"""Secure connections: a certificate that nobody vouches for, and a handshake that never ends."""
+
+import asyncio
+import datetime as dt
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from holdfast.capabilities import NoAnswer
+from holdfast.targets import Patience, Target
+
+from .calling import line_to, nothing_left
+
+USUAL = Patience()
+
+
+def own_certificate(folder: Path) -> ssl.SSLContext:
+    """A server's context with a certificate that it signed itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    both = key.private_bytes(encoding, form, serialization.NoEncryption()) + certificate.public_bytes(
+        encoding
+    )
+    path = folder / "both.pem"
+    path.write_bytes(both)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
+
+
+@asynccontextmanager
+async def listening(context: ssl.SSLContext | None) -> AsyncGenerator[tuple[int, list[str]]]:
+    """A server that says nothing, and notes who came through."""
+    came: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append("connection")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with server:
+        yield server.sockets[0].getsockname()[1], came
+
+
+def secure(port: int, patience: Patience = USUAL) -> Target:
+    return Target(
+        name="main", wire="chat", base_url=f"https://127.0.0.1:{port}/v1", model="m", patience=patience
+    )
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_never_retried(tmp_path: Path) -> None:
+    """P9, P11: neither the key nor the request reaches such a server."""
+    context = own_certificate(tmp_path)
+    async with listening(context) as (port, came), line_to(secure(port)) as line:
+        ended = await line.ask()
+        assert isinstance(ended, NoAnswer)
+        assert ended.failure.kind == "tls_untrusted"
+        assert "the certificate of 127.0.0.1 is not trusted" in ended.failure.text
+        assert line.told.kinds == ["tls_untrusted"]
+        assert came == []
+
+
+async def test_a_handshake_that_never_ends_is_cut() -> None:
+    """P3: the connection is not made before it is a secure one."""
+    async with (
+        listening(None) as (port, came),
+        line_to(secure(port, patience=Patience(connect_s=0.1))) as line,
+    ):
+        ended = await line.ask()
+        assert isinstance(ended, NoAnswer)
+        assert line.told.close_reasons == ["connect_kill"] * 3
+        assert came == ["connection"] * 3
+    await nothing_left()
