@@ -105,7 +105,7 @@ def test_an_error_of_somebody_else_has_no_cause_of_ours() -> None:
 
 def test_the_guard_needs_no_other_http_client() -> None:
     code = (
-        "import sys, holdfast.guard; print([name for name in ('aiohttp', 'starlette') if name in sys.modules])"
+        "import sys, holdfast.guard; print([name for name in ('aiohttp', 'uvicorn') if name in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
