@@ -195,9 +195,18 @@ class Journal(Protocol):
         ...
 
     async def append_run(
-        self, session_id: str, events: Sequence[Event], *, fence: Fence, when: Sequence[Condition] = ()
-    ) -> Appended | Declined:
-        """Append what a run did; raises FenceLost if the fence is not the newest."""
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        fence: Fence,
+        when: Sequence[Condition] = (),
+        once: Once | None = None,
+    ) -> Appended | Declined | Replayed:
+        """Append what a run did; raises FenceLost if the fence is not the newest.
+
+        `once` names a record that may be appended again after a crash, such as one of a spool.
+        """
         ...
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:

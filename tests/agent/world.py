@@ -20,11 +20,12 @@ from holdfast.models.shared import Shared
 from holdfast.policy.verdicts import Allow, Ask, Verdict
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
+from holdfast.targets import Patience
 from holdfast.tools.arguments import arguments_hash
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
 from holdfast.values import Action, Choice, GrantRule
-from serving import target_of
+from serving import QUICK, target_of
 
 OBJECT: dict[str, object] = {"type": "object"}
 
@@ -142,7 +143,8 @@ async def process(
     store: Store | None = None,
     judge: AskingJudge | None = None,
     inbox: type[Inbox] = Inbox,
-    **fields: float | str,
+    patience: Patience = QUICK,
+    **fields: object,
 ) -> AsyncGenerator[World]:
     """A process that runs agents; leaving it is a shutdown in which runs are cancelled."""
     async with AsyncExitStack() as stack:
@@ -150,7 +152,8 @@ async def process(
         clock = SystemClock()
         http = await stack.enter_async_context(ModelHttp())
         calls = ModelCalls(
-            CallMeans(http, Shared(kept, clock.now_ms), kept, clock, lambda: 0.5), (target_of(chaos),)
+            CallMeans(http, Shared(kept, clock.now_ms), kept, clock, lambda: 0.5),
+            (target_of(chaos, patience=patience),),
         )
         registry = Registry()
         registry.put("own", [*tools, AskUser()])

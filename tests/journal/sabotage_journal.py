@@ -35,12 +35,13 @@ class PublishesBeforeCommit(SqliteStore):
         *,
         fence: seams.Fence,
         when: Sequence[seams.Condition] = (),
-    ) -> seams.Appended | seams.Declined:
+        once: seams.Once | None = None,
+    ) -> seams.Appended | seams.Declined | seams.Replayed:
         last = await self.last_seq(session_id)
         shown = [Record(session_id, seq, body=encode(event)) for seq, event in enumerate(events, last + 1)]
         self._tails.publish(session_id, shown)
         await asyncio.sleep(0)
-        return await super().append_run(session_id, events, fence=fence, when=when)
+        return await super().append_run(session_id, events, fence=fence, when=when, once=once)
 
 
 class IgnoresTheFence(SqliteStore):
@@ -53,8 +54,9 @@ class IgnoresTheFence(SqliteStore):
         *,
         fence: seams.Fence,  # noqa: ARG002  # that is the fault
         when: Sequence[seams.Condition] = (),
-    ) -> seams.Appended | seams.Declined:
-        return await self.append(session_id, events, when=when)  # pyright: ignore[reportReturnType, reportArgumentType]
+        once: seams.Once | None = None,
+    ) -> seams.Appended | seams.Declined | seams.Replayed:
+        return await self.append(session_id, events, when=when, once=once)  # pyright: ignore[reportReturnType, reportArgumentType]
 
 
 class IgnoresConditions(SqliteStore):
@@ -67,8 +69,9 @@ class IgnoresConditions(SqliteStore):
         *,
         fence: seams.Fence,
         when: Sequence[seams.Condition] = (),  # noqa: ARG002  # that is the fault
-    ) -> seams.Appended | seams.Declined:
-        return await super().append_run(session_id, events, fence=fence)
+        once: seams.Once | None = None,
+    ) -> seams.Appended | seams.Declined | seams.Replayed:
+        return await super().append_run(session_id, events, fence=fence, once=once)
 
 
 class ForgetsKeys(SqliteStore):

@@ -8,6 +8,7 @@ from typing import Literal
 from holdfast.agent.policy import Judge
 from holdfast.capabilities import Model
 from holdfast.interfaces import Clock, Store, Tool
+from holdfast.journal.spool import Spool
 from holdfast.secrets_out import NO_SECRETS, Secrets
 from holdfast.tools.registry import Registry
 from holdfast.values import Budget
@@ -26,6 +27,7 @@ class AgentMeans:
     workspace: Path
     instructions: str = ""
     secrets: Secrets = NO_SECRETS
+    spool: Spool | None = None
     context_window: int = 200_000
     turns_max: int = 100
     budget: Budget = field(default_factory=Budget)

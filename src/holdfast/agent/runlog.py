@@ -10,7 +10,19 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.events import Event, ReasoningDelta, TextDelta
-from holdfast.interfaces import Clock, Fence, Journal, JournalError, StoreClosed
+from holdfast.interfaces import (
+    Appended,
+    Clock,
+    Condition,
+    Declined,
+    Fence,
+    Journal,
+    JournalError,
+    Replayed,
+    StoreClosed,
+)
+from holdfast.journal.late import LateWrites
+from holdfast.journal.spool import Spool
 from holdfast.secrets_out import NO_SECRETS, Secrets, StreamFilter
 
 GATHERED_CHARS_MAX = 1024 * 1024
@@ -28,11 +40,13 @@ class RunLog:
         run: tuple[str, str],
         fence: Fence,
         secrets: Secrets = NO_SECRETS,
+        spool: Spool | None = None,
     ) -> None:
         self.session_id, self.run_id = run
         self.live: Callable[[], str] | None = None
         self.last_seq = 0
         self._journal = journal
+        self._late = LateWrites(journal, clock, spool=spool)
         self._clock = clock
         self.fence = fence
         self.secrets = secrets
@@ -163,5 +177,17 @@ class RunLog:
         return events
 
     async def _append(self, events: Sequence[Event]) -> None:
-        appended = await self._journal.append_run(self.session_id, events, fence=self.fence)
-        self.last_seq = getattr(appended, "last_seq", self.last_seq)
+        await self.append(events)
+
+    async def append(
+        self, events: Sequence[Event], *, when: Sequence[Condition] = ()
+    ) -> Appended | Declined | Replayed:
+        """Append now, past what is gathered; trouble of the store that passes is waited for."""
+        result = await self._late.append_run(
+            self.session_id, events, run_id=self.run_id, fence=self.fence, when=when
+        )
+        if isinstance(result, Appended):
+            self.last_seq = result.last_seq
+        elif isinstance(result, Replayed):
+            self.last_seq = await self._journal.last_seq(self.session_id)
+        return result

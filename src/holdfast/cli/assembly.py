@@ -15,6 +15,8 @@ from holdfast.cli.tooling import Tooling, open_tooling
 from holdfast.clock import SystemClock
 from holdfast.gates import breaker_wait_ms, gate_wait_ms
 from holdfast.interfaces import Store
+from holdfast.journal.late import absorb
+from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
@@ -37,6 +39,7 @@ async def assemble(
     clock = SystemClock()
     store = await SqliteStore.open(settings.data_dir / "holdfast.db", durability=settings.server.durability)
     stack.push_async_callback(store.close)
+    await absorb(store, settings.spool_dir, now_ms=clock.now_ms())
     targets = settings.model_targets() or (await _demo(stack),)
     shared = Shared(store, clock.now_ms)
     await shared.load()
@@ -80,6 +83,7 @@ async def _means(
         workspace=_workspace(settings),
         instructions=settings.agent.instructions,
         secrets=hidden,
+        spool=Spool(settings.spool_dir),
         context_window=min(target.context_window for target in calls.targets),
         turns_max=settings.agent.turns_max,
         budget=settings.agent.run_budget(),

@@ -65,12 +65,7 @@ class MemoryStore:
         """See Journal.append."""
         self._check_open()
         assert inputs, "an append holds at least one event"
-        if once is not None and (known := self._used(once, inputs[0].at_ms)) is not None:
-            return known
-        appended = self._append(session_id, inputs, when)
-        if once is not None and isinstance(appended, seams.Appended):
-            self._disk.once[once.key] = (session_id, once)
-        return appended
+        return self._append_once(session_id, inputs, when=when, once=once)
 
     async def append_run(
         self,
@@ -79,13 +74,31 @@ class MemoryStore:
         *,
         fence: seams.Fence,
         when: Sequence[seams.Condition] = (),
-    ) -> seams.Appended | seams.Declined:
+        once: seams.Once | None = None,
+    ) -> seams.Appended | seams.Declined | seams.Replayed:
         """See Journal.append_run."""
         self._check_open()
         assert events, "an append holds at least one event"
         if fence.number != self._disk.fence:
             raise seams.FenceLost(f"fence {fence.number} was lost to {self._disk.fence}")
-        return self._append(session_id, events, when)
+        result = self._append_once(session_id, events, when=when, once=once)
+        assert not isinstance(result, seams.KeyConflict), "a run's own keys name one record each"
+        return result
+
+    def _append_once(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        when: Sequence[seams.Condition],
+        once: seams.Once | None,
+    ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+        if once is not None and (known := self._used(once, events[0].at_ms)) is not None:
+            return known
+        appended = self._append(session_id, events, when)
+        if once is not None and isinstance(appended, seams.Appended):
+            self._disk.once[once.key] = (session_id, once)
+        return appended
 
     def _append(
         self, session_id: str, events: Sequence[Event], when: Sequence[seams.Condition]

@@ -104,10 +104,12 @@ class SqliteStore(SqliteReader):
         *,
         fence: seams.Fence,
         when: Sequence[seams.Condition] = (),
-    ) -> seams.Appended | seams.Declined:
+        once: seams.Once | None = None,
+    ) -> seams.Appended | seams.Declined | seams.Replayed:
         """See Journal.append_run."""
         append = self._new_append(session_id, events)
         append.when = when
+        append.once = once
         append.fence = fence
         return await self._writer.submit(append)
 

@@ -140,7 +140,9 @@ class SessionOwner:
     def _run_log(self, run: Run, fence: Fence) -> RunLog:
         means = self._means
         run_of = (self.session_id, run.run_id)
-        log = RunLog(means.store, means.clock, run=run_of, fence=fence, secrets=means.secrets)
+        log = RunLog(
+            means.store, means.clock, run=run_of, fence=fence, secrets=means.secrets, spool=means.spool
+        )
         entries = self.view.transcript.runs[run.run_id].entries
         spoken = [entry.segment for entry in entries if isinstance(entry, Text | Thinking)]
         log.begin_segments_after(max(spoken, default=0))
@@ -222,9 +224,7 @@ class SessionOwner:
             failure=outcome.failure,
             trace=outcome.trace,
         )
-        await self._means.store.append_run(
-            self.session_id, [ended], fence=log.fence, when=[IfRunOpen(run.run_id)]
-        )
+        await log.append([ended], when=[IfRunOpen(run.run_id)])
 
 
 def _withdrawn(asked: e.ApprovalAsked | e.QuestionAsked, *, now_ms: int, cause: str) -> e.RunEvent:

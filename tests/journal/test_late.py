@@ -1,0 +1,119 @@
+"""Late journals: the store can be read but not written, and nothing is lost, doubled or out of its place."""
+
+import asyncio
+from pathlib import Path
+
+import apsw
+
+from agent.world import World, process
+from holdfast import events as e
+from holdfast.chaos import ChaosServer, Gate, Say, Wait
+from holdfast.events import Event
+from holdfast.interfaces import Record
+from holdfast.journal.late import absorb
+from holdfast.journal.spool import Spool, read_spool, spool_files
+from holdfast.journal.sqlite import SqliteStore
+from holdfast.runner.inbox import Message, Sent
+from holdfast.targets import Patience
+from holdfast.transcript import fold, output
+from journal.sample import AT_MS, begin, delta, ended
+
+
+async def sent(world: World) -> str:
+    accepted = await world.inbox.send("s", Message(text="hi"))
+    assert isinstance(accepted, Sent)
+    return accepted.run_id
+
+
+def events_of(records: list[Record]) -> list[Event]:
+    return [record.event for record in records]
+
+
+async def test_a_foreign_lock_in_mid_answer_pauses_the_run_and_nothing_is_lost(tmp_path: Path) -> None:
+    """P1, P2: what cannot be saved is not shown, waits in the spool, and lands in its place, once."""
+    first, second = Gate(), Gate()
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    spool = Spool(tmp_path / "spool")
+    script = [Say("one "), Wait(first), Say("two "), Wait(second), Say("three")]
+    async with (
+        ChaosServer(script) as chaos,
+        process(chaos, store=store, spool=spool, patience=Patience()) as world,
+    ):
+        run_id = await sent(world)
+        await world.until("s", e.TextDelta)
+        lock = apsw.Connection(str(tmp_path / "journal.db"))
+        lock.execute("BEGIN IMMEDIATE")
+        before = await store.last_seq("s")
+        first.open()
+        while not await asyncio.to_thread(spool_files, tmp_path / "spool"):  # noqa: ASYNC110  # files ring no bell
+            await asyncio.sleep(0)
+        assert await store.last_seq("s") == before
+        lock.execute("ROLLBACK")
+        lock.close()
+        second.open()
+        log = await world.until("s", e.RunEnded)
+        seen = fold((record.seq, record.event) for record in log)
+        assert output(seen, run_id) == "one two three"
+        assert [record.seq for record in log] == list(range(1, len(log) + 1))
+    assert not await asyncio.to_thread(spool_files, tmp_path / "spool")
+    await store.close()
+
+
+async def test_what_a_dead_process_left_in_its_spool_lands_once_however_often_it_is_absorbed(
+    tmp_path: Path,
+) -> None:
+    """P6: (spool, n) is named in the transaction, so a crash between append and clean-up doubles nothing."""
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    await begin(store, run_id="r1")
+    folder = tmp_path / "spool"
+    await Spool(folder).put("s1", "r1", [delta("late")])
+    (path,) = await asyncio.to_thread(spool_files, folder)
+    data = await asyncio.to_thread(path.read_bytes)
+    assert await absorb(store, folder, now_ms=AT_MS) == 1
+    await asyncio.to_thread(path.write_bytes, data)
+    assert await absorb(store, folder, now_ms=AT_MS) == 1
+    assert await absorb(store, folder, now_ms=AT_MS) == 0
+    assert events_of(list(await store.read("s1"))).count(delta("late")) == 1
+    await store.close()
+
+
+async def test_output_of_a_run_that_has_ended_meanwhile_is_recovered_above_its_ending(tmp_path: Path) -> None:
+    """P6: late is not lost."""
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    fence = await begin(store, run_id="r1")
+    folder = tmp_path / "spool"
+    await Spool(folder).put("s1", "r1", [delta("late")])
+    await store.append_run("s1", [ended("r1", outcome="interrupted")], fence=fence)
+    await absorb(store, folder, now_ms=AT_MS)
+    recovered = events_of(list(await store.read("s1")))[-1]
+    assert isinstance(recovered, e.OutputRecovered)
+    assert recovered.run_id == "r1"
+    await store.close()
+
+
+async def test_output_of_a_purged_session_brings_nothing_back(tmp_path: Path) -> None:
+    """P12: what was purged stays purged."""
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    await begin(store, run_id="r1")
+    await Spool(tmp_path / "spool").put("s1", "r1", [delta("late")])
+    await store.purge("s1")
+    await absorb(store, tmp_path / "spool", now_ms=AT_MS)
+    assert await store.last_seq("s1") == 0
+    await store.close()
+
+
+async def test_a_spool_cut_anywhere_keeps_its_whole_records_and_takes_further_ones(tmp_path: Path) -> None:
+    """P1: a torn last record does not destroy the next one."""
+    spool = Spool(tmp_path)
+    for text in ("one", "two"):
+        await spool.put("s1", "r1", [delta(text)])
+    (path,) = await asyncio.to_thread(spool_files, tmp_path)
+    data = await asyncio.to_thread(path.read_bytes)
+    first = len(data) // 2
+    for length in range(0, len(data), 7):
+        await asyncio.to_thread(path.write_bytes, data[:length])
+        whole = await asyncio.to_thread(lambda: list(read_spool(path)))
+        assert len(whole) == (0 if length < first else 1), length
+        await spool.put("s1", "r1", [delta("three")])
+        again = await asyncio.to_thread(lambda: list(read_spool(path)))
+        assert len(again) == len(whole) + 1
