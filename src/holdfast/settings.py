@@ -106,9 +106,6 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     spool_dir: Annotated[
         str, says("Where output is kept while the database cannot take it; empty: inside data_dir.", "path")
     ] = ""
-    keep_deltas_days: Annotated[
-        AtLeast0, says("Days after which the pieces of a finished text are dropped; 0 keeps them.")
-    ] = 30
     limits: LimitSettings = LimitSettings()
 
 
@@ -116,7 +113,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """[log]: the log file, which always has every line, and what is printed."""
 
     file: Annotated[str, says("The log file, rotated; empty: holdfast.log in data_dir.", "path")] = ""
-    level: Annotated[LogLevel, says("From which level on a line is printed.")] = "info"
+    level: Annotated[LogLevel, says("From which level on a line is printed, too.")] = "warning"
 
 
 class PatienceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

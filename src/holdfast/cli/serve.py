@@ -58,7 +58,7 @@ def _log_to(settings: Settings) -> None:
         settings.log_file, maxBytes=LOG_BYTES_MAX, backupCount=3, encoding="utf-8"
     )
     terminal = logging.StreamHandler()
-    terminal.setLevel(logging.WARNING)
+    terminal.setLevel(settings.log.level.upper())
     for chatty in ("mcp", "client", "httpx2"):
         # They log whole addresses and messages, which may hold what is nobody's business.
         logging.getLogger(chatty).setLevel(logging.ERROR)

@@ -178,7 +178,10 @@ class AnthropicParser:
         delta = event.delta or _Delta()
         events: list[ModelEvent] = []
         if delta.text:
-            if (item := self._going(event.index, "text", events)) is not None:
+            item = self._blocks.get(event.index)
+            if item is None or item.kind != "text":
+                item = self._going(event.index, "text", events)
+            if item is not None:
                 item.pieces.append(delta.text)
                 events.append(TextPiece(item.index, delta.text))
         elif delta.thinking:

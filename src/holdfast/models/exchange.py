@@ -122,19 +122,21 @@ class Exchange:
                     if type(event) is TextPiece and (event.index == index or not texts):
                         index = event.index
                         texts.append(event.text)
-                    else:
+                        continue
+                    if texts:
                         self._take_text(index, texts)
-                        self._take((event,))
+                    self._take((event,))
         finally:
             # Also what came before a frame that is not the protocol.
-            self._take_text(index, texts)
+            if texts:
+                self._take_text(index, texts)
 
     def _take_text(self, index: int, texts: list[str]) -> None:
         text = "".join(texts)
+        texts.clear()
         if text:
             self._watchdog.advanced()
             self._speaker.say(index, text)
-            texts.clear()
 
     async def _make_room(self) -> None:
         """While our own journal is behind, the peer is not late."""

@@ -107,7 +107,10 @@ class ResponsesParser:
     def _text_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         if text := event.delta:
-            live = self._going(event, "text", events)
+            # Thousands of pieces go to an item that is open where they say: no search for those.
+            live = None if event.output_index is None else self._live.get(event.output_index)
+            if live is None or live.over or live.item.kind != "text":
+                live = self._going(event, "text", events)
             live.item.pieces.append(text)
             events.append(TextPiece(live.item.index, text))
         return events
