@@ -338,3 +338,27 @@ async def test_a_provider_that_says_the_conversation_is_too_long_is_asked_again_
         log = await world.until("s", e.RunEnded, times=2)
         assert answer(log, run_id) == "yes"
         assert kinds(log).count(e.ContextCompacted) == 1
+
+
+async def test_approvals_of_one_answer_are_all_open_at_once_and_settled_in_any_order() -> None:
+    """P8: approving the second and denying the first runs the second, and only that."""
+    done: list[str] = []
+    script = [CallTool("act", {"n": 1}), CallTool("act", {"n": 2})]
+    async with (
+        ChaosServer(script, [Say("ok")]) as chaos,
+        process(chaos, Effect("act", done), judge=asks_about("act")) as world,
+    ):
+        run_id = await send(world)
+        log = await world.until("s", e.ApprovalAsked, times=2)
+        first, second = [record.event for record in log if isinstance(record.event, e.ApprovalAsked)]
+        for asked, choice in ((second, "once"), (first, "deny")):
+            answered = e.ApprovalAnswered(
+                at_ms=1,
+                run_id=run_id,
+                approval_id=asked.approval_id,
+                choice="once" if choice == "once" else "deny",
+            )
+            assert await world.inbox.answer_approval("s", answered)
+        log = await world.until("s", e.RunEnded)
+        assert done == ["act {'n': 2}"]
+        assert [ended.ending for ended in tool_ends(log)] == ["denied", "finished"]

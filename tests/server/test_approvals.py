@@ -89,7 +89,7 @@ async def test_none_pending_is_a_conflict() -> None:
 
 @pytest.mark.parametrize("no", ["false", 0, "no", False, None])
 async def test_false_in_any_form_does_not_approve_all(no: object) -> None:
-    """S004-14, P8: one answer is for one approval, and a second command is asked about anew."""
+    """S004-14, P8: one answer is for one approval; without an id, two open ones are ambiguous."""
     tool = Counted()
     script = [CallTool("touch", {"n": 1}), CallTool("touch", {"n": 2})]
     async with (
@@ -98,12 +98,14 @@ async def test_false_in_any_form_does_not_approve_all(no: object) -> None:
     ):
         run_id = await server.start()
         first = await asked(server, run_id)
-        status, answer = await server.post(f"/v1/runs/{run_id}/approval", {"choice": "once", "all": no})
-        assert (status, answer["resolved"]) == (200, 1)
         async for frame in server.frames(run_id):
             if frame.data["event"] == "approval.request" and frame.data["approval_id"] != first:
                 break
-        assert tool.done == [{"n": 1}]
+        path = f"/v1/runs/{run_id}/approval"
+        unclear = await server.call("POST", path, body={"choice": "once", "all": no})
+        assert (unclear.status, unclear.code) == (409, "approval_ambiguous")
+        status, answer = await server.post(path, {"choice": "once", "all": no, "approval_id": first})
+        assert (status, answer["resolved"]) == (200, 1)
         status, answer = await server.post(
             f"/v1/runs/{run_id}/approval", {"choice": "once", "resolve_all": "yes"}
         )

@@ -28,22 +28,19 @@ class People:
         asks = self._view.run(self._log.run_id).asks.values()
         return next((ask for ask in reversed(list(asks)) if ask.asked.tool_call_id == tool_call_id), None)
 
-    async def approve(
+    def ask_about(
         self, tool_call_id: str, action: Action, *, findings: tuple[str, ...], choices: tuple[Choice, ...]
-    ) -> Ask:
-        """Ask about the action, and wait until it is settled."""
-        approval_id = f"apr_{secrets.token_hex(12)}"
+    ) -> None:
+        """Ask for an approval; the answer is waited for elsewhere."""
         self._emit(
             e.ApprovalAsked,
-            approval_id=approval_id,
+            approval_id=f"apr_{secrets.token_hex(12)}",
             tool_call_id=tool_call_id,
             action=action,
             findings=findings,
             choices=choices,
             expires_at_ms=self._expiry_ms(),
         )
-        await self._view.settled(self._log)
-        return await self.settled(self._view.run(self._log.run_id).asks[approval_id])
 
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> Ask:
         """Ask the question, and wait until it is settled."""

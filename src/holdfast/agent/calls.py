@@ -6,7 +6,7 @@ log does not say has ended is finished here, so the first time and the time afte
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -104,6 +104,7 @@ class ToolCalls:
         tools = self._means.tools
         calls = self._view.run(self._log.run_id).unfinished_tools
         numbered = [(call, ordinal, tools.get(call.asked.name)) for ordinal, call in enumerate(calls)]
+        await self._ask_ahead([(call, tool) for call, _, tool in numbered])
         go_on = True
         for beside, group in groupby(numbered, key=lambda item: _may_run_beside_others(item[2])):
             batch = list(group)
@@ -156,22 +157,42 @@ class ToolCalls:
             return ToolResult(ask.answer)
         return ToolResult("Nobody answered in time.", ok=False, ending="expired")
 
+    async def _ask_ahead(self, calls: Sequence[tuple[CallState, Tool | None]]) -> None:
+        """Ask for all approvals of the answer at once, so that people can settle them in any order."""
+        for call, tool in calls:
+            asked = call.asked
+            if tool is None or asked.name == ASK_USER or asked.bad_args or call.started is not None:
+                continue
+            if self._people.earlier(asked.tool_call_id) is not None:
+                continue
+            try:
+                insist_on_arguments(tool, asked.args)
+                await self._ask(asked, await asyncio.to_thread(self._judge, asked, tool))
+            except BadArguments:
+                continue  # the model hears of it when the call's turn comes
+
+    async def _ask(self, asked: e.ToolAsked, judged: "Judged") -> SettledAsk | None:
+        """The ask about the action, on disk and not settled; None if nobody need be asked."""
+        if not isinstance(judged.verdict, Ask):
+            return None
+        self._people.ask_about(
+            asked.tool_call_id, judged.action, findings=judged.verdict.findings, choices=judged.choices
+        )
+        await self._view.settled(self._log)
+        return self._people.earlier(asked.tool_call_id)
+
     async def _not_allowed(self, asked: e.ToolAsked, tool: Tool) -> ToolResult | None:
         """None if the action may be done; else what the model hears."""
         ask = self._people.earlier(asked.tool_call_id)
-        if ask is not None:
-            return _heard(await self._people.settled(ask))
-        judged = await asyncio.to_thread(self._judge, asked, tool)
-        match judged.verdict:
-            case Allow():
+        if ask is None:
+            judged = await asyncio.to_thread(self._judge, asked, tool)
+            if isinstance(judged.verdict, Allow):
                 return None
-            case Deny():
+            if isinstance(judged.verdict, Deny):
                 return ToolResult(judged.verdict.why, ok=False, ending=judged.verdict.reason)
-            case Ask(findings):
-                ask = await self._people.approve(
-                    asked.tool_call_id, judged.action, findings=findings, choices=judged.choices
-                )
-                return _heard(ask)
+            ask = await self._ask(asked, judged)
+            assert ask is not None, "what is to be asked was asked"
+        return _heard(await self._people.settled(ask))
 
     def _judge(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
         """What is to be said about the action; it looks at files, so it runs in a thread."""
