@@ -65,9 +65,7 @@ def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> seams.Jour
                 f"and that the disk is not mounted read-only ({error})"
             )
         case apsw.CorruptError() | apsw.NotADBError():
-            return seams.StoreDamaged(
-                f"integrity check failed at {path}: {error}; run `holdfast doctor`, or restore a backup"
-            )
+            return seams.StoreDamaged(f"integrity check failed at {path}: {error}; restore a backup")
         case _:
             return seams.StoreFailed(f"writing {path} failed ({error}): check the disk; nothing was accepted")
 

@@ -31,7 +31,7 @@ class CommitMark:
             raise StoreDamaged(
                 f"integrity check failed at {store}: {published} commits were published, but only {found} "
                 "are readable; the write-ahead log was cut or damaged, or an older file was put in its "
-                "place. Restore a backup, or run `holdfast doctor`; to go on with what is readable, remove "
+                "place. Restore a backup; to go on with what is readable, remove "
                 f"{self._path}"
             )
 

@@ -156,7 +156,7 @@ def _record(session_id: str, seq: int, crc: int, body: bytes) -> Record:
     if crc32(body) != crc:
         raise seams.StoreDamaged(
             f"integrity check failed at session {session_id} seq {seq}: the stored event is not the one that "
-            "was written; run `holdfast doctor`"
+            "was written; restore a backup"
         )
     return Record(session_id, seq, body=body)
 
