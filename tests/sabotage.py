@@ -26,7 +26,10 @@ from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.runner.inbox import Inbox, Message, Sent
 from holdfast.secrets_out import Secrets, StreamFilter
-from holdfast.server.options import ApiKey, ServerOptions
+from holdfast.server.bodies import parsed
+from holdfast.server.options import ApiKey, Limits, ServerOptions
+from holdfast.server.problems import Problem
+from holdfast.server.run_requests import RunRequest, message_of
 from holdfast.targets import Patience
 from holdfast.tools.background import Background
 from holdfast.tools.marker import foreground, marked
@@ -256,12 +259,21 @@ async def check_a_key_in_two_pieces_is_caught(kind: type[StreamFilter]) -> None:
 # P12: bad input gets a clear error
 
 
-async def check_bad_input_is_a_400(body: bytes) -> None:
-    """P12: what cannot be understood is refused, and says what is missing."""
-    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:
-        status, answer = await server.post("/v1/runs", body)
-        assert status == 400
-        assert "input" in answer["error"]["message"]
+def takes_anything(body: RunRequest, limits: Limits) -> Message:
+    """Starts a run whatever it was asked for."""
+    del limits
+    return Message(text=str(body.input))
+
+
+async def check_bad_input_is_refused(read: Callable[[RunRequest, Limits], Message]) -> None:
+    """P12: a request without an input is refused, and the error names what is missing."""
+    refused: Problem | None = None
+    try:
+        read(parsed(b"{}", Limits(), RunRequest), Limits())
+    except Problem as problem:
+        refused = problem
+    assert refused is not None, "a run would start with nothing to do"
+    assert (refused.status, refused.param) == (400, "input")
 
 
 SABOTAGES: tuple[Sabotage, ...] = (
@@ -284,5 +296,5 @@ SABOTAGES: tuple[Sabotage, ...] = (
         ServerOptions(keys=None),
     ),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
-    Sabotage("P12", check_bad_input_is_a_400, b"{}", b'{"input": "x"}'),
+    Sabotage("P12", check_bad_input_is_refused, message_of, takes_anything),
 )

@@ -21,13 +21,12 @@ class RunnerLimits:
 
     runs_max: int = 64
     on_restart: Literal["resume", "interrupt"] = "resume"
-    drain_s: float = 10.0
 
 
 class Supervisor:
     """Starts an owner for each session that has something to run; an async context manager.
 
-    Leaving it gives the runs some time to end and then cancels them; the next start resumes those.
+    Leaving it cancels what still runs; the next start resumes it.
     """
 
     def __init__(self, means: AgentMeans, limits: RunnerLimits | None = None) -> None:
