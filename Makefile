@@ -13,10 +13,12 @@ format: ## write the one format
 	@scripts/setup dev
 	@.venv/bin/ruff format --quiet .
 	@.venv/bin/ruff check --quiet --fix .
+	@scripts/with-node biome check --write --log-level=error
 
 lock: ## renew the locked dependencies
 	@scripts/setup run
 	@scripts/lock
 
 clean:
+	rm -rf frontend/node_modules src/holdfast/web
 	rm -rf .venv .uv .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist

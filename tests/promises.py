@@ -37,4 +37,4 @@ SEEDS: Mapping[str, str] = MappingProxyType(
 )
 
 # Not built yet. An id leaves this list when a test names it; the suite says when that is.
-LATER: frozenset[str] = frozenset({"S000-12", *(f"S002-{number}" for number in range(1, 9))})
+LATER: frozenset[str] = frozenset()

@@ -23,6 +23,7 @@ from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
 from holdfast.policy.verdicts import Allow, Ask, Verdict
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.secrets_out import NO_SECRETS, Secrets
 from holdfast.server.app import make_app
 from holdfast.server.connection import connection_with
 from holdfast.server.options import Limits, ServerOptions
@@ -204,6 +205,8 @@ class Setting:
     judge: AsksAbout = field(default_factory=AsksAbout)
     runner: RunnerLimits | None = None
     clock: Clock = field(default_factory=SystemClock)
+    context_window: int = 200_000
+    secrets: Secrets = NO_SECRETS
 
 
 def limited(**limits: Any) -> Setting:
@@ -234,6 +237,8 @@ async def served(
             judge=setting.judge,
             tools=tools,
             workspace=Path("/nowhere"),
+            context_window=setting.context_window,
+            secrets=setting.secrets,
         )
         streams = Streams()
 

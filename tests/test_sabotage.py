@@ -6,7 +6,11 @@ import pytest
 
 from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
-from sabotage import SABOTAGES, Sabotage
+from sabotage import SABOTAGES as OF_PARTS
+from sabotage import Sabotage
+from server.sabotage_server import SABOTAGES as OF_SERVERS
+
+SABOTAGES = (*OF_PARTS, *OF_SERVERS)
 
 # A check that is kept waiting by something wrong has noticed it, too.
 PATIENCE_S = 15

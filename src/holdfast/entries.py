@@ -223,6 +223,9 @@ _CAUSES = {
     "content_filter": "the provider's filter",
     "length": "",
     "restart": "the server was restarted",
+    "removed": "its message was taken back",
+    "forked": "the rest stayed in the session that this one is a copy of",
+    "deleted": "the session was deleted",
 }
 
 

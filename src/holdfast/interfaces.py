@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+import msgspec
+
 from holdfast.codec import decode, native_frame
 from holdfast.events import AnyEvent, Event, Input
 from holdfast.messages import ToolSpec
@@ -97,9 +99,8 @@ class Answered:
     answer: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """The events are on disk under these seqs."""
+class Appended(msgspec.Struct, frozen=True):
+    """The events are on disk under these seqs; one is made for every delta of every run."""
 
     first_seq: int
     last_seq: int
@@ -382,7 +383,20 @@ class Blobs(Protocol):
 
 
 class Store(Journal, Index, Notes, Blobs, Protocol):
-    """Everything that a running Holdfast keeps, under one owner."""
+    """Everything that a running Holdfast keeps, under one owner.
+
+    A store may be readable before it is writable (another process holds the write lock, the disk is full).
+    Until then every write raises `trouble`; afterwards this process is the owner.
+    """
+
+    @property
+    def trouble(self) -> JournalError | None:
+        """What keeps the store from being opened for writing; None once it is."""
+        ...
+
+    async def writable(self) -> None:
+        """Wait until the store is open for writing; raises if it never will be."""
+        ...
 
     async def close(self) -> None:
         """Finish what was accepted, refuse the rest with StoreClosed, end all followers.

@@ -76,6 +76,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One logical request; it never ends with an assistant message."""
 
     messages: tuple[Message, ...]
+    model: str = ""  # whom the caller would rather hear: a target's name or model; others take its place
     instructions: str = ""
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None

@@ -65,8 +65,11 @@ TRANSITIONS: Mapping[Phase, Mapping[type[e.Event], Phase]] = MappingProxyType(
             e.StopRequested: Phase.STOPPING,
             e.RunEnded: Phase.ENDED,
         },
+        # What a run began before it heard of the stop may land behind it: inputs wait for no run.
         Phase.STOPPING: {
+            **dict.fromkeys(_BEGINS_SOMETHING, Phase.STOPPING),
             **dict.fromkeys(_WINDS_DOWN, Phase.STOPPING),
+            e.RunStarted: Phase.STOPPING,
             e.StopRequested: Phase.STOPPING,
             e.RunEnded: Phase.ENDED,
         },

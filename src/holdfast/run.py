@@ -94,6 +94,9 @@ class Run:
     tools: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
     asks: dict[str, Ask] = field(default_factory=dict[str, Ask])
     usage: Tally = field(default_factory=Tally)
+    started_ms: int = 0
+    answers: bool = True  # whether the newest call is one of the conversation
+    context_tokens: int = 0  # what the newest such call sent and got
     resumptions: int = 0
     resumptions_without_progress: int = 0
     recovered: bool = False
@@ -153,12 +156,14 @@ def apply_to_run(run: Run, seq: int, event: e.Event) -> None:
 
 def _started(run: Run, event: e.RunStarted) -> None:
     run.target = event.target
+    run.started_ms = event.at_ms
 
 
 def _call_started(run: Run, event: e.CallStarted) -> None:
     run.call_id = event.call_id
     run.finish = None
     run.attempt_is_open = False
+    run.answers = event.purpose == "answer"
     if event.purpose == "answer" and event.turn != run.turn:
         run.turn = event.turn
         run.turns += 1
@@ -197,6 +202,7 @@ def _superseded(run: Run, event: e.AttemptSuperseded) -> None:
 
 def _gated(run: Run, event: e.CallGated) -> None:
     run.gate_until_ms = event.until_ms
+    run.target = event.target or run.target
 
 
 def _switched(run: Run, event: e.TargetSwitched) -> None:
@@ -209,6 +215,8 @@ def _completed_something(run: Run, _: e.TextDone) -> None:
 
 def _used(run: Run, event: e.Usage) -> None:
     run.usage.add(event)
+    if run.answers:
+        run.context_tokens = event.input_tokens + event.output_tokens
     run.resumptions_without_progress = 0
 
 
@@ -302,9 +310,11 @@ def _stop_requested(run: Run, event: e.StopRequested) -> None:
     run.stop_cause = run.stop_cause or event.cause
 
 
-def _resumed(run: Run, _: e.RunResumed) -> None:
+def _resumed(run: Run, event: e.RunResumed) -> None:
     run.resumptions += 1
-    run.resumptions_without_progress += 1
+    # Neither an orderly restart nor a run that only waits for a person is suspected of a crash.
+    if event.after != "restart" and not run.open_asks:
+        run.resumptions_without_progress += 1
 
 
 def _ended(run: Run, event: e.RunEnded) -> None:

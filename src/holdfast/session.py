@@ -38,11 +38,12 @@ class Session:
     inbox: Inbox = field(default_factory=Inbox)
     grants: dict[str, e.GrantAdded] = field(default_factory=dict[str, e.GrantAdded])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
+    open_ids: dict[str, None] = field(default_factory=dict[str, None])  # a set that keeps its order
 
     @property
     def open_runs(self) -> tuple[Run, ...]:
         """Runs without an ending."""
-        return tuple(run for run in self.runs.values() if run.phase is not Phase.ENDED)
+        return tuple(self.runs[run_id] for run_id in self.open_ids)
 
     @property
     def current_run(self) -> Run | None:
@@ -171,6 +172,7 @@ def _run_queued(session: Session, seq: int, event: e.RunQueued) -> None:
             "the run was queued before", event=event, seq=seq, run_id=event.run_id, phase=known.phase
         )
     session.runs[event.run_id] = queued_run(seq, event)
+    session.open_ids[event.run_id] = None
     session.inbox.queue_for(event.message_id, event.run_id)
 
 
@@ -183,6 +185,7 @@ def _run_started(session: Session, seq: int, event: e.RunStarted) -> None:
 
 def _run_ended(session: Session, seq: int, event: e.RunEnded) -> None:
     _of_run(session, seq, event)
+    del session.open_ids[event.run_id]
     session.inbox.run_ended(event.run_id)
 
 

@@ -100,6 +100,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     on_restart: Annotated[OnRestart, says("What happens to a run that a crash or a restart cut off.")] = (
         "resume"
     )
+    drain_s: Annotated[
+        Seconds, says("How long runs may go on to a safe point after the first signal to end; 0: not at all.")
+    ] = 10.0
     durability: Annotated[
         Durability, says("What an event survives: a power cut, or only the end of the process (faster).")
     ] = "power"

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast import events as e
 from holdfast.codec import decode
-from holdfast.entries import Entry, Person, Text, ToolCard
+from holdfast.entries import Entry, Notice, Person, Text, ToolCard
 from holdfast.inputs import Inbox, MessageState, SessionMessage
 from holdfast.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
 
@@ -92,6 +92,12 @@ def mark(transcript: Transcript, run_id: str, *, now_ms: int, owner_gone: bool) 
         return RECOVERED
     too_old = now_ms - run.updated_ms >= RECOVERY_GIVEN_UP_AFTER_MS
     return LOST if run.ending is not None or too_old else RECOVERING
+
+
+def mark_at(transcript: Transcript, resumed: Notice) -> str | None:
+    """What people read where a run was taken up again: that what stands above it was not lost."""
+    above = (entry for entry in transcript.runs[resumed.run_id].entries if entry.seq < resumed.seq)
+    return RECOVERED if any(_is_output(entry) for entry in above) else None
 
 
 def _is_output(entry: Entry) -> bool:

@@ -95,6 +95,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     instructions: str = ""
     workspace: str = ""
     budget: Budget | None = None
+    temperature: float | None = None
+    max_output_tokens: int = 0  # of one answer of the model; 0 is as many as it gives
+    reasoning_effort: str = ""
     on_restart: Literal["", "resume", "interrupt"] = ""
     on_disconnect: Literal["", "detach", "cancel"] = ""
     metadata: dict[str, str] = {}

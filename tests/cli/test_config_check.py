@@ -6,6 +6,7 @@ import pytest
 
 from cli.given import FILE, TARGET, given, loaded
 from holdfast.cli.config_check import check, report
+from holdfast.cli.config_trust import trust
 from holdfast.cli.configuration import load
 from holdfast.cli.configuration_environment import SPECIAL, variables
 from holdfast.cli.configuration_reference import reference
@@ -89,6 +90,8 @@ def test_the_command_reads_the_working_directory_and_the_environment(
 ) -> None:
     (clean / "holdfast.toml").write_text(TARGET + "[server]\napi_keys = ['short']\n")
     (clean / "holdfast.toml").chmod(0o600)
+    assert trust(None) == 0
+    capsys.readouterr()
     monkeypatch.setenv("HOLDFAST_PORT", "7")
     assert check({"host": None, "log_level": "debug"}) == 0
     out, err = capsys.readouterr()

@@ -9,10 +9,12 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
-from holdfast.cli.configuration import BadConfiguration, find_file, load
+from holdfast.cli.configuration import BadConfiguration, load
 from holdfast.cli.configuration_environment import variables
 from holdfast.cli.configuration_faults import rules_of
+from holdfast.cli.configuration_files import Found, find_file
 from holdfast.cli.configuration_secrets import TextFile
+from holdfast.cli.configuration_trust import TrustBook
 from holdfast.values import Budget
 
 
@@ -124,7 +126,7 @@ def test_a_variable_that_looks_like_ours_and_sets_nothing_is_a_warning() -> None
 def test_the_file_is_looked_for_where_it_is_named_then_here_then_at_home(tmp_path: Path) -> None:
     named, here, home = (tmp_path / name for name in ("named.toml", "here", "home"))
     environ = {"HOME": str(home)}
-    assert find_file(None, environ, directory=here) is None
+    assert find_file(None, environ, directory=here) == Found()
     user = home / ".config" / "holdfast" / "holdfast.toml"
     other = tmp_path / "xdg" / "holdfast" / "holdfast.toml"
     for path in (user, other, here / "holdfast.toml"):
@@ -133,10 +135,11 @@ def test_the_file_is_looked_for_where_it_is_named_then_here_then_at_home(tmp_pat
     for path in (user, other, here / "holdfast.toml", named):
         path.write_text("")
         environ["XDG_CONFIG_HOME"] = str(tmp_path / "xdg") if path != user else ""
-        file = find_file(named if path == named else None, environ, directory=here)
+        TrustBook(tmp_path / "xdg" / "holdfast").trust(here / "holdfast.toml", "")
+        file = find_file(named if path == named else None, environ, directory=here).file
         found += [file.path] if file else []
     assert found == [user, other, here / "holdfast.toml", named]
-    by_variable = find_file(None, {"HOLDFAST_CONFIG": str(named)}, directory=here)
+    by_variable = find_file(None, {"HOLDFAST_CONFIG": str(named)}, directory=here).file
     assert by_variable is not None
     assert by_variable.path == named
 

@@ -1,7 +1,9 @@
 """Late journals: the store can be read but not written, and nothing is lost, doubled or out of its place."""
 
 import asyncio
+import struct
 from pathlib import Path
+from zlib import crc32
 
 import apsw
 
@@ -48,6 +50,9 @@ async def test_a_foreign_lock_in_mid_answer_pauses_the_run_and_nothing_is_lost(t
         while not await asyncio.to_thread(spool_files, tmp_path / "spool"):  # noqa: ASYNC110  # files ring no bell
             await asyncio.sleep(0)
         assert await store.last_seq("s") == before
+        owner = world.supervisor.owner("s")
+        assert owner is not None
+        assert "saving is delayed" in owner.logs[run_id].live_line()
         lock.execute("ROLLBACK")
         lock.close()
         second.open()
@@ -56,6 +61,60 @@ async def test_a_foreign_lock_in_mid_answer_pauses_the_run_and_nothing_is_lost(t
         assert output(seen, run_id) == "one two three"
         assert [record.seq for record in log] == list(range(1, len(log) + 1))
     assert not await asyncio.to_thread(spool_files, tmp_path / "spool")
+    await store.close()
+
+
+async def test_all_that_a_run_says_while_the_store_is_late_is_spooled_and_its_end_waits_for_no_lock(
+    tmp_path: Path,
+) -> None:
+    """P1, P6: a shutdown under a foreign lock is quick, and the next process has all of it, in order."""
+    first, second, third = Gate(), Gate(), Gate()
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    folder = tmp_path / "spool"
+    script = [Wait(first), Say("one "), Wait(second), Say("two "), Wait(third)]
+    async with ChaosServer(script, [Say("anew")]) as chaos:
+        async with process(chaos, store=store, spool=Spool(folder), patience=Patience()) as world:
+            run_id = await sent(world)
+            await world.until("s", e.AttemptStarted)
+            lock = apsw.Connection(str(tmp_path / "journal.db"))
+            lock.execute("BEGIN IMMEDIATE")
+            first.open()
+            await until_spooled(folder, b"one ")
+            second.open()
+            await until_spooled(folder, b"two ")
+        lock.close()
+        async with process(chaos, store=store, spool=Spool(folder), patience=Patience()) as world:
+            log = await world.until("s", e.RunEnded)
+    texts = [record.event.text for record in log if isinstance(record.event, e.TextDelta)]
+    assert "".join(texts) == "one two anew"
+    assert output(fold((record.seq, record.event) for record in log), run_id) == "anew"
+    await store.close()
+
+
+async def until_spooled(folder: Path, text: bytes) -> None:
+    def spooled() -> bytes:
+        return b"".join(path.read_bytes() for path in spool_files(folder))
+
+    while text not in await asyncio.to_thread(spooled):  # noqa: ASYNC110  # files ring no bell
+        await asyncio.sleep(0)
+
+
+async def test_a_spool_that_cannot_be_read_is_put_aside_and_keeps_nothing_else_from_landing(
+    tmp_path: Path,
+) -> None:
+    """P6: one bad file, say of a newer version, does not keep a server from starting."""
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    await begin(store, run_id="r1")
+    await Spool(tmp_path).put("s1", "r1", [delta("from the future")])
+    (path,) = await asyncio.to_thread(spool_files, tmp_path)
+    data = (await asyncio.to_thread(path.read_bytes)).replace(b"text.delta", b"text.gamma")[8:]
+    await asyncio.to_thread(path.write_bytes, struct.pack("<II", len(data), crc32(data)) + data)
+    await Spool(tmp_path).put("s1", "r1", [delta("whole")])
+    assert await absorb(store, tmp_path, now_ms=AT_MS) == 1
+    assert events_of(list(await store.read("s1")))[-1] == delta("whole")
+    assert await asyncio.to_thread(lambda: [file.suffix for file in tmp_path.glob(f"{path.stem}*")]) == [
+        ".unreadable"
+    ]
     await store.close()
 
 

@@ -5,7 +5,9 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -14,7 +16,7 @@ import pytest
 from holdfast import interfaces as seams
 from holdfast.journal.sqlite import SqliteStore
 from journal.labs import SqliteLab, until
-from journal.sample import begin, delta, message, say
+from journal.sample import begin, created, delta, message, say
 
 NOBODY = 65_534
 
@@ -54,6 +56,25 @@ async def test_a_foreign_writer_s_rows_do_not_confuse_the_store(tmp_path: Path) 
     assert isinstance(outcomes[0][0], seams.StoreFailed)
     assert outcomes[1][0] == seams.Appended(3, 3)
     await store.close()
+
+
+async def test_what_is_answered_from_memory_is_forgotten_once_someone_else_has_written(
+    tmp_path: Path,
+) -> None:
+    """P7: after our next write the file is asked again, so that nothing of theirs is missing."""
+    lab = SqliteLab(tmp_path)
+    store = await lab.open()
+    await begin(store)
+    other = await lab.open()
+    await other.append("s1", [message("theirs", message_id="m2")])
+    await store.append("s2", [created()])
+    assert await store.last_seq("s1") == 2
+    assert [record.seq for record in await store.read("s1")] == [1, 2]
+    listed = await store.listed("s1")
+    assert listed is not None
+    assert listed.row.messages == 1
+    await store.close()
+    await other.close()
 
 
 FULL = """
@@ -131,18 +152,26 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
-async def test_a_read_only_directory_is_named_and_can_be_read(tmp_path: Path) -> None:
-    folder = tmp_path / "locked"
-    folder.mkdir()
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that other users may enter, since whoever runs this as root has the child be nobody.
+
+    Not below pytest's own folder, which each session that begins closes to everyone else.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+async def test_a_read_only_directory_is_named_and_can_be_read(shared_folder: Path) -> None:
+    folder = shared_folder
     path = folder / "journal.db"
     store = await SqliteStore.open(path)
     await begin(store)
     for file in folder.iterdir():
         file.chmod(0o444)
     folder.chmod(0o555)
-    for parent in (tmp_path, *tmp_path.parents[:3]):
-        # Whoever runs this as root: the child is nobody, and must get as far as the folder itself.
-        parent.chmod(parent.stat().st_mode | 0o055)
     assert await asyncio.to_thread(_child, READ_ONLY, path) == "read 1\n"
     folder.chmod(0o755)
     for file in folder.iterdir():

@@ -5,6 +5,7 @@ import pytest
 from holdfast.chaos import ChaosServer, Say
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.server.auth import KeyRing, SignIns, cookie_in
+from holdfast.server.keys import AddedKeys
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Served, Setting, served, target_of
 
@@ -128,8 +129,9 @@ class _Hours:
 
 
 async def test_a_token_signs_in_once_and_a_revoked_key_signs_everyone_out() -> None:
-    clock, keys = _Hours(), KeyRing([ApiKey("me", SECRET)])
-    sign_ins = SignIns(MemoryStore(), clock, keys)
+    clock, store = _Hours(), MemoryStore()
+    keys = KeyRing([ApiKey("me", SECRET)], AddedKeys(store, clock))
+    sign_ins = SignIns(store, clock, keys)
     token = sign_ins.new_token("me")
     assert sign_ins.spend_token(token) == "me"
     assert sign_ins.spend_token(token) is None
@@ -183,6 +185,27 @@ async def test_listed_origins_are_told_so_on_every_answer() -> None:
         unauthorized = await server.call("GET", "/v1/runs", headers={"Origin": ORIGIN})
         assert unauthorized.status == 401
         assert unauthorized.headers["Access-Control-Allow-Origin"] == ORIGIN
+
+
+async def test_a_star_lets_every_page_read_but_lends_none_the_cookie() -> None:
+    """P11: with a key of its own any origin comes in; with the cookie of a browser only our own page does."""
+    setting = Setting(options=ServerOptions(keys=(ApiKey("me", SECRET),), cors_origins=("*",)))
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos), setting=setting) as server:
+        foreign = {"Origin": ORIGIN}
+        preflight = await server.call("OPTIONS", "/v1/runs", headers=foreign)
+        assert (preflight.status, preflight.headers["Access-Control-Allow-Origin"]) == (204, ORIGIN)
+        answer = await server.call("POST", "/v1/runs", body={"input": "x"}, headers=KEY | foreign)
+        assert answer.status == 202
+        stream = f"/v1/runs/{answer.json['run_id']}/events"
+        for path in (stream, "/v1/runs/run_no/events", "/v1/runs?limit=x"):
+            assert (await server.call("GET", path, headers=KEY | foreign)).headers[
+                "Access-Control-Allow-Origin"
+            ] == ORIGIN
+        _, header = await sign_in(server, key=SECRET)
+        cookie = {"Cookie": header.partition(";")[0]}
+        lent = await server.call("GET", "/v1/runs", headers=cookie | foreign)
+        assert (lent.status, lent.code) == (403, "foreign_origin")
+        assert "Access-Control-Allow-Credentials" not in lent.headers
 
 
 async def test_the_hermes_session_key_is_echoed() -> None:

@@ -40,7 +40,7 @@ async def test_capabilities_name_only_routes_that_are_there() -> None:
 async def test_metrics_are_in_the_form_that_prometheus_reads() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         text = (await server.call("GET", "/metrics")).body.decode()
-        assert "# TYPE holdfast_open_streams gauge\nholdfast_open_streams 0\n" in text
+        assert "# TYPE holdfast_open_streams gauge\nholdfast_open_streams 0.0\n" in text
 
 
 async def test_the_description_names_every_route_and_the_fields_of_its_body() -> None:
@@ -62,7 +62,7 @@ async def test_the_page_is_served_to_everyone_and_its_urls_lead_to_it(tmp_path: 
         for path in ("/", "/s/some-session"):
             answer = await server.call("GET", path)
             assert (answer.status, answer.body) == (200, b"<!doctype html>page")
-            assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+            assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
         script = await server.call("GET", "/app.js")
         assert script.headers["Content-Type"].startswith("text/javascript")
         assert (await server.call("GET", "/missing.js")).code == "not_found"

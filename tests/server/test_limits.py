@@ -2,12 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
+from holdfast.events import Input
+from holdfast.interfaces import JournalError, StoreFull, StoreOverloaded
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.runner.supervisor import RunnerLimits
 from serving import PATIENT, Served, limited, served, target_of
 
 
@@ -133,3 +138,131 @@ async def test_a_queue_that_is_full_says_so() -> None:
         answer = await server.call("POST", "/v1/runs", body={"input": "x", "session_id": "s"})
         assert (answer.status, answer.code) == (429, "queue_full")
         assert answer.headers["Retry-After"]
+
+
+HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        HEAD + b"".join(b"x-%d: y\r\n" % n for n in range(300)) + b"\r\n",
+        HEAD + b"x-long: " + b"a" * 100_000 + b"\r\n\r\n",
+        HEAD + b"x-endless: " + b"a" * 400_000,
+        b"GET /" + b"a" * 400_000,
+        HEAD + b"x" * 400_000,
+    ],
+    ids=["many", "long", "endless value", "endless address", "endless name"],
+)
+async def test_a_flood_of_headers_is_cut_off(sent: bytes) -> None:
+    """P10, P12: it is told so, and what it sent is not gathered."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        try:
+            answer = await raw(server, sent)
+        except ConnectionError:
+            answer = b""  # what was still on its way when the connection was closed resets it
+        if len(sent) < 10_000 or answer:
+            assert answer.startswith(b"HTTP/1.1 431")
+            assert b'"code":"headers_too_large"' in answer
+        assert (await server.get("/health"))[0] == 200
+
+
+async def test_a_chunked_body_is_read_whole_and_a_broken_one_starts_nothing() -> None:
+    """P12: chunks of any size make a body; a bad length, a slow chunk or an early end makes none."""
+    head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+    head += b"Connection: close\r\n\r\n"
+    disk = MemoryDisk()
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=MemoryStore(disk), setting=limited(body_gap_s=0.2)) as server,
+    ):
+        for broken, status in (
+            (b"zz\r\n{}\r\n", b"400"),
+            (b'5\r\n{"inp', b"408"),
+            (b"2\r\n{}\r\n", b"408"),
+            (b"2\r\n{}XX0\r\n\r\n", b"400"),
+        ):
+            answer = await raw(server, head + broken)
+            assert answer.split(b" ")[1] == status, (broken, answer)
+        assert not disk.logs
+        body = b'{"input": "hi"}'
+        pieces = b"".join(b"1\r\n%c\r\n" % letter for letter in body) + b"0\r\n\r\n"
+        assert (await raw(server, head + pieces)).startswith(b"HTTP/1.1 202")
+    assert len(disk.logs) == 1
+
+
+async def test_two_lengths_are_no_request() -> None:
+    """P11: what a proxy in front might read differently is not read at all."""
+    head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+    both, twice = b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"Content-Length: 3\r\n\r\n{}"
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for sent in (both, twice):
+            assert (await raw(server, head + sent)).startswith(b"HTTP/1.1 400")
+
+
+async def test_too_many_waiting_runs_are_refused_until_there_is_room() -> None:
+    """P2, P10: what waits for a slot is bounded; a refusal says when to come back, and is not kept."""
+    setting = replace(limited(runs_waiting_max=1), runner=RunnerLimits(runs_max=1))
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=setting) as server,
+    ):
+        first = await server.start(session_id="a")
+        await chaos.seen.until_request(1)
+        await server.start(session_id="b")
+        for path, body in (
+            ("/v1/runs", {"input": "x", "session_id": "c"}),
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
+            ("/v1/responses", {"input": "x"}),
+            ("/api/sessions/c/chat", {"message": "x"}),
+        ):
+            answer = await server.call("POST", path, body=body)
+            assert (answer.status, answer.code) == (429, "queue_full"), path
+            assert int(answer.headers["Retry-After"]) > 0
+        assert len((await server.get("/api/sessions?all=true"))[1]["data"]) == 2
+        await server.post(f"/v1/runs/{first}/stop")
+        await chaos.seen.until_request(2)
+        assert (await server.post("/v1/runs", {"input": "x", "session_id": "c"}))[0] == 202
+
+
+class Refusing(MemoryStore):
+    """A store that takes no writes while it is told so."""
+
+    refuses: JournalError | None = None
+
+    async def append(self, session_id: str, inputs: Sequence[Input], **rest: Any) -> Any:
+        if self.refuses is not None:
+            raise self.refuses
+        return await super().append(session_id, inputs, **rest)
+
+
+async def test_a_store_that_takes_no_writes_is_said_to_and_nothing_is_accepted() -> None:
+    """P2: 503 in the envelope, with a time to come back; reading goes on, and the next request is taken."""
+    store = Refusing()
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=store) as server,
+    ):
+        run_id = await server.start(session_id="s")
+        await server.ended(run_id)
+        for error, code in (
+            (StoreFull("the disk is full"), "store_unavailable"),
+            (StoreOverloaded("x"), "store_overloaded"),
+        ):
+            store.refuses = error
+            for path, body in (
+                ("/v1/runs", {"input": "x", "session_id": "s"}),
+                ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "stream": True}),
+                ("/api/sessions", {"id": "t"}),
+                (f"/v1/runs/{run_id}/retry", {}),
+                ("/api/sessions/s/fork", {}),
+            ):
+                answer = await server.call("POST", path, body=body)
+                assert (answer.status, answer.code) == (503, code), path
+                assert answer.json["error"]["type"] == "server_error"
+                assert int(answer.headers["Retry-After"]) > 0
+        assert (await server.get(f"/v1/runs/{run_id}"))[1]["status"] == "completed"
+        store.refuses = None
+        assert (await server.post("/v1/runs", {"input": "x", "session_id": "s"}))[0] == 202
+        assert len((await server.get("/v1/runs"))[1]["data"]) == 2
+    await store.close()

@@ -1,5 +1,7 @@
 """The real openai package against our server: chat completions and responses, whole and streamed."""
 
+import asyncio
+import base64
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -7,9 +9,21 @@ from typing import Any
 import openai
 import pytest
 
-from holdfast.chaos import CallTool, ChaosServer, Drop, Finish, Hang, Refuse, Say, insufficient_quota
+from holdfast.chaos import (
+    CallTool,
+    ChaosServer,
+    Drop,
+    Finish,
+    Hang,
+    Refuse,
+    Say,
+    insufficient_quota,
+    rate_limited_s,
+)
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
-from serving import PATIENT, Served, Setting, limited, said_to, served, target_of
+from serving import PATIENT, AsksAbout, Served, Setting, limited, said_to, served, target_of
 
 
 @asynccontextmanager
@@ -68,6 +82,7 @@ async def test_a_chat_completion_streamed() -> None:
         chunks = [chunk async for chunk in stream]
         spoken = [chunk for chunk in chunks if chunk.choices]
         assert spoken[0].choices[0].delta.role == "assistant"
+        assert all(chunk.choices is not None for chunk in chunks), "each frame is a chunk to the package"
         assert "".join(chunk.choices[0].delta.content or "" for chunk in spoken) == "let me seedone"
         assert spoken[-1].choices[0].finish_reason == "stop"
         assert chunks[-1].usage is not None
@@ -82,6 +97,7 @@ async def test_tool_progress_stands_beside_the_chunks() -> None:
         body = {"messages": user("hi"), "stream": True}
         answer = await server.call("POST", "/v1/chat/completions", body=body)
         assert answer.body.count(b"event: hermes.tool.progress\n") == 2
+        assert b'"event":"tool.started","tool":"touch"' in answer.body
         assert answer.body.endswith(b"data: [DONE]\n\n")
 
 
@@ -201,7 +217,7 @@ async def test_a_plain_client_that_leaves_stops_its_run_after_a_grace() -> None:
         served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.01)) as server,
     ):
         for fields, status in (({}, "cancelled"), ({"on_disconnect": "detach"}, "running")):
-            body = {"messages": user("hi"), "stream": True, **fields}
+            body: dict[str, Any] = {"messages": user("hi"), "stream": True, **fields}
             async with server.http.post(f"{server.url}/v1/chat/completions", json=body) as answer:
                 run_id = answer.headers["X-Hermes-Run-Id"]
                 await answer.content.readline()
@@ -213,6 +229,130 @@ async def test_a_plain_client_that_leaves_stops_its_run_after_a_grace() -> None:
                 assert (await server.get(f"/v1/runs/{run_id}"))[1]["status"] == "running"
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+async def test_a_client_that_waits_for_the_whole_and_leaves_stops_its_run_too(path: str) -> None:
+    """P5: nobody would ever read the answer."""
+    async with (
+        ChaosServer([Say("hal"), Hang()]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.01)) as server,
+    ):
+        body = {"messages": user("hi"), "input": "hi"}
+        waiting = asyncio.create_task(server.call("POST", path, body=body))
+        await chaos.seen.until_request(1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        (run,) = (await server.get("/v1/runs"))[1]["data"]
+        shown = await server.ended(run["run_id"])
+        assert (shown["status"], shown["cause"]) == ("cancelled", "client_gone")
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/api/sessions/s/chat"])
+async def test_who_waits_for_a_whole_answer_does_not_hold_up_a_shutdown(path: str) -> None:
+    """P3, P6: the client is told to come back, and the run goes on with the next server."""
+    disk = MemoryDisk()
+    async with ChaosServer([Say("hal"), Hang()], [Say("whole")]) as chaos:
+        target = target_of(chaos, patience=PATIENT)
+        async with served(target, store=MemoryStore(disk)) as server:
+            body = {"messages": user("hi"), "input": "hi"}
+            waiting = asyncio.create_task(server.call("POST", path, body=body))
+            await chaos.seen.until_request(1)
+            (run,) = (await server.get("/v1/runs"))[1]["data"]
+            server.streams.end()
+            answer = await waiting
+            assert (answer.status, answer.code) == (503, "shutting_down")
+        async with served(target, store=MemoryStore(disk)) as server:
+            assert (await server.ended(run["run_id"]))["output"] == "whole"
+
+
 async def test_models_are_listed() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server, client_of(server) as client:
         assert [model.id async for model in client.models.list()] == ["holdfast"]
+
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
+
+
+async def test_images_and_parameters_of_the_package_reach_the_model() -> None:
+    async with (
+        ChaosServer([Say("a cat")], after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        url = f"data:image/png;base64,{PNG}"
+        looked: Any = [
+            {"type": "text", "text": "what is it?"},
+            {"type": "image_url", "image_url": {"url": url, "detail": "low"}},
+        ]
+        answer = await client.chat.completions.create(
+            model="m",
+            messages=[{"role": "user", "content": looked}],
+            temperature=0.1,
+            max_completion_tokens=50,
+            reasoning_effort="low",
+        )
+        assert answer.choices[0].message.content == "a cat"
+        given: Any = [{"type": "input_text", "text": "and it?"}, {"type": "input_image", "image_url": url}]
+        response = await client.responses.create(
+            model="m",
+            input=[{"role": "user", "content": given}],
+            temperature=0.1,
+            max_output_tokens=50,
+            reasoning={"effort": "low"},
+        )
+        assert response.output_text == "a cat"
+        for nth in (0, 1):
+            body: Any = chaos.seen.requests[nth].body
+            assert (body["temperature"], body["max_tokens"], body["reasoning_effort"]) == (0.1, 50, "low")
+            assert body["messages"][-1]["content"][1] == {"type": "image_url", "image_url": {"url": url}}
+
+
+async def test_errors_are_the_exceptions_that_the_package_has_for_them() -> None:
+    """P12, P11: the status and the code say what to do, and nothing of the key is in them."""
+    setting = Setting(options=ServerOptions(keys=(ApiKey("me", "any"),)))
+    async with (
+        ChaosServer([rate_limited_s(600)], after_last="repeat") as chaos,
+        served(target_of(chaos), setting=setting) as server,
+        client_of(server) as client,
+    ):
+        stranger = client.with_options(api_key="sk-wrong-key-of-a-stranger")
+        with pytest.raises(openai.AuthenticationError) as refused:
+            await stranger.models.list()
+        assert refused.value.code == "invalid_api_key"
+        assert "stranger" not in str(refused.value)
+        with pytest.raises(openai.BadRequestError) as bad:
+            await client.chat.completions.create(model="m", messages=user("hi"), temperature=9)
+        assert bad.value.param == "temperature"
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve("resp_nowhere")
+        key = {"Idempotency-Key": "one"}
+        started = asyncio.create_task(
+            client.chat.completions.create(model="m", messages=user("a"), extra_headers=key)
+        )
+        await chaos.seen.until_request(1)
+        with pytest.raises(openai.ConflictError) as conflict:
+            await client.chat.completions.create(model="m", messages=user("b"), extra_headers=key)
+        assert conflict.value.code == "idempotency_key_conflict"
+        started.cancel()
+        await asyncio.wait([started])
+
+
+async def test_a_tool_that_asks_is_approved_beside_a_plain_stream() -> None:
+    """P8: the stream waits, the run is found by its header, and the answer goes on where it stood."""
+    tool = Counted()
+    setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
+    async with (
+        ChaosServer([CallTool("touch", {"n": 2})], [Say("done")]) as chaos,
+        served(target_of(chaos), setting=setting) as server,
+        client_of(server) as client,
+    ):
+        async with client.chat.completions.with_streaming_response.create(
+            model="m", messages=user("do it"), stream=True
+        ) as answer:
+            run_id = answer.headers["X-Hermes-Run-Id"]
+            stream = await answer.parse()
+            asked = await server.until(run_id, "approval.request")
+            body = {"choice": "once", "approval_id": asked.data["approval_id"]}
+            assert (await server.post(f"/v1/runs/{run_id}/approval", body))[0] == 200
+            said = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
+        assert "".join(said) == "done"
+    assert tool.done == [{"n": 2}]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.chaos import Gate
 from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.values import Action
@@ -51,3 +52,16 @@ class Stubborn(Counted):
             self.stops += 1
             raise RuntimeError("the stop code is broken") from None
         return ToolResult("never")
+
+
+@dataclass(slots=True)
+class Held(Counted):
+    """Works until a gate is opened."""
+
+    name: str = "held"
+    gate: Gate = field(default_factory=Gate)
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        del args, call
+        await self.gate.passed()
+        return ToolResult("held no more")

@@ -220,12 +220,14 @@ class ToolCalls:
         key = effect_key(run.run_id, run.turns, ordinal=ordinal, tool=asked.name, args=asked.args)
         if call.started is not None:
             key = call.started.effect_key
+        await self._means.rest.point(run.run_id)
         self._log.emit(
             e.ToolStarted(
                 at_ms=self._log.now_ms(), run_id=run.run_id, tool_call_id=asked.tool_call_id, effect_key=key
             )
         )
         await self._view.settled(self._log)
+        await self._view.wanted(run.run_id)
         one = OneCall(
             self._log.session_id,
             run.run_id,

@@ -50,14 +50,15 @@ async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcom
         messages = context_for(view.transcript, log.run_id)
         if run.finish == "length" and isinstance(messages[-1], AssistantMessage):
             continuations += 1
-            if continuations > CONTINUATIONS_MAX:
+            if continuations > CONTINUATIONS_MAX or run.settings.max_output_tokens:
                 return Outcome("truncated", cause="length")
             messages = (*messages, UserMessage(GO_ON))
         elif (outcome := _finished(run, messages)) is not None:
             return outcome
         if (used_up := _used_up(run, means, log)) is not None:
             return Outcome("budget", cause=used_up)
-        request = _request(view, messages, instructions, means)
+        await means.rest.point(log.run_id)
+        request = _request(view, run, messages=messages, instructions=instructions, means=means)
         if estimated_tokens(request) > NEAR * means.context_window and await compact(view, log, means):
             continue
         answer = await _answer(view, log, request=request, means=means)
@@ -87,11 +88,16 @@ async def _answer(
     answering = means.model.answer(request, log, turn=turn, compact=shorter)
     calling = asyncio.create_task(answering, name=f"call of {log.run_id}")
     redirected = asyncio.create_task(view.until(lambda: _redirects(view, log.run_id)))
+    cause = "redirected"
     try:
         await asyncio.wait({calling, redirected}, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError as error:
+        # A stop says why it cancels; the end of the server says nothing.
+        cause = str(error.args[0]) if error.args else "shutdown"
+        raise
     finally:
         redirected.cancel()
-        calling.cancel()
+        calling.cancel(cause)
         await asyncio.wait({calling, redirected})
     answer = None if calling.cancelled() else calling.result()
     finish = "redirected" if answer is None else answer.finish if isinstance(answer, Answer) else "failed"
@@ -112,13 +118,17 @@ async def _instructions(view: SessionView, run_id: str, means: AgentMeans) -> st
 
 
 def _request(
-    view: SessionView, messages: tuple[Message, ...], instructions: str, means: AgentMeans
+    view: SessionView, run: Run, *, messages: tuple[Message, ...], instructions: str, means: AgentMeans
 ) -> ModelRequest:
     means.tools.put("mcp", means.tools_that_change())
     return ModelRequest(
         messages=messages,
+        model=run.settings.model,
         instructions=instructions,
         tools=means.tools.specs(),
+        max_output_tokens=run.settings.max_output_tokens or None,
+        temperature=run.settings.temperature,
+        reasoning_effort=run.settings.reasoning_effort,
         cache_key=view.session.epoch,
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from holdfast.agent.policy import Judge
+from holdfast.agent.rest import Rest
 from holdfast.capabilities import Model
 from holdfast.interfaces import Clock, Store, Tool
 from holdfast.journal.spool import Spool
@@ -33,3 +34,4 @@ class AgentMeans:
     budget: Budget = field(default_factory=Budget)
     asks_expire_s: float = 86_400.0
     on_expiry: Literal["continue", "stop"] = "continue"
+    rest: Rest = field(default_factory=Rest)

@@ -46,7 +46,7 @@ class RunLog:
         self.live: Callable[[], str] | None = None
         self.last_seq = 0
         self._journal = journal
-        self._late = LateWrites(journal, clock, spool=spool)
+        self._late = LateWrites(journal, clock, run=run, fence=fence, spool=spool)
         self._clock = clock
         self.fence = fence
         self.secrets = secrets
@@ -56,6 +56,8 @@ class RunLog:
         self._pieces: list[str] = []
         self._piece_of: tuple[type[TextDelta | ReasoningDelta], int] = (TextDelta, 0)
         self._gathered_chars = 0
+        self._waiting_chars = 0  # of these, what was taken and waits for a store that takes no writes
+        self._is_writing = False
         self._wanted = asyncio.Event()
         self._written = asyncio.Event()
         self._error: JournalError | None = None
@@ -70,7 +72,9 @@ class RunLog:
     ) -> None:
         assert self._task is not None
         try:
-            if self._error is None:
+            if self._error is None and isinstance(error, asyncio.CancelledError):
+                await self._settled_or_late()
+            elif self._error is None:
                 await self.settled()
         finally:
             self._task.cancel()
@@ -79,6 +83,12 @@ class RunLog:
     def begin_segments_after(self, segment: int) -> None:
         """Go on numbering where an earlier life of the run ended."""
         self._segment = segment
+
+    def live_line(self) -> str:
+        """What people read while nothing comes; empty if there is nothing to say."""
+        if self._late.trouble is not None:
+            return f"saving is delayed: {self._late.trouble}"
+        return self.live() if self.live is not None else ""
 
     def now_ms(self) -> int:
         """See Voice."""
@@ -140,12 +150,30 @@ class RunLog:
             await self._written.wait()
         self._raise()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that was said is on disk."""
+        return not (self._is_writing or self._wanted.is_set() or self._events or self._pieces)
+
     async def settled(self) -> None:
         """See Voice."""
-        while (self._wanted.is_set() or self._events or self._pieces) and self._error is None:
+        while not self.is_settled and self._error is None:
             self._written.clear()
             await self._written.wait()
         self._raise()
+
+    async def _settled_or_late(self) -> None:
+        """The end of a process does not wait for a store: what is in the spool lands after the next start."""
+        settled = asyncio.ensure_future(self.settled())
+        late = asyncio.ensure_future(self._late.is_late.wait())
+        try:
+            await asyncio.wait({settled, late}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            settled.cancel()
+            late.cancel()
+            await asyncio.wait({settled, late})
+        if not settled.cancelled():
+            settled.result()
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -173,19 +201,34 @@ class RunLog:
     def _take(self) -> Sequence[Event]:
         self._close_delta()
         events, self._events = self._events, []
-        self._gathered_chars = 0
         return events
 
     async def _append(self, events: Sequence[Event]) -> None:
-        await self.append(events)
+        self._gathered_chars = 0
+        self._is_writing = True
+        try:
+            await self._heed(await self._late.append(events, meanwhile=self._said_meanwhile))
+        finally:
+            self._is_writing = False
+            self._gathered_chars -= self._waiting_chars
+            self._waiting_chars = 0
+
+    async def _said_meanwhile(self) -> Sequence[Event]:
+        """What is said while earlier events wait for the store; it still counts as gathered."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            self._waiting_chars = self._gathered_chars
+            if events := self._take():
+                return events
 
     async def append(
         self, events: Sequence[Event], *, when: Sequence[Condition] = ()
     ) -> Appended | Declined | Replayed:
         """Append now, past what is gathered; trouble of the store that passes is waited for."""
-        result = await self._late.append_run(
-            self.session_id, events, run_id=self.run_id, fence=self.fence, when=when
-        )
+        return await self._heed(await self._late.append(events, when=when))
+
+    async def _heed(self, result: Appended | Declined | Replayed) -> Appended | Declined | Replayed:
         if isinstance(result, Appended):
             self.last_seq = result.last_seq
         elif isinstance(result, Replayed):

@@ -5,14 +5,20 @@ from collections.abc import Callable, Sequence
 
 from holdfast import session, transcript
 from holdfast.agent.runlog import RunLog
-from holdfast.interfaces import Record
+from holdfast.interfaces import Journal, Record
+from holdfast.phases import Phase
 from holdfast.run import Run
 from holdfast.session import Session
 from holdfast.transcript import Transcript
 
+READ_AT_ONCE = 256  # what is folded in one go holds up nobody
+
 
 class SessionView:
-    """State and transcript of one session, as far as the log was followed."""
+    """State and transcript of one session, as far as the log was followed.
+
+    Whoever shares it may bring it up to date; what was taken in before has no effect.
+    """
 
     def __init__(self) -> None:
         self.session = Session()
@@ -40,12 +46,26 @@ class SessionView:
                 future.set_result(None)
         self._waiters = [waiter for waiter in self._waiters if not waiter[1].done()]
 
+    async def catch_up(self, journal: Journal, session_id: str) -> None:
+        """Read on until everything that is on the log now is part of this view."""
+        newest = await journal.last_seq(session_id)
+        while self.last_seq < newest:
+            records = await journal.read(session_id, after=self.last_seq, limit=READ_AT_ONCE)
+            if not records:
+                return
+            self.apply(records)
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the log makes the condition true."""
         if not condition():
             future = asyncio.get_running_loop().create_future()
             self._waiters.append((condition, future))
             await future
+
+    async def wanted(self, run_id: str) -> None:
+        """Return at once, or never once the run's stop is on the log: the cancelling of it is on its way."""
+        if self.run(run_id).phase is Phase.STOPPING:
+            await asyncio.get_running_loop().create_future()
 
     async def settled(self, log: RunLog) -> None:
         """Wait until all that the run said is on disk and part of this view."""

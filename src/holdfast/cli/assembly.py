@@ -2,20 +2,20 @@
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.cli.configuration_faults import rules_of
-from holdfast.cli.demo_model import demo_server, demo_target
+from holdfast.cli.configuration_files import own_config_home
 from holdfast.cli.tooling import Tooling, open_tooling
 from holdfast.clock import SystemClock
 from holdfast.gates import breaker_wait_ms, gate_wait_ms
 from holdfast.interfaces import Store
-from holdfast.journal.late import absorb
 from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.models.attempt import CallMeans
@@ -27,19 +27,27 @@ from holdfast.runner.supervisor import RunnerLimits
 from holdfast.secrets_out import Secrets
 from holdfast.server.app import Edge, make_app
 from holdfast.server.options import ApiKey, Limits, ServerOptions
+from holdfast.server.page import BUILT, read_page
 from holdfast.server.stream import Streams
 from holdfast.settings import Settings
 from holdfast.targets import Target
 
+HEADER_SECRET_CHARS_MIN = 16
+
 
 async def assemble(
-    stack: AsyncExitStack, settings: Settings, streams: Streams, *, keys: tuple[ApiKey, ...] | None
+    stack: AsyncExitStack,
+    settings: Settings,
+    streams: Streams,
+    *,
+    keys: tuple[ApiKey, ...] | None,
+    goes_on: Literal["all", "asked"] = "all",
 ) -> Edge:
     """The application; the stack owns all that it needs."""
     clock = SystemClock()
-    store = await SqliteStore.open(settings.data_dir / "holdfast.db", durability=settings.server.durability)
+    path = settings.data_dir / "holdfast.db"
+    store = await SqliteStore.open_readable(path, durability=settings.server.durability)
     stack.push_async_callback(store.close)
-    await absorb(store, settings.spool_dir, now_ms=clock.now_ms())
     targets = settings.model_targets() or (await _demo(stack),)
     shared = Shared(store, clock.now_ms)
     await shared.load()
@@ -48,17 +56,33 @@ async def assemble(
     stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
     calls = ModelCalls(CallMeans(http, shared, store, clock, random.random, prices=prices), targets)
     tooling = await stack.enter_async_context(open_tooling(settings, clock.now_ms))
-    hidden = Secrets([*(target.api_key for target in targets), *(key.secret for key in keys or ())])
+    hidden = Secrets([*secrets_of(targets), *(key.secret for key in keys or ())])
     means = await _means(settings, store, calls=calls, tooling=tooling, hidden=hidden)
     return make_app(
         means,
         streams,
-        options=_options(settings, shared, targets=targets, keys=keys),
-        runner=RunnerLimits(settings.server.max_concurrent_runs, settings.server.on_restart),
+        options=replace(
+            _options(settings, shared, targets=targets, keys=keys),
+            page=await asyncio.to_thread(read_page, BUILT),
+        ),
+        runner=RunnerLimits(
+            settings.server.max_concurrent_runs, settings.server.on_restart, settings.server.drain_s, goes_on
+        ),
     )
 
 
+def secrets_of(targets: Sequence[Target]) -> Iterator[str]:
+    """Keys, and what looks like one in the headers: the last word, where it is long enough for that."""
+    for target in targets:
+        yield target.api_key
+        last_words = [value.split()[-1] for value in target.headers.values() if value.strip()]
+        yield from (word for word in last_words if len(word) >= HEADER_SECRET_CHARS_MIN)
+
+
 async def _demo(stack: AsyncExitStack) -> Target:
+    # Who has a model of their own does not wait for the import of this one.
+    from holdfast.cli.demo_model import demo_server, demo_target
+
     return demo_target((await stack.enter_async_context(demo_server())).base_url)
 
 
@@ -75,7 +99,7 @@ async def _means(
             mode=settings.approvals.mode,
             rules=rules_of(settings.approvals),
             home=Path.home(),
-            protected=(settings.data_dir,),
+            protected=(settings.data_dir, own_config_home()),
             always=always,
         ),
         tools=tooling.registry,

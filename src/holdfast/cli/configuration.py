@@ -13,7 +13,6 @@ import msgspec
 
 from holdfast.cli.configuration_environment import (
     API_KEYS,
-    CONFIG,
     MODEL,
     Layers,
     put_environment,
@@ -23,6 +22,7 @@ from holdfast.cli.configuration_environment import (
     put_single_key,
     unknown_variables,
 )
+from holdfast.cli.configuration_files import ConfigFile, find_file
 from holdfast.cli.configuration_known import (
     FoundServer,
     Known,
@@ -36,18 +36,8 @@ from holdfast.cli.configuration_sources import BadConfiguration, Fault, KeyPath,
 from holdfast.cli.configuration_values import Checker, Tree
 from holdfast.settings import ServerSettings, Settings
 
-FILE_NAME = "holdfast.toml"
 FAULTS_TOLD_MAX = 50
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
-    """A configuration file as it was read."""
-
-    path: Path
-    text: str = field(repr=False)
-    open_to_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +48,7 @@ class Given:
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     file: ConfigFile | None = None
     read: Callable[[Path], TextFile] = read_text_file
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +92,8 @@ def outside(flags: Mapping[str, object]) -> Given:
         environ["HOME"] = home
     config = flags.get("config")
     path = Path(str(config)) if config else None
-    return Given(flags=flags, environ=environ, file=find_file(path, environ, directory=Path.cwd()))
-
-
-def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Path) -> ConfigFile | None:
-    """The file that was named, else that of the directory, else that of the user; raises BadConfiguration."""
-    named = config or (Path(environ[CONFIG]) if environ.get(CONFIG) else None)
-    home = Path(environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config") / "holdfast"
-    for path in [named] if named else [directory / FILE_NAME, home / FILE_NAME]:
-        try:
-            file = read_text_file(path)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            if named:
-                raise BadConfiguration([f"{path}: there is no such file"]) from error
-        except OSError as error:
-            raise BadConfiguration([f"{path}: cannot be read: {error.strerror}"]) from error
-        except ValueError as error:
-            raise BadConfiguration([f"{path}: cannot be read: {error}"]) from error
-        else:
-            return ConfigFile(path, file.text, open_to_all=file.open_to_all)
-    return None
+    found = find_file(path, environ, directory=Path.cwd())
+    return Given(flags=flags, environ=environ, file=found.file, warnings=found.warnings)
 
 
 def load(given: Given, *, known: Known | None = None, found: Sequence[FoundServer] = ()) -> Loaded:
@@ -214,7 +187,7 @@ def _checked(layers: Layers, given: Given, *, references: References, notes: lis
         Fault(path, f"is in {place}, which everybody may read")
         for path, place in references.open_to_all.items()
     ]
-    warnings = _told(mild, sources, tree=layers.tree)
+    warnings = [*given.warnings, *_told(mild, sources, tree=layers.tree)]
     used = {text.removeprefix(ENV) for text in references.found.values() if text.startswith(ENV)}
     warnings += unknown_variables(given.environ, used=frozenset(used))
     settings = msgspec.convert(tree, Settings)

@@ -12,6 +12,15 @@ from holdfast.cli.configuration_sources import KeyPath, dotted
 from holdfast.cli.configuration_values import SETTINGS, plain
 from holdfast.deadlines import LOCAL, REMOTE
 
+INTRO = """\
+Flags come before the environment (`HOLDFAST_*`), the environment before `holdfast.toml`, the file before the
+defaults. The file is the one that `--config` or `HOLDFAST_CONFIG` names; else `holdfast.toml` of the working
+directory, if you have trusted it (`holdfast config trust`; a change of it needs your trust again); else
+`~/.config/holdfast/holdfast.toml`. Everything is read once, at the start. A wrong key, type or value is an
+error that names file, line and the nearest right key; `holdfast config check` prints what counts and where
+each value comes from. A secret is `env:NAME`, `file:PATH` (relative to the file that says so), or the text
+itself.
+"""
 _WORDS: dict[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",
     inspect.CustomType: "secret",
@@ -24,7 +33,7 @@ _WORDS: dict[type[inspect.Type], str] = {
 
 def reference() -> str:
     """Every table and key: type, default, variable, and its one sentence."""
-    lines = ["# Configuration reference", "", *_tables(SETTINGS, (), header="")]
+    lines = ["# Configuration reference", "", INTRO, *_tables(SETTINGS, (), header="")]
     lines += ["## Other variables", "", "| variable | what it does |", "| --- | --- |"]
     lines += [f"| `{name}` | {says} |" for name, says in SPECIAL.items()]
     lines += ["", "## Variables of hermes-agent, where nothing of our own is given", ""]

@@ -1,7 +1,8 @@
 """The built-in demo model: a scripted model on loopback, so that a newcomer can watch every promise hold.
 
 It streams an answer word by word and, asked with one word, behaves badly (`stall`, `drop`, `refuse`, `flood`,
-`overload`, `slow`) or works with tools and people (`think`, `tool`, `danger`, `ask`).
+`overload`, `slow`), works with tools and people (`think`, `tool`, `tools`, `danger`, `ask`) or shows how
+answers look (`markdown`).
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from holdfast.chaos import (
     Think,
     overloaded,
 )
+from holdfast.cli.demo_answers import MARKDOWN
 from holdfast.targets import Patience, RetryLimits, Target
 
 PACE_S = 0.03
@@ -31,8 +33,8 @@ GREETING = (
     "You said: “{said}”. Every piece of this answer was on disk before you saw it, so you can reload, "
     "open a second reader or kill the server in the middle, and nothing is lost.\n\n"
     "Say one of these words and I behave badly: **stall**, **drop**, **overload**, **refuse**, **flood**, "
-    "**slow**. Or one of these and I get to work: **think**, **tool**, **danger** (which needs your "
-    "approval), **ask**."
+    "**slow**. Or one of these and I get to work: **think**, **tool**, **tools**, **danger** (which needs "
+    "your approval), **ask**. **markdown** shows how answers look."
 )
 
 
@@ -78,7 +80,19 @@ class DemoScripts:
 def last_said(request: SeenRequest) -> str:
     """The text of the last user message of a Chat Completions request."""
     said = [message.content for message in _messages(request) if message.role == "user"]
-    return said[-1] if said and isinstance(said[-1], str) else ""
+    return _text(said[-1]) if said else ""
+
+
+def _text(content: object) -> str:
+    """The words of a message, whether it has attachments or not."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text for part in msgspec.convert(content, list[_Part]) if part.type == "text")
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str = ""
 
 
 class _Message(msgspec.Struct):
@@ -110,6 +124,13 @@ SCRIPTS: Mapping[str, Callable[[bool], Script]] = {
     ),
     "refuse": lambda _: [Refuse("I would rather not.")],
     "tool": lambda _: [SayWords("Let me look around.", PACE_S), CallTool("shell", {"command": "ls"})],
+    "tools": lambda _: [
+        Think("First the files, then what they hold. " * 2, chunk_chars=6, pace_s=PACE_S),
+        CallTool("list_files", {"path": "."}),
+        CallTool("shell", {"command": "for i in 1 2 3; do echo step $i; sleep 1; done"}),
+        CallTool("shell", {"command": "cat no-such-file"}),
+    ],
+    "markdown": lambda _: [SayWords(MARKDOWN, PACE_S)],
     "danger": lambda _: [
         SayWords("I would like to remove something. That needs your word.", PACE_S),
         CallTool("shell", {"command": "rm -r ./a-folder-that-is-not-there"}),

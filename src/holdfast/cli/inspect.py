@@ -53,7 +53,7 @@ def from_file(path: Path) -> Sequence[tuple[int, Event]]:
 async def from_store(name: str, data_dir: Path) -> Sequence[tuple[int, Event]]:
     """The events of a session, or of the session that a run belongs to, without locking anything."""
     database = data_dir / "holdfast.db"
-    if not database.exists():
+    if not await asyncio.to_thread(database.exists):
         return []
     reader = SqliteReader(database)
     try:

@@ -1,14 +1,11 @@
 """`holdfast serve`: the server on its data directory."""
 
 import asyncio
-import logging
-import logging.handlers
 import os
-import secrets
 import signal
 import socket
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from types import FrameType
 
@@ -17,16 +14,16 @@ import uvicorn
 from holdfast import __version__
 from holdfast.cli.assembly import assemble, limits_of
 from holdfast.cli.configuration import BadConfiguration, Loaded, configure
+from holdfast.cli.logs import log_to, to_terminal
+from holdfast.cli.server_keys import keys_of, made_key
 from holdfast.interfaces import JournalError
 from holdfast.server.connection import connection_with
+from holdfast.server.edge import Edge
 from holdfast.server.lock import DirectoryBusy, DirectoryLock
-from holdfast.server.options import ApiKey
 from holdfast.server.stream import Streams
-from holdfast.settings import Settings
 
 OK, FAILED = 0, 1
 ENDING = (signal.SIGINT, signal.SIGTERM)
-LOG_BYTES_MAX = 10 * 1024 * 1024
 
 
 def serve(flags: Mapping[str, object]) -> int:
@@ -41,48 +38,15 @@ def serve(flags: Mapping[str, object]) -> int:
         print(f"holdfast: {warning}", file=sys.stderr)
     try:
         with DirectoryLock(loaded.settings.data_dir) as lock:
-            _log_to(loaded.settings)
-            made_key = _made_key(loaded.settings)
+            log_to(loaded.settings, to_terminal(loaded.settings))
+            key = made_key(loaded.settings)
             loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
             with asyncio.Runner(loop_factory=loop_factory) as runner:
-                runner.run(_serve(loaded, lock, made_key=made_key))
+                runner.run(_serve(loaded, lock, made_key=key))
     except (DirectoryBusy, JournalError, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
     return OK
-
-
-def _log_to(settings: Settings) -> None:
-    """The file has every line; the terminal has what a person should see."""
-    file = logging.handlers.RotatingFileHandler(
-        settings.log_file, maxBytes=LOG_BYTES_MAX, backupCount=3, encoding="utf-8"
-    )
-    terminal = logging.StreamHandler()
-    terminal.setLevel(settings.log.level.upper())
-    for chatty in ("mcp", "client", "httpx2"):
-        # They log whole addresses and messages, which may hold what is nobody's business.
-        logging.getLogger(chatty).setLevel(logging.ERROR)
-    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(level=logging.INFO, format=form, handlers=[file, terminal])
-
-
-def _made_key(settings: Settings) -> str | None:
-    """The key that was made at the first start, where the configuration has no word about keys."""
-    if settings.server.api_keys is not None:
-        return None
-    path = settings.data_dir / "api-key"
-    if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(f"hf-{secrets.token_urlsafe(32)}\n", encoding="ascii")
-    return path.read_text(encoding="ascii").strip()
-
-
-def _keys(settings: Settings, made_key: str | None) -> tuple[ApiKey, ...] | None:
-    """None is a server open to everyone on this machine; the configuration allows that on loopback only."""
-    if made_key is not None:
-        return (ApiKey("first", made_key),)
-    given = settings.server.api_keys or ()
-    return tuple(ApiKey(f"key {number}", str(key)) for number, key in enumerate(given, 1)) or None
 
 
 async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -> None:
@@ -91,7 +55,8 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         listening = _listen(settings.server.host, settings.server.port)
         stack.callback(listening.close)
         streams = Streams()
-        app = await assemble(stack, settings, streams, keys=_keys(settings, made_key))
+        keys = keys_of(settings, made_key)
+        app = await assemble(stack, settings, streams, keys=keys)
         config = uvicorn.Config(
             app,
             http=connection_with(limits_of(settings)),
@@ -102,30 +67,40 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         )
         url = f"http://{settings.server.host}:{listening.getsockname()[1]}"
         lock.announce(url)
-        _greet(url, loaded, made_key=made_key)
-        await _Server(config, streams).serve(sockets=[listening])
+        # Whoever can read this terminal may sign in once; the link's fragment never reaches a log or a proxy.
+        page = f"{url}/#token={app.sign_ins.new_token(keys[0].name)}" if keys else url
+
+        def greet() -> None:
+            _greet(url, loaded, made_key=made_key, page=page)
+
+        await _Server(config, app, streams=streams, greet=greet).serve(sockets=[listening])
 
 
-def _greet(url: str, loaded: Loaded, *, made_key: str | None) -> None:
+def _greet(url: str, loaded: Loaded, *, made_key: str | None, page: str) -> None:
     settings = loaded.settings
     key = settings.data_dir / "api-key"
     auth = "" if made_key is None else f' -H "Authorization: Bearer $(cat {key})"'
     print(f"Holdfast {__version__} on {url} (data in {settings.data_dir})")
     if loaded.is_demo:
         print("No model is configured, so the built-in demo model answers.")
+    print(f"Open {page}")
     print(f'Try: curl{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'', flush=True)
 
 
 class _Server(uvicorn.Server):
-    """Ends open event streams first, so that shutting down waits for nobody who only listens.
+    """Lets runs come to a safe point first, and then ends event streams, which would last for ever.
 
     The first SIGTERM or Ctrl-C is an orderly end with exit code 0, the second one an immediate end: what was
     shown is on disk, and the next start goes on from there.
     """
 
-    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: Edge, *, streams: Streams, greet: Callable[[], None]
+    ) -> None:
         super().__init__(config)
+        self._drain = app.drain
         self._streams = streams
+        self._greet = greet
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -143,8 +118,14 @@ class _Server(uvicorn.Server):
             os._exit(128 + sig)
         super().handle_exit(sig, frame)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn; whoever reads the greeting finds a server that answers, and that ends in order."""
+        await super().startup(sockets)
+        self._greet()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn."""
+        """See uvicorn; meanwhile everything is still served, and readers see their answers end."""
+        await self._drain()
         self._streams.end()
         await super().shutdown(sockets)
 

@@ -79,6 +79,11 @@ class Commits:
         self._write_mark()
         return fence
 
+    def met_stranger(self) -> bool:
+        """Whether someone else has written to the file since this was asked last."""
+        met, self._transaction.met_stranger = self._transaction.met_stranger, False
+        return met
+
     def write(self, jobs: Sequence[Job]) -> None:
         """Commit all jobs together, or give each its error; none is half written."""
         error = self._tried(jobs)

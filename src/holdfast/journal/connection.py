@@ -3,7 +3,7 @@
 import errno
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import apsw
 
 from holdfast import interfaces as seams
-from holdfast.journal.queries import migrations
+from holdfast.journal.queries import Migration, migrations
 
 Durability: TypeAlias = Literal["power", "process"]
 
@@ -95,6 +95,10 @@ def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) 
         connection.pragma("secure_delete", True)
         connection.pragma("cache_size", -CACHE_KIB)
         connection.pragma("journal_size_limit", WAL_BYTES_KEPT_MAX)
+    except apsw.Error as error:
+        failure = named(error, path, system_errno=connection.system_errno)
+        connection.close()
+        raise failure from error
     except BaseException:
         connection.close()
         raise
@@ -124,15 +128,20 @@ def _make_private(path: Path) -> None:
 
 def migrate(connection: apsw.Connection, path: Path) -> None:
     """Bring the schema up to date."""
-    steps = migrations()
     connection.execute("BEGIN IMMEDIATE")
     # Read under the lock: two processes may be at this at once.
+    for step in steps_to_take(connection, path):
+        connection.execute(step.sql)
+        connection.pragma("user_version", step.number)
+    connection.execute("COMMIT")
+
+
+def steps_to_take(connection: apsw.Connection, path: Path) -> Sequence[Migration]:
+    """What is missing to the schema that our queries are made for."""
+    steps = migrations()
     version = int(connection.pragma("user_version"))
     if version > len(steps):
         raise seams.StoreReadOnly(
             f"{path} has schema {version}, this one knows {len(steps)}: a newer Holdfast wrote it; upgrade"
         )
-    for step in steps[version:]:
-        connection.execute(step.sql)
-        connection.pragma("user_version", step.number)
-    connection.execute("COMMIT")
+    return steps[version:]

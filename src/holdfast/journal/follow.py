@@ -53,18 +53,18 @@ class Tail:
         self.records.clear()
         return freed
 
-    def after(self, seq: int) -> Sequence[Record] | None:
-        """Records with a higher seq, or None if the window does not reach back that far."""
+    def after(self, seq: int, limit: int = BATCH_RECORDS_MAX) -> Sequence[Record] | None:
+        """Records with a higher seq, at most so many, or None if the window does not reach back that far."""
         if not self.records or self.records[0].seq > seq + 1:
             return None
         start = seq + 1 - self.records[0].seq
-        count = len(self.records) - start
+        count = max(len(self.records) - start, 0)
         if count < start:
             # Near the end of a deque its end is the shorter way.
             newest = list(islice(reversed(self.records), count))
             newest.reverse()
-            return newest[:BATCH_RECORDS_MAX]
-        return list(islice(self.records, start, start + BATCH_RECORDS_MAX))
+            return newest[:limit]
+        return list(islice(self.records, start, start + limit))
 
     def wake(self) -> None:
         """Let everyone who waits look again."""
@@ -99,8 +99,27 @@ class Tails:
             self._bytes -= oldest.forget()
         if tail.waiters:
             tail.wake()
-        if self._changes and any(type(record.event) not in QUIET for record in records):
-            self._tell(session_id)
+        for record in records:
+            if type(record.event) not in QUIET:
+                self._tell(session_id)
+                break
+
+    def last_seq(self, session_id: str) -> int | None:
+        """The newest seq of a log that was written lately, else None."""
+        tail = self._recent.get(session_id)
+        return tail.last if tail is not None and tail.records else None
+
+    def read(self, session_id: str, after: int, limit: int) -> Sequence[Record] | None:
+        """Records with a higher seq, at most so many, or None if the window does not reach back that far."""
+        tail = self._recent.get(session_id)
+        return None if tail is None else tail.after(after, limit)
+
+    def forget(self) -> None:
+        """Drop all windows; whoever follows reads on from the store."""
+        for tail in self._recent.values():
+            tail.forget()
+        self._recent.clear()
+        self._bytes = 0
 
     def changes(self) -> "Changes":
         """Which sessions change from now on."""

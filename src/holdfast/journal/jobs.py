@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast import interfaces as seams
 from holdfast.interfaces import Record
+from holdfast.rows import QUIET
 
 if TYPE_CHECKING:
     from asyncio import Future
 
     from holdfast.journal.follow import Tails
+    from holdfast.journal.known import Known
     from holdfast.journal.transaction import Transaction
+    from holdfast.rows import RunRow
 
     Work: TypeAlias = Callable[[Transaction], Any]
 
@@ -30,6 +33,11 @@ class Job:
         """Do it, on the writer's thread; a JournalError says that nothing was written."""
         raise AssertionError(f"{type(self).__name__} does not say what to write to {transaction}")
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether it can wait a moment for others, so that one commit takes them all."""
+        return False
+
     def publish(self) -> None:
         """Show what came of it, on the loop's thread, once it is committed."""
 
@@ -37,29 +45,51 @@ class Job:
 class Append(Job):
     """Events for the end of a log."""
 
-    __slots__ = ("fence", "once", "records", "session_id", "tails", "when")
+    __slots__ = ("fence", "known", "once", "records", "rows", "session_id", "tails", "when")
 
-    def __init__(
-        self, future: "Future[Any]", session_id: str, *, records: Sequence[Record], tails: "Tails"
+    # Without super() and keywords: this is made for every delta of every run.
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        future: "Future[Any]",
+        session_id: str,
+        records: Sequence[Record],
+        tails: "Tails",
+        known: "Known",
+        fence: seams.Fence | None,
+        when: Sequence[seams.Condition],
+        once: seams.Once | None,
     ) -> None:
-        # Not by super(): this is made for every delta of every run.
         self.future = future
         self.result = self.error = None
         self.session_id = session_id
         self.records = records
         self.tails = tails
-        self.fence: seams.Fence | None = None
-        self.when: Sequence[seams.Condition] = ()
-        self.once: seams.Once | None = None
+        self.known = known
+        self.rows: tuple[seams.ListedSession, Sequence[RunRow]] | None = None
+        self.fence = fence
+        self.when = when
+        self.once = once
         self.bytes = len(records[0].body) * len(records)
+
+    @property
+    def may_wait(self) -> bool:
+        """Deltas can: more of them are about to come."""
+        return (
+            self.fence is not None
+            and not self.when
+            and self.once is None
+            and all(type(record.event) in QUIET for record in self.records)
+        )
 
     def work(self, transaction: "Transaction") -> Any:
         """Give the events their seqs."""
         return transaction.append(self)
 
     def publish(self) -> None:
-        """Wake those who follow the session."""
+        """Wake those who follow the session; what they then ask for is known."""
         if type(self.result) is seams.Appended:
+            if self.rows is not None:
+                self.known.keep(*self.rows)
             self.tails.publish(self.session_id, self.records)
 
 

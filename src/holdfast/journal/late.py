@@ -1,18 +1,22 @@
 """Late journals: while the store takes no writes, a run's events go to the spool, and the run waits.
 
 When the store takes writes again they land in their place, each once. What an earlier process left in its
-spool is absorbed at the next start, before any run goes on.
+spool is absorbed as soon as the store takes writes, before any run goes on.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from holdfast import interfaces as seams
-from holdfast.codec import decode
+from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import Event, OutputRecovered
-from holdfast.journal.spool import Spool, Spooled, read_spool, spool_files
+from holdfast.journal.spool import Spool, Spooled, put_aside, read_spool, spool_files
 
 _log = logging.getLogger(__name__)
 
@@ -28,54 +32,121 @@ PAUSE_FIRST_S = 0.1
 PAUSE_LAST_S = 2.0
 KEPT_MS = 10 * 365 * 86_400_000  # a spool may lie on a shelf for long
 
+Result: TypeAlias = seams.Appended | seams.Declined | seams.Replayed
+Meanwhile: TypeAlias = Callable[[], Awaitable[Sequence[Event]]]
+
+
+class _Batch(NamedTuple):
+    """Events that wait for the store, and their record in the spool if it took them."""
+
+    events: Sequence[Event]
+    when: Sequence[seams.Condition] = ()
+    spooled: Spooled | None = None
+
+
+async def _silence() -> Sequence[Event]:
+    """A run that says nothing meanwhile."""
+    return await asyncio.get_running_loop().create_future()
+
 
 class LateWrites:
-    """Appends for runs, however long the store needs; without a spool only memory keeps what waits."""
+    """Appends for one run, however long the store needs; without a spool only memory keeps what waits."""
 
-    def __init__(self, journal: seams.Journal, clock: seams.Clock, *, spool: Spool | None = None) -> None:
+    def __init__(
+        self,
+        journal: seams.Journal,
+        clock: seams.Clock,
+        *,
+        run: tuple[str, str],
+        fence: seams.Fence,
+        spool: Spool | None = None,
+    ) -> None:
         self._journal = journal
         self._clock = clock
+        self._session_id, self._run_id = run
+        self._fence = fence
         self._spool = spool
+        self.trouble: seams.JournalError | None = None
+        self.is_late = asyncio.Event()  # set while events wait for the store
 
-    async def append_run(
+    async def append(
         self,
-        session_id: str,
         events: Sequence[Event],
         *,
-        run_id: str,
-        fence: seams.Fence,
         when: Sequence[seams.Condition] = (),
-    ) -> seams.Appended | seams.Declined | seams.Replayed:
-        """Like Journal.append_run, but trouble that passes is waited for; the events are safe meanwhile."""
+        meanwhile: Meanwhile = _silence,
+    ) -> Result:
+        """Like Journal.append_run, but trouble that passes is waited for; the events are safe meanwhile.
+
+        `meanwhile` waits for what else the run says; it is kept too and lands behind the events. It must take
+        nothing if it is cancelled. The result is that of the last append.
+        """
         try:
-            return await self._journal.append_run(session_id, events, fence=fence, when=when)
+            return await self._put(_Batch(events, when))
         except PASSING as trouble:
-            _log.warning("saving is delayed for run %s: %s", run_id, trouble)
-        spooled = await self._spooled(session_id, run_id, events)
-        once = None if spooled is None else once_for(spooled, self._clock.now_ms())
+            _log.warning("saving is delayed for run %s: %s", self._run_id, trouble)
+            self.trouble = trouble
+        try:
+            kept = await self._kept(events, when)
+            self.is_late.set()
+            return await self._put_late(kept, meanwhile)
+        finally:
+            self.trouble = None
+            self.is_late.clear()
+
+    async def _put_late(self, first: _Batch, meanwhile: Meanwhile) -> Result:
+        waiting = deque([first])
         pause_s = PAUSE_FIRST_S
         while True:
-            await self._clock.sleep_s(pause_s)
+            await self._gather(waiting, meanwhile, pause_s=pause_s)
             try:
-                result = await self._journal.append_run(session_id, events, fence=fence, when=when, once=once)
-            except PASSING:
+                while True:
+                    result = await self._put(waiting[0])
+                    await self._landed(waiting.popleft())
+                    if not waiting:
+                        _log.info("saving goes on for run %s", self._run_id)
+                        return result
+            except PASSING as trouble:
+                self.trouble = trouble
                 pause_s = min(2 * pause_s, PAUSE_LAST_S)
-                continue
-            _log.info("saving goes on for run %s", run_id)
-            if spooled is not None and self._spool is not None:
-                await self._spool.absorbed(spooled)
-            return result
 
-    async def _spooled(self, session_id: str, run_id: str, events: Sequence[Event]) -> Spooled | None:
+    async def _gather(self, waiting: deque[_Batch], meanwhile: Meanwhile, *, pause_s: float) -> None:
+        """Keep what the run says until it is time to try again."""
+        until_s = self._clock.monotonic_s() + pause_s
+        while (left_s := until_s - self._clock.monotonic_s()) > 0:
+            try:
+                async with asyncio.timeout(left_s):
+                    events = await meanwhile()
+            except TimeoutError:
+                return
+            # Out of the time's reach: what was taken from the run must not be dropped half-way.
+            waiting.append(await self._kept(events))
+
+    async def _put(self, batch: _Batch) -> Result:
+        return await self._journal.append_run(
+            self._session_id,
+            batch.events,
+            fence=self._fence,
+            when=batch.when,
+            once=None if batch.spooled is None else once_for(batch.spooled, self._clock.now_ms()),
+        )
+
+    async def _kept(self, events: Sequence[Event], when: Sequence[seams.Condition] = ()) -> _Batch:
         if self._spool is None:
-            return None
+            return _Batch(events, when)
         try:
-            return await self._spool.put(session_id, run_id, events)
+            return _Batch(events, when, await self._spool.put(self._session_id, self._run_id, events))
         except OSError as error:
             _log.warning(
-                "the spool takes nothing either, so run %s keeps its output in memory: %s", run_id, error
+                "the spool takes nothing either, so run %s keeps its output in memory: %s",
+                self._run_id,
+                error,
             )
-            return None
+            return _Batch(events, when)
+
+    async def _landed(self, batch: _Batch) -> None:
+        if batch.spooled is not None and self._spool is not None:
+            await self._spool.absorbed(batch.spooled)
 
 
 def once_for(spooled: Spooled, now_ms: int) -> seams.Once:
@@ -83,14 +154,37 @@ def once_for(spooled: Spooled, now_ms: int) -> seams.Once:
     return seams.Once(spooled.key, "", b"", now_ms + KEPT_MS)
 
 
+async def ready(store: seams.Store, clock: seams.Clock, *, spool: Spool | None) -> None:
+    """Wait until the store takes writes and holds all that earlier processes left in their spools."""
+    await store.writable()
+    pause_s = PAUSE_FIRST_S
+    while spool is not None:
+        try:
+            count = await absorb(store, spool.folder, now_ms=clock.now_ms())
+        except PASSING as trouble:
+            _log.warning("the spool is absorbed later: %s", trouble)
+            await clock.sleep_s(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_LAST_S)
+        else:
+            if count:
+                _log.info("%d records of the spool are in the journal now", count)
+            return
+
+
 async def absorb(store: seams.Store, folder: Path, *, now_ms: int) -> int:
     """Put what earlier processes left in their spools where it belongs; how many records there were."""
     count = 0
     for path in await asyncio.to_thread(spool_files, folder):
-        for spooled in await asyncio.to_thread(_records, path):
-            await _absorb(store, spooled, now_ms=now_ms)
-            count += 1
-        await asyncio.to_thread(path.unlink, missing_ok=True)
+        try:
+            for spooled in await asyncio.to_thread(_records, path):
+                await _absorb(store, spooled, now_ms=now_ms)
+                count += 1
+        except (UnreadableEvent, msgspec.MsgspecError) as error:
+            # Nothing of it was ever shown, and one bad file keeps no run from going on.
+            aside = await asyncio.to_thread(put_aside, path)
+            _log.error("a spool cannot be read any further, so the rest is kept in %s: %s", aside, error)
+        else:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
     return count
 
 

@@ -50,6 +50,14 @@ class MemoryStore:
         self._closed = True
         self._tails.close()
 
+    @property
+    def trouble(self) -> seams.JournalError | None:
+        """See Store.trouble; memory takes writes from the beginning."""
+        return None
+
+    async def writable(self) -> None:
+        """See Store.writable."""
+
     async def claim(self, session_id: str) -> seams.Fence:  # noqa: ARG002  # one fence covers the whole disk
         """See Journal.claim."""
         return self._fence

@@ -11,7 +11,7 @@ import apsw
 
 from holdfast import interfaces as seams
 from holdfast.interfaces import Record
-from holdfast.journal.connection import open_for_reading, sqlite_errors_named
+from holdfast.journal.connection import open_for_reading, sqlite_errors_named, steps_to_take
 from holdfast.journal.queries import queries
 from holdfast.journal.threads import Threads
 from holdfast.journal.transaction import SEARCH_SHIFT, row_of
@@ -40,6 +40,13 @@ class SqliteReader:
         await self._threads.close()
         while self._connections:
             self._connections.pop().close()
+
+    async def is_readable(self) -> bool:
+        """Whether the file can be read by our queries now; raises StoreReadOnly if it never will."""
+        try:
+            return await self._ask(lambda db, _: not steps_to_take(db, self._path))
+        except (seams.StoreLocked, seams.StoreFull, seams.StoreFailed):
+            return False
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
         """See Journal.read."""

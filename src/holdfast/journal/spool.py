@@ -9,6 +9,7 @@ import asyncio
 import os
 import secrets
 import struct
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zlib import crc32
@@ -35,37 +36,48 @@ class Spool:
     """The spool file of this process; it exists only while something waits in it."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._path = folder / f"{secrets.token_hex(8)}.spool"
         self._count = 0
+        self._bytes = 0
         self._waiting: set[str] = set()
-        self._lock = asyncio.Lock()
+        # Held in threads only: a caller that is cancelled leaves its thread at work.
+        self._lock = threading.Lock()
 
     async def put(self, session_id: str, run_id: str, events: Sequence[Event]) -> Spooled:
         """Keep the events; they are on disk when this returns. Raises OSError if that disk is full too."""
-        async with self._lock:
+        bodies = tuple(msgspec.Raw(encode(event)) for event in events)
+        return await asyncio.to_thread(self._put, session_id, run_id, bodies)
+
+    def _put(self, session_id: str, run_id: str, bodies: tuple[msgspec.Raw, ...]) -> Spooled:
+        with self._lock:
             self._count += 1
-            record = Spooled(
-                key=f"spool:{self._path.stem}:{self._count}",
-                session_id=session_id,
-                run_id=run_id,
-                events=tuple(msgspec.Raw(encode(event)) for event in events),
-            )
-            await asyncio.to_thread(_append, self._path, msgspec.json.encode(record))
+            key = f"spool:{self._path.stem}:{self._count}"
+            record = Spooled(key=key, session_id=session_id, run_id=run_id, events=bodies)
+            self._bytes = _append(self._path, msgspec.json.encode(record), known_bytes=self._bytes)
             self._waiting.add(record.key)
             return record
 
     async def absorbed(self, record: Spooled) -> None:
         """The store has it now; when it has everything, the file goes."""
-        async with self._lock:
+        await asyncio.to_thread(self._absorbed, record)
+
+    def _absorbed(self, record: Spooled) -> None:
+        with self._lock:
             self._waiting.discard(record.key)
             if not self._waiting:
-                await asyncio.to_thread(self._path.unlink, missing_ok=True)
+                self._path.unlink(missing_ok=True)
+                self._bytes = 0
 
 
 def spool_files(folder: Path) -> list[Path]:
     """The spools that earlier processes left, the oldest first."""
     return sorted(folder.glob("*.spool"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def put_aside(path: Path) -> Path:
+    """Keep a spool that cannot be read where nobody looks for spools; its new place."""
+    return path.rename(path.with_suffix(".unreadable"))
 
 
 def read_spool(path: Path) -> Iterator[Spooled]:
@@ -81,13 +93,18 @@ def read_spool(path: Path) -> Iterator[Spooled]:
         at += _FRAME.size + length
 
 
-def _append(path: Path, body: bytes) -> None:
-    """Append one frame; what a torn write left is cut off first, so that the next record is readable."""
+def _append(path: Path, body: bytes, *, known_bytes: int) -> int:
+    """Append one frame, and say how long the file is now.
+
+    What a torn write left is cut off first, so that the next record is readable.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        end = _whole_bytes(file)
-        os.ftruncate(file, end)
+        end = known_bytes
+        if os.fstat(file).st_size != known_bytes:
+            end = _whole_bytes(file)
+            os.ftruncate(file, end)
         frame = _FRAME.pack(len(body), crc32(body)) + body
         written = 0
         while written < len(frame):
@@ -95,11 +112,13 @@ def _append(path: Path, body: bytes) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    if not known_bytes:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    return end + len(frame)
 
 
 def _whole_bytes(file: int) -> int:

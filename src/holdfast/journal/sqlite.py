@@ -1,6 +1,7 @@
 """The store in one SQLite file, with blobs beside it."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,12 +17,16 @@ from holdfast.journal.commits import Commits
 from holdfast.journal.connection import Durability
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.jobs import Append, Call
+from holdfast.journal.known import Known
 from holdfast.journal.reader import SqliteReader
 from holdfast.journal.threads import Threads
 from holdfast.journal.writer import Writer
+from holdfast.rows import RunRow, SessionRow
 
 if TYPE_CHECKING:
     from holdfast.journal.jobs import Work
+
+_log = logging.getLogger(__name__)
 
 # Blobs have threads of their own, so that writing large ones does not keep readers of the log waiting.
 BLOB_THREADS = 2
@@ -42,9 +47,9 @@ class SqliteStore(SqliteReader):
         self._blobs = FileBlobs(path.with_name("blobs"))
         self._blob_threads = Threads(BLOB_THREADS, "holdfast-blobs")
         connect = partial(Commits, path, blobs=self._blobs, durability=durability, vfs=vfs)
-        self._writer = Writer(path, connect)
+        self._writer = Writer(path, connect, forget=self._forget)
+        self._known = Known()
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
-        self._fence = seams.Fence(0)
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -59,11 +64,38 @@ class SqliteStore(SqliteReader):
         """Open or create the store; every earlier owner loses its fence."""
         store = cls(path, durability=durability, vfs=vfs, window_bytes_max=window_bytes_max)
         try:
-            store._fence = seams.Fence(await store._writer.open())
+            await store._writer.open()
+            store._writer.insist()
         except BaseException:
             await store.close()
             raise
         return store
+
+    @classmethod
+    async def open_readable(cls, path: Path, *, durability: Durability = "power") -> "SqliteStore":
+        """Open or create the store; where it can be read but not written yet, `writable` tells when it can.
+
+        Raises what does not pass by itself. A file that cannot be read either is waited for.
+        """
+        store = cls(path, durability=durability)
+        try:
+            await store._writer.open()
+            if store.trouble is not None and not await store.is_readable():
+                _log.warning("%s cannot be read yet either, so this waits for it", path)
+                await store.writable()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @property
+    def trouble(self) -> seams.JournalError | None:
+        """See Store.trouble."""
+        return self._writer.trouble
+
+    async def writable(self) -> None:
+        """See Store.writable."""
+        await self._writer.opened()
 
     async def close(self) -> None:
         """See Store.close; a caller that is cancelled does not stop it."""
@@ -77,11 +109,13 @@ class SqliteStore(SqliteReader):
         await super().close()
         await self._writer.close()
         self._tails.close()
+        self._known.clear()
         await self._blob_threads.close()
 
     async def claim(self, session_id: str) -> seams.Fence:  # noqa: ARG002  # one fence covers the whole file
         """See Journal.claim."""
-        return self._fence
+        self._writer.insist()
+        return seams.Fence(self._writer.fence)
 
     async def append(
         self,
@@ -92,10 +126,7 @@ class SqliteStore(SqliteReader):
         once: seams.Once | None = None,
     ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
         """See Journal.append."""
-        append = self._new_append(session_id, inputs)
-        append.when = when
-        append.once = once
-        return await self._writer.submit(append)
+        return await self._submit(session_id, inputs, None, when, once)
 
     async def append_run(
         self,
@@ -107,16 +138,55 @@ class SqliteStore(SqliteReader):
         once: seams.Once | None = None,
     ) -> seams.Appended | seams.Declined | seams.Replayed:
         """See Journal.append_run."""
-        append = self._new_append(session_id, events)
-        append.when = when
-        append.once = once
-        append.fence = fence
-        return await self._writer.submit(append)
+        return await self._submit(session_id, events, fence, when, once)
 
-    def _new_append(self, session_id: str, events: Sequence[Event]) -> Append:
+    # Without keywords: this is called for every delta of every run.
+    def _submit(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        fence: seams.Fence | None,
+        when: Sequence[seams.Condition],
+        once: seams.Once | None,
+    ) -> asyncio.Future[Any]:
         assert events, "an append holds at least one event"
-        records = [Record(session_id, 0, body=encode(event), event=event) for event in events]
-        return Append(self._writer.future(), session_id, records=records, tails=self._tails)
+        records: list[Record] = []
+        for event in events:
+            records.append(Record(session_id, 0, body=encode(event), event=event))  # noqa: PERF401
+        writer = self._writer
+        return writer.submit(
+            Append(writer.future(), session_id, records, self._tails, self._known, fence, when, once)
+        )
+
+    def _forget(self) -> None:
+        """Someone else has written to the file: what is remembered of it may be wrong."""
+        self._tails.forget()
+        self._known.clear()
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """See Journal.read."""
+        held = self._tails.read(session_id, after, max(limit, 0))
+        return await super().read(session_id, after=after, limit=limit) if held is None else held
+
+    async def last_seq(self, session_id: str) -> int:
+        """See Journal.last_seq."""
+        last_seq = self._tails.last_seq(session_id)
+        return await super().last_seq(session_id) if last_seq is None else last_seq
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """See Index.session."""
+        known = self._known.session(session_id)
+        return await super().session(session_id) if known is None else known.row
+
+    async def listed(self, session_id: str) -> seams.ListedSession | None:
+        """See Index.listed."""
+        known = self._known.session(session_id)
+        return await super().listed(session_id) if known is None else known
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """See Index.run."""
+        known = self._known.run(run_id)
+        return await super().run(run_id) if known is None else known
 
     async def _call(self, work: "Work", *, then: Callable[[], None] | None = None) -> Any:
         return await self._writer.submit(Call(self._writer.future(), work, then=then))
@@ -135,8 +205,12 @@ class SqliteStore(SqliteReader):
     async def purge(self, session_id: str) -> None:
         """See Journal.purge."""
         await self._call(
-            lambda transaction: transaction.purge(session_id), then=lambda: self._tails.end(session_id)
+            lambda transaction: transaction.purge(session_id), then=lambda: self._end(session_id)
         )
+
+    def _end(self, session_id: str) -> None:
+        self._known.forget(session_id)
+        self._tails.end(session_id)
 
     async def put_note(self, key: str, value: bytes) -> None:
         """See Notes.put_note."""

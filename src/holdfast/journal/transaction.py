@@ -34,6 +34,8 @@ class Head:
     key: int
     last_seq: int
     row: rows.SessionRow
+    open_runs: int = 0
+    open_asks: int = 0
 
 
 class Transaction:
@@ -51,6 +53,7 @@ class Transaction:
         self._blobs: list[tuple[str, int]] = []
         self._fence = 0
         self.commits = 0
+        self.met_stranger = False
         self.is_dirty = False
         self.has_purged = False
         self.blobs_named: list[str] = []
@@ -65,6 +68,7 @@ class Transaction:
         if commits != self.commits + 1:
             # Someone else has written since: what was remembered may be wrong.
             self._heads.clear()
+            self.met_stranger = True
         self.commits = commits
         self.is_dirty = self.has_purged = False
         self.blobs_named, self.blobs_purged = [], []
@@ -94,7 +98,7 @@ class Transaction:
                 f"{work.fence.number}): this process may no longer write for its runs"
             )
         head = self._head(work.session_id)
-        if (known := self._used(work)) is not None:
+        if work.once is not None and (known := self._used(work.once, work)) is not None:
             return known
         for condition in work.when:
             if not self._holds(condition, work.session_id, head=head):
@@ -102,13 +106,18 @@ class Transaction:
         if head is None:
             head = self._create(work)
         seq = head.last_seq
+        key, events, quiet = head.key, self._events, rows.QUIET
+        runs: list[rows.RunRow] | None = None
         for record in work.records:
             record.seq = seq = seq + 1
             body = record.body
-            self._events += (head.key, seq, crc32(body), body)
+            events += (key, seq, crc32(body), body)
             event = record.event
-            if type(event) not in rows.QUIET:
-                self._index(head, seq, event)
+            if type(event) not in quiet:
+                runs = runs or []
+                self._index(head, seq, event=event, runs=runs)
+        if runs is not None:
+            work.rows = (seams.ListedSession(head.row, head.open_runs, head.open_asks), runs)
         first_seq, head.last_seq = head.last_seq + 1, seq
         if work.once is not None:
             self._db.execute(self._sql["expire_once"], {"now_ms": work.records[0].event.at_ms})
@@ -189,8 +198,9 @@ class Transaction:
             found = self._one("head", {"session_id": session_id})
             if found is None:
                 return None
-            key, last_seq, *row = found
-            head = self._heads[session_id] = Head(key, last_seq, row_of(rows.SessionRow, row))
+            key, last_seq, open_runs, open_asks, *columns = found
+            row = row_of(rows.SessionRow, columns)
+            head = self._heads[session_id] = Head(key, last_seq, row, open_runs, open_asks)
         self._heads.move_to_end(session_id)
         return head
 
@@ -202,10 +212,7 @@ class Transaction:
         head = self._heads[work.session_id] = Head(key, 0, row)
         return head
 
-    def _used(self, work: Append) -> seams.Replayed | seams.KeyConflict | None:
-        once = work.once
-        if once is None:
-            return None
+    def _used(self, once: seams.Once, work: Append) -> seams.Replayed | seams.KeyConflict | None:
         found = self._one("once", {"key": once.key, "now_ms": work.records[0].event.at_ms})
         if found is None:
             return None
@@ -239,25 +246,36 @@ class Transaction:
         found = self._one("ask", {"ask_id": ask_id})
         return row_of(rows.AskRow, found) if found else None
 
-    def _index(self, head: Head, seq: int, event: Event) -> None:
+    def _index(self, head: Head, seq: int, *, event: Event, runs: list[rows.RunRow]) -> None:
         session_id = head.row.session_id
         row = rows.apply_to_session(head.row, event)
         if row is not head.row:
             head.row = row
             self._sessions[session_id] = head
         if run_id := rows.run_of(event):
-            run = rows.apply_to_run(self._run(run_id), seq, session_id=session_id, event=event)
+            earlier = self._run(run_id)
+            run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
             if run is not None:
                 self._runs[run_id] = run
+                runs.append(run)
+                head.open_runs += _is_open(run) - _is_open(earlier)
         if ask_id := rows.ask_of(event):
-            ask = rows.apply_to_ask(self._ask(ask_id), seq, session_id=session_id, event=event)
+            known = self._ask(ask_id)
+            ask = rows.apply_to_ask(known, seq, session_id=session_id, event=event)
             if ask is not None:
                 self._asks[ask_id] = ask
+                head.open_asks += _is_open(ask) - _is_open(known)
         if (text := rows.search_text(seq, event)) is not None:
             self._texts[head.key << SEARCH_SHIFT | text.seq] = text.text
         if named := rows.blobs_of(event):
             self._blobs += [(blob, head.key) for blob in named]
             self.blobs_named += named
+
+
+def _is_open(row: rows.RunRow | rows.AskRow | None) -> bool:
+    if isinstance(row, rows.RunRow):
+        return row.status != "ended"
+    return row is not None and row.state == "open"
 
 
 def row_of(kind: type[Row], values: Sequence[Any]) -> Row:

@@ -1,12 +1,15 @@
 """The writer: one thread, one connection, and as many appends per commit as are waiting.
 
-With little to do every append is a commit of its own; under load commits grow by themselves. Nothing waits
-for a timer. The thread never runs an event loop and the event loop never touches the connection.
+With little to do every append is a commit of its own; under load commits grow by themselves. The thread never
+runs an event loop and the event loop never touches the connection.
+
+The file may be locked or its disk full when the writer starts. Then it tries again by itself, ever more
+seldom, and refuses what is handed in meanwhile.
 """
 
 import asyncio
 import contextlib
-import queue
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,32 +18,58 @@ from typing import Any
 
 from holdfast import interfaces as seams
 from holdfast.journal.commits import Commits
+from holdfast.journal.handover import Handover
 from holdfast.journal.jobs import Job
 
 GROUP_JOBS_MAX = 4_096
 GROUP_BYTES_MAX = 16 * 1024 * 1024
 WAITING_JOBS_MAX = 65_536
+# What passes while the file is to be opened: a lock is let go, room is made, a disk comes back.
+PASSING = (seams.StoreLocked, seams.StoreFull, seams.StoreFailed)
+PAUSE_FIRST_S = 0.05
+PAUSE_LAST_S = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Hands jobs to the thread that commits them, and what came of them back to the loop."""
+    """Hands jobs to the thread that commits them, and what came of them back to the loop.
 
-    def __init__(self, path: Path, connect: Callable[[], Commits]) -> None:
+    `forget` is called on the loop when someone else has written to the file.
+    """
+
+    def __init__(self, path: Path, connect: Callable[[], Commits], *, forget: Callable[[], None]) -> None:
         self._path = path
         self._connect = connect
+        self._forget = forget
         self._loop = asyncio.get_running_loop()
         self._gathered: list[Job] = []
         self._waiting = 0
-        self._handed_over: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
-        self._opened: asyncio.Future[int] = self._loop.create_future()
+        self._handover = Handover()
+        self._tried = asyncio.Event()
+        self._decided = asyncio.Event()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
         self._is_refusing = False
+        self.fence = 0
+        self.trouble: seams.JournalError | None = seams.StoreClosed(f"the store {path} is not open yet")
 
-    async def open(self) -> int:
-        """Start the thread and take ownership of the file; the number of the fence."""
+    async def open(self) -> None:
+        """Start the thread and wait for its first try to own the file; raises what does not pass."""
         self._thread.start()
-        return await asyncio.shield(self._opened)
+        await self._tried.wait()
+        if self._decided.is_set():
+            await self.opened()
+
+    async def opened(self) -> None:
+        """Wait until the file is open for writing; raises if it never will be."""
+        await self._decided.wait()
+        self.insist()
+
+    def insist(self) -> None:
+        """Raise what keeps the file from being open for writing now, if anything does."""
+        if self.trouble is not None:
+            raise _own_copy(self.trouble)
 
     def future(self) -> asyncio.Future[Any]:
         """The future of a job to come."""
@@ -50,6 +79,8 @@ class Writer:
         """Hand in a job; once it is committed it is published, then its future is done."""
         if self._is_refusing or self._ended.done():
             job.future.set_exception(self._closed())
+        elif self.trouble is not None:
+            job.future.set_exception(_own_copy(self.trouble))
         elif self._waiting >= WAITING_JOBS_MAX:
             text = f"{WAITING_JOBS_MAX} writes are waiting for the disk; try again in a moment"
             job.future.set_exception(seams.StoreOverloaded(text))
@@ -64,7 +95,7 @@ class Writer:
     def _hand_over(self) -> None:
         gathered, self._gathered = self._gathered, []
         if gathered:
-            self._handed_over.put(gathered)
+            self._handover.put(gathered)
 
     def refuse(self) -> None:
         """Take no more work."""
@@ -76,38 +107,70 @@ class Writer:
         if self._thread.ident is None:
             return
         self._hand_over()
-        self._handed_over.put(None)
+        self._handover.end()
         # Not joined, as that would block the loop: `_ended` is the last thing that the thread does.
         await asyncio.shield(self._ended)
 
     def _run(self) -> None:
         assert asyncio._get_running_loop() is None, "the writer's thread must not run an event loop"  # noqa: SLF001
         try:
-            commits = self._connect()
-        except BaseException as error:  # noqa: BLE001  # it is handed to whoever called open()
-            self._tell(self._opened.set_exception, error)
-            self._tell(self._end)
-            return
-        try:
-            self._tell(self._opened.set_result, commits.fence)
-            self._commit_groups(commits)
+            commits = self._connected()
+            if commits is None:
+                return
+            try:
+                self._tell(self._take_over, commits.fence)
+                self._commit_groups(commits)
+            finally:
+                commits.close()
+        except seams.JournalError as error:
+            self._tell(self._give_up, error)
         finally:
-            commits.close()
             self._tell(self._end)
+
+    def _connected(self) -> Commits | None:
+        """The file, open for writing, however long that takes; None if the store is closed before."""
+        pause_s = PAUSE_FIRST_S
+        while True:
+            try:
+                return self._connect()
+            except PASSING as trouble:
+                self._tell(self._be_late, trouble)
+            except seams.JournalError:
+                raise
+            except Exception as error:
+                raise seams.StoreFailed(f"opening {self._path} failed: {error!r}") from error
+            if self._handover.is_ended_within(pause_s):
+                return None
+            pause_s = min(2 * pause_s, PAUSE_LAST_S)
+
+    def _be_late(self, trouble: seams.JournalError) -> None:
+        if not self._tried.is_set():
+            _log.warning("the store opens for writing later: %s", trouble)
+        self.trouble = trouble
+        self._tried.set()
+
+    def _take_over(self, fence: int) -> None:
+        if self._tried.is_set():
+            _log.info("the store %s takes writes now", self._path)
+        self.fence, self.trouble = fence, None
+        self._tried.set()
+        self._decided.set()
+
+    def _give_up(self, error: seams.JournalError) -> None:
+        self.trouble = error
+        self._tried.set()
+        self._decided.set()
 
     def _commit_groups(self, commits: Commits) -> None:
         backlog: deque[Job] = deque()
-        is_ending = False
-        while backlog or not is_ending:
-            with contextlib.suppress(queue.Empty):
-                while not is_ending:
-                    jobs = self._handed_over.get(block=not backlog)
-                    if jobs is None:
-                        is_ending = True
-                    else:
-                        backlog.extend(jobs)
+        goes_on = True
+        while goes_on or backlog:
+            goes_on = goes_on and self._handover.take(backlog)
             if group := _group(backlog):
                 commits.write(group)
+                self._handover.committed(group)
+                if commits.met_stranger():
+                    self._tell(self._forget)
                 self._tell(self._deliver, group)
                 commits.tidy()
 
@@ -128,11 +191,13 @@ class Writer:
     def _end(self) -> None:
         """The thread is gone: nobody is left waiting for it."""
         self._ended.set_result(None)
+        self.trouble = self.trouble or self._closed()
+        self._tried.set()
+        self._decided.set()
         self._hand_over()
-        while not self._handed_over.empty():
-            for job in self._handed_over.get() or ():
-                if not job.future.done():
-                    job.future.set_exception(self._closed())
+        for job in self._handover.left():
+            if not job.future.done():
+                job.future.set_exception(self._closed())
 
     def _closed(self) -> seams.StoreClosed:
         return seams.StoreClosed(f"the store {self._path} is closed")

@@ -59,7 +59,7 @@ class _Call:
         self, calls: ModelCalls, voice: Voice, *, request: ModelRequest, compact: Compact | None
     ) -> None:
         self._means = calls.means
-        self._targets = calls.targets
+        self._targets = preferred(calls.targets, request.model)
         self._voice = voice
         self._request = request
         self._compact = compact
@@ -74,7 +74,7 @@ class _Call:
         self._cap_lowered = False
         self._spoke = ""  # the attempt that said something and failed
         self._has_spoken = False
-        self._heard = calls.targets[0]  # whom the user believes to be answering
+        self._heard = self._targets[0]  # whom the user believes to be answering
         self._why_other = ""
 
     async def run(self, turn: int, purpose: CallPurpose) -> Answer | NoAnswer:
@@ -293,6 +293,13 @@ class _Call:
 
     def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:
         self._voice.emit(kind(at_ms=self._voice.now_ms(), run_id=self._voice.run_id, **fields))
+
+
+def preferred(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
+    """The targets with the wanted ones in front: by name, else by model; an unknown wish changes nothing."""
+    wanted = [target for target in targets if target.name == model]
+    wanted = wanted or [target for target in targets if target.model == model]
+    return (*wanted, *(target for target in targets if target not in wanted))
 
 
 def _ids_in(request: ModelRequest) -> set[str]:

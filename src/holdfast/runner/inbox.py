@@ -1,14 +1,13 @@
 """The inbox: what people send is on disk before anything else; each input has one visible state."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast import session
 from holdfast.events import Input
 from holdfast.inputs import MessageState, SessionMessage
 from holdfast.interfaces import (
@@ -45,6 +44,7 @@ class Message:
     history: tuple[HistoryMessage, ...] | None = None
     source: str = "api"
     when_busy: WhenBusy = "queue"
+    attached: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # to be blobs before it is sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Inbox:
         self, session_id: str, message: Message, *, once: OnceFor | None = None
     ) -> Sent | NotSent | Replayed | KeyConflict:
         """Start a run with this message, or do what `when_busy` says while another run has the session."""
-        state = await self.state(session_id)
+        state = await self._state_if_busy(session_id)
         busy = bool(state.open_runs)
         current = state.current_run
         if busy and message.when_busy == "reject":
@@ -127,7 +127,11 @@ class Inbox:
             source=message.source,
             workspace=message.settings.workspace,
         )
-        return await self._append(session_id, [created, *inputs], when=[IfSessionNew()], once=once)
+        result = await self._append(session_id, [created, *inputs], when=[IfSessionNew()], once=once)
+        if not isinstance(result, Declined):
+            return result
+        # Someone else created it in between, or it is deleted.
+        return await self._append(session_id, inputs, when=[IfSessionKnown()], once=once)
 
     async def steer(
         self,
@@ -240,15 +244,16 @@ class Inbox:
         return isinstance(await self._append(session_id, inputs, when=[IfSessionKnown()]), Appended)
 
     async def state(self, session_id: str) -> Session:
-        """The session as its log stands now."""
-        owner = self._supervisor.owner(session_id)
-        if owner is not None and owner.view.last_seq >= await self._store.last_seq(session_id):
-            return owner.view.session
-        state = Session()
-        while records := await self._store.read(session_id, after=state.last_seq):
-            for record in records:
-                session.apply(state, record.seq, record.event)
-        return state
+        """The session as its log stands now; to be read, never changed."""
+        return (await self._supervisor.view(session_id)).session
+
+    async def _state_if_busy(self, session_id: str) -> Session:
+        """As `state`, but of a session in which nothing runs or waits only that: no log is read for it."""
+        if self._supervisor.owner(session_id) is None:
+            known = await self._store.listed(session_id)
+            if known is None or not known.open_runs:
+                return Session()
+        return await self.state(session_id)
 
     async def _append(
         self,

@@ -7,20 +7,23 @@ log; after a crash it reads the same log and goes on.
 import asyncio
 import logging
 import secrets
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 from holdfast import events as e
 from holdfast.agent.calls import stopped
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.means import AgentMeans
+from holdfast.agent.rest import in_flight
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.entries import Text, Thinking
 from holdfast.inputs import MessageState, SessionMessage
-from holdfast.interfaces import Fence, IfRunOpen, JournalError
+from holdfast.interfaces import Fence, IfAskOpen, IfRunOpen, JournalError
 from holdfast.phases import Phase
 from holdfast.run import Run
-from holdfast.tools.scope import kill_leftovers
+from holdfast.runner.leftovers import Leftovers
 from holdfast.values import Failure
 
 _log = logging.getLogger(__name__)
@@ -29,41 +32,67 @@ RESUMPTIONS_MAX = 3
 SUSPECT_FROM = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Floor:
-    """What owners share: slots for runs, and the one place for runs that may be what crashed us."""
+    """What owners share: slots for runs, and the one place for runs that may be what crashed us.
+
+    `resumed_after` says what ended the process before this one.
+    """
 
     slots: asyncio.Semaphore
     suspects: asyncio.Lock
     on_restart: str = "resume"
+    resumed_after: str = "crash"
+    leftovers: Leftovers = field(default_factory=Leftovers)
 
 
 class SessionOwner:
     """Carries out the runs of one session until none is left."""
 
-    def __init__(self, session_id: str, means: AgentMeans, floor: Floor) -> None:
+    def __init__(self, session_id: str, means: AgentMeans, floor: Floor, *, view: SessionView) -> None:
         self.session_id = session_id
-        self.view = SessionView()
+        self.view = view
+        self.reacted_seq = 0  # how far it has done what the log asks for
         self._means = means
         self._floor = floor
         self._current: asyncio.Task[None] | None = None
         self._current_id = ""
+        self._is_under_way = self._is_ending = False
         self._stop_cause = ""
         self._settling: set[str] = set()
         self.logs: dict[str, RunLog] = {}
 
     async def work(self) -> None:
         """Follow the log until there is nothing to run; cancelling it cancels the current run."""
-        fence = await self._means.store.claim(self.session_id)
-        newest = await self._means.store.last_seq(self.session_id)
+        store = self._means.store
+        fence = await store.claim(self.session_id)
+        await self.view.catch_up(store, self.session_id)
         async with asyncio.TaskGroup() as tasks:
-            async for records in self._means.store.follow(self.session_id):
+            following = store.follow(self.session_id, after=self.view.last_seq)
+            if not await self._react(tasks, fence):
+                return
+            async for records in following:
                 self.view.apply(records)
-                if self.view.last_seq >= newest and not await self._react(tasks, fence):
+                if not await self._react(tasks, fence):
                     return
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether stopping now loses nothing: all that was begun has its end on the log."""
+        if self._settling:
+            return False
+        if self._current is None or not self._is_under_way:
+            return True
+        run = self.view.run(self._current_id)
+        log = self.logs.get(run.run_id)
+        if run.phase is not Phase.RUNNING or in_flight(run) or log is None or not log.is_settled:
+            return False
+        is_between_attempts = bool(run.call_id) and run.finish is None
+        return run.run_id in self._means.rest.waiting or bool(run.open_asks) or is_between_attempts
 
     async def _react(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         """Do what the log asks for; False if there is nothing more to do."""
+        self.reacted_seq = self.view.last_seq
         if self._current is not None and self.view.run(self._current_id).phase is Phase.ENDED:
             self._current = None
         self._settling = {id_ for id_ in self._settling if self.view.run(id_).phase is not Phase.ENDED}
@@ -74,7 +103,7 @@ class SessionOwner:
         if self._current is None:
             return await self._start_next(tasks, fence) or bool(self._settling)
         run = self.view.run(self._current_id)
-        if run.phase is Phase.STOPPING and not self._stop_cause:
+        if run.phase is Phase.STOPPING and not self._stop_cause and not self._is_ending:
             self._stop_cause = run.stop_cause
             self._current.cancel(run.stop_cause)
         return True
@@ -84,8 +113,9 @@ class SessionOwner:
         if self._current is not None and run.run_id == self._current_id:
             return False
         message = self.view.session.inbox.messages[run.message_id]
-        removed = run.phase is Phase.QUEUED and message.state is MessageState.REMOVED
-        return removed or run.phase is Phase.STOPPING
+        # A message that was taken back needs no run, and one that is retried twice needs one, the newest.
+        is_needless = message.state is MessageState.REMOVED or message.run_id != run.run_id
+        return run.phase is Phase.STOPPING or (run.phase is Phase.QUEUED and is_needless)
 
     async def _start_next(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         session = self.view.session
@@ -100,13 +130,15 @@ class SessionOwner:
                 await self._queue_run(message)
                 return True
         self._current_id, self._stop_cause = run.run_id, ""
+        self._is_under_way = self._is_ending = False
         self._current = tasks.create_task(self._carry_out(run, fence), name=f"run {run.run_id}")
         return True
 
     def _next_message(self) -> SessionMessage | None:
         """The first of the queue; while the queue is paused, only what was sent after the pause."""
         session = self.view.session
-        waiting = [session.inbox.messages[message_id] for message_id in session.inbox.queue]
+        queue = (session.inbox.messages[message_id] for message_id in session.inbox.queue)
+        waiting = [message for message in queue if message.run_id not in self._settling]
         if session.queue_paused:
             waiting = [x for x in waiting if x.mode == "send" and x.seq > session.queue_paused_seq]
         return waiting[0] if waiting else None
@@ -118,9 +150,11 @@ class SessionOwner:
             message_id=message.message_id,
         )
         await self._means.store.append(self.session_id, [queued])
+        # Seen before the next look at the queue, or the message would get a second run.
+        await self.view.catch_up(self._means.store, self.session_id)
 
     async def _settle(self, run: Run, fence: Fence) -> None:
-        await kill_leftovers(run.run_id)
+        await self._floor.leftovers.end(run.run_id)
         async with self._run_log(run, fence) as log:
             await self._end(run, log, Outcome("cancelled", cause=run.stop_cause or "removed"))
 
@@ -129,6 +163,8 @@ class SessionOwner:
             self.logs[run.run_id] = log
             try:
                 outcome = await self._outcome(run, log)
+                # From here on a stop comes too late: cancelled now, the run would have no ending.
+                self._is_ending = True
                 await self._end(run, log, outcome)
             except JournalError as error:
                 # Nothing was shown that is not on disk; the next start goes on from there.
@@ -169,6 +205,7 @@ class SessionOwner:
 
     async def _begin(self, run: Run, log: RunLog) -> Outcome:
         async with self._floor.slots:
+            await self._set_out(run)
             now_ms = log.now_ms()
             log.emit(e.MessageDispatched(at_ms=now_ms, run_id=run.run_id, message_id=run.message_id))
             log.emit(e.RunStarted(at_ms=now_ms, run_id=run.run_id))
@@ -181,16 +218,43 @@ class SessionOwner:
             return Outcome("interrupted", cause="restart")
         if run.resumptions_without_progress >= RESUMPTIONS_MAX:
             return Outcome("interrupted", cause="crash_loop")
-        async with self._floor.slots:
-            if run.resumptions_without_progress < SUSPECT_FROM:
+        if run.resumptions_without_progress < SUSPECT_FROM:
+            async with self._floor.slots:
                 return await self._go_on(run, log)
-            # One of these may be what takes us down: alone, it takes no other along.
-            async with self._floor.suspects:
-                return await self._go_on(run, log)
+        # One of these may be what takes us down: alone, it takes no other along.
+        async with self._alone(run), self._floor.slots:
+            return await self._go_on(run, log)
+
+    @asynccontextmanager
+    async def _alone(self, run: Run) -> AsyncGenerator[None]:
+        """Keep other suspects waiting until this one completed something, or waits for a person."""
+        suspects = self._floor.suspects
+        await suspects.acquire()
+        tried = run.resumptions
+        clearing = asyncio.create_task(
+            self.view.until(
+                lambda: (
+                    run.resumptions > tried and (run.resumptions_without_progress == 0 or bool(run.open_asks))
+                )
+            )
+        )
+        clearing.add_done_callback(lambda _: suspects.release())
+        try:
+            yield
+        finally:
+            clearing.cancel()
+            await asyncio.wait([clearing])
+
+    async def _set_out(self, run: Run) -> None:
+        """The last moment before anything of the run happens in this process."""
+        await self._means.rest.point(run.run_id)
+        self._is_under_way = True
 
     async def _go_on(self, run: Run, log: RunLog) -> Outcome:
-        await kill_leftovers(run.run_id)
-        log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after="restart"))
+        await self._set_out(run)
+        await self._floor.leftovers.end(run.run_id)
+        after = self._floor.resumed_after
+        log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after=after))
         if run.attempt_id and run.finish in {None, "failed"}:
             # The call brought no answer: what it said so far is not the beginning of one.
             log.emit(e.AttemptSuperseded(at_ms=log.now_ms(), run_id=run.run_id, attempt_id=run.attempt_id))
@@ -213,9 +277,12 @@ class SessionOwner:
                     ending=result.ending,
                 )
             )
-        for ask in run.open_asks:
-            log.emit(_withdrawn(ask.asked, now_ms=now_ms, cause=outcome.cause or outcome.kind))
         await log.settled()
+        for ask_id, ask in run.asks.items():
+            if ask.state == "open":
+                withdrawn = _withdrawn(ask.asked, now_ms=now_ms, cause=outcome.cause or outcome.kind)
+                # A person may answer at this very moment; then there is nothing to withdraw.
+                await log.append([withdrawn], when=[IfAskOpen(ask_id)])
         ended = e.RunEnded(
             at_ms=now_ms,
             run_id=run.run_id,

@@ -8,25 +8,34 @@ from typing import Literal, Self
 
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.policy import Judge
-from holdfast.interfaces import RunQuery
+from holdfast.agent.view import SessionView
+from holdfast.interfaces import JournalError, RunQuery
+from holdfast.journal.late import ready
+from holdfast.runner.lag import LoopLag
 from holdfast.runner.owner import Floor, SessionOwner
+from holdfast.runner.views import Views
 
 _log = logging.getLogger(__name__)
 PAGE = 200
+LOOK_S = 0.02  # how often a drain looks who is at rest
+ORDERLY = "runner/orderly-end"
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerLimits:
-    """How much runs at once, and what happens to runs that a restart interrupted."""
+    """How much runs at once, what becomes of runs that a restart interrupted, how long a drain may take."""
 
     runs_max: int = 64
     on_restart: Literal["resume", "interrupt"] = "resume"
+    drain_s: float = 10.0
+    goes_on: Literal["all", "asked"] = "all"  # with what a restart interrupted: all of it, or on request
 
 
 class Supervisor:
     """Starts an owner for each session that has something to run; an async context manager.
 
-    Leaving it cancels what still runs; the next start resumes it.
+    Leaving it cancels what still runs; the next start resumes it. `drain` before that lets runs come to a
+    safe point. `lag` says how late the event loop is.
     """
 
     def __init__(self, means: AgentMeans, limits: RunnerLimits | None = None) -> None:
@@ -35,19 +44,57 @@ class Supervisor:
         self._floor = Floor(asyncio.Semaphore(self._limits.runs_max), asyncio.Lock(), self._limits.on_restart)
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen
+        self._views = Views()
+        self.lag = LoopLag()
+        self._looking: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._is_going = False  # from then on owners are started
 
     async def __aenter__(self) -> Self:
-        await self._go_on()
+        self._looking = asyncio.create_task(self.lag.run(), name="watch the loop")
+        self._starting = asyncio.create_task(self._go_on(), name="go on")
+        if self._means.store.trouble is None:
+            await self._starting
+        else:
+            # Reading works meanwhile; what a crash interrupted goes on once the store takes writes.
+            self._starting.add_done_callback(_say_why_nothing_goes_on)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tasks = [task for _, task in self._owners.values()]
+        tasks += [task for task in (self._looking, self._starting) if task is not None]
         for task in tasks:
             task.cancel("shutdown")
         if tasks:
             await asyncio.wait(tasks)
+        await self._end_orderly()
+
+    async def _end_orderly(self) -> None:
+        """Leave word that this was no crash, so that nobody is suspected of one."""
+        try:
+            await self._means.store.put_note(ORDERLY, b"")
+        except JournalError as error:
+            _log.info("the next start takes this end for a crash: %s", error)
+
+    async def drain(self) -> None:
+        """Begin nothing more, and give what is under way some time to come to a safe point.
+
+        Inputs are still taken: what they ask for happens after the next start.
+        """
+        self._means.rest.call()
+        loop, drain_s = asyncio.get_running_loop(), self._limits.drain_s
+        give_up_s = loop.time() + drain_s
+        if not all(owner.is_at_rest for owner, _ in self._owners.values()):
+            _log.warning(
+                "finishing what is under way, for %g s at most; a second signal ends it now", drain_s
+            )
+        while self._owners and loop.time() < give_up_s:
+            for owner, task in list(self._owners.values()):
+                if owner.is_at_rest:
+                    task.cancel("shutdown")
+            await asyncio.sleep(LOOK_S)
 
     @property
     def judge(self) -> Judge:
@@ -57,6 +104,17 @@ class Supervisor:
     def owner(self, session_id: str) -> SessionOwner | None:
         """Who owns the session now, if anyone."""
         return self._owners[session_id][0] if session_id in self._owners else None
+
+    async def view(self, session_id: str) -> SessionView:
+        """The session as its log stands now; to be read, never changed."""
+        owner = self.owner(session_id)
+        view = owner.view if owner else self._views.of(session_id)
+        await view.catch_up(self._means.store, session_id)
+        return view
+
+    def forget(self, session_id: str) -> None:
+        """The session was purged: nothing that was read of it stays here."""
+        self._views.forget(session_id)
 
     @property
     def active(self) -> int:
@@ -71,8 +129,9 @@ class Supervisor:
     def wake(self, session_id: str, seq: int) -> None:
         """There is something new on the session's log, up to `seq`."""
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))
-        if session_id not in self._owners:
-            owner = SessionOwner(session_id, self._means, self._floor)
+        if self._is_going and session_id not in self._owners and not self._means.rest.called:
+            view = self._views.of(session_id)
+            owner = SessionOwner(session_id, self._means, self._floor, view=view)
             task = asyncio.create_task(owner.work(), name=f"own {session_id}")
             self._owners[session_id] = (owner, task)
             task.add_done_callback(lambda done: self._ended(owner, done))
@@ -85,13 +144,29 @@ class Supervisor:
             return
         error = task.exception()
         if error is not None:
+            self._views.forget(session_id)
             _log.error("the owner of session %s ended", session_id, exc_info=error)
-        elif owner.view.last_seq < wanted:
+            return
+        self._views.keep(session_id, owner.view)
+        if owner.reacted_seq < wanted:
             # Something came while the owner was on its way out.
             self.wake(session_id, wanted)
 
     async def _go_on(self) -> None:
-        """After a restart: each run without an ending goes on."""
+        """After a restart: each run without an ending goes on, after all that its earlier life left."""
+        store = self._means.store
+        await ready(store, self._means.clock, spool=self._means.spool)
+        if await store.note(ORDERLY) is not None:
+            self._floor.resumed_after = "restart"
+            try:
+                await store.drop_note(ORDERLY)
+            except JournalError as error:
+                _log.info("the next start takes even a crash for an orderly end: %s", error)
+        self._is_going = True
+        for session_id, seq in list(self._wanted.items()):
+            self.wake(session_id, seq)
+        if self._limits.goes_on == "asked":
+            return
         for status in ("running", "stopping", "queued"):
             before: tuple[int, str] | None = None
             while True:
@@ -102,3 +177,8 @@ class Supervisor:
                 if len(runs) < PAGE:
                     break
                 before = (runs[-1].created_ms, runs[-1].run_id)
+
+
+def _say_why_nothing_goes_on(starting: asyncio.Task[None]) -> None:
+    if not starting.cancelled() and (error := starting.exception()) is not None:
+        _log.error("what was interrupted does not go on: %s", error, exc_info=error)

@@ -1,16 +1,17 @@
 """The server: every route on one screen."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from dataclasses import replace
 
-from starlette.requests import Request
 from starlette.routing import Route, Router
 
 from holdfast.agent.means import AgentMeans
+from holdfast.metrics import Figures
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
+from holdfast.server.api_route import Table, api_routes
 from holdfast.server.auth import KeyRing, SignIns
 from holdfast.server.blobs import BlobRoutes
 from holdfast.server.chat import ChatRoutes
@@ -18,7 +19,10 @@ from holdfast.server.edge import Edge
 from holdfast.server.folds import Folds
 from holdfast.server.hangups import Hangups
 from holdfast.server.health import HealthRoutes
+from holdfast.server.key_routes import KeyRoutes
+from holdfast.server.keys import AddedKeys
 from holdfast.server.means import ServerMeans
+from holdfast.server.metrics import MetricsRoutes, begin_figures
 from holdfast.server.news import tell_news
 from holdfast.server.openai_chat import OpenAIChatRoutes
 from holdfast.server.openai_responses import OpenAIResponsesRoutes
@@ -34,9 +38,7 @@ from holdfast.server.session_queue import QueueRoutes
 from holdfast.server.sessions import SessionRoutes
 from holdfast.server.signing_in import SignInRoutes
 from holdfast.server.stream import Streams
-
-Endpoint: TypeAlias = Callable[[Request], Awaitable[Any]]
-Table: TypeAlias = list[tuple[str, str, Endpoint]]
+from holdfast.server.watched import watched
 
 
 def run_routes(means: ServerMeans, runs: RunRoutes) -> Table:
@@ -82,11 +84,11 @@ def session_routes(means: ServerMeans, runs: RunRoutes, purges: Purges) -> Table
         ("POST", one + "/chat", chat.chat),
         ("POST", one + "/chat/stream", chat.stream),
         ("GET", one + "/queue", queue.show),
-        ("PATCH", one + "/queue/{message_id}", queue.change),
-        ("DELETE", one + "/queue/{message_id}", queue.remove),
         ("POST", one + "/queue/pause", queue.pause),
         ("POST", one + "/queue/resume", queue.resume),
         ("POST", one + "/queue/clear", queue.clear),
+        ("PATCH", one + "/queue/{message_id}", queue.change),
+        ("DELETE", one + "/queue/{message_id}", queue.remove),
     ]
 
 
@@ -94,11 +96,16 @@ def other_routes(means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> Table
     """What plain OpenAI clients and the page need beside these, and the server itself."""
     openai, responses = OpenAIChatRoutes(means, runs, hangups), OpenAIResponsesRoutes(means, runs, hangups)
     blobs, signing, health = BlobRoutes(means), SignInRoutes(means), HealthRoutes(means)
+    keys = KeyRoutes(means)
     return [
+        ("GET", "/api/events", SessionLogRoutes(means).news),
         ("POST", "/api/blobs", blobs.upload),
         ("GET", "/api/blobs/{blob}", blobs.download),
         ("POST", "/api/sign-in", signing.sign_in),
         ("POST", "/api/sign-out", signing.sign_out),
+        ("GET", "/api/keys", keys.list),
+        ("POST", "/api/keys", keys.add),
+        ("DELETE", "/api/keys/{name}", keys.revoke),
         ("POST", "/v1/chat/completions", openai.complete),
         ("GET", "/v1/models", openai.models),
         ("POST", "/v1/responses", responses.create),
@@ -107,7 +114,7 @@ def other_routes(means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> Table
         ("GET", "/api/targets", health.targets),
         ("GET", "/v1/capabilities", health.capabilities),
         ("GET", "/health/detailed", health.detailed),
-        ("GET", "/metrics", health.metrics),
+        ("GET", "/metrics", MetricsRoutes(means).show),
         ("GET", "/health", health.alive),
         ("GET", "/v1/health", health.alive),
     ]
@@ -121,14 +128,11 @@ def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
         *session_routes(means, runs, purges),
         *other_routes(means, runs, hangups),
     ]
-    found = [Route(path, endpoint, methods=[method]) for method, path, endpoint in table]
+    found: list[Route] = []
     about, page = DescriptionRoutes(found), PageRoutes(means.options.page)
-    return [
-        *found,
-        Route("/openapi.json", about.document),
-        Route("/docs", about.page),
-        Route("/{path:path}", page.show),
-    ]
+    table += [("GET", "/openapi.json", about.document), ("GET", "/docs", about.page)]
+    found += api_routes(table)
+    return [*found, Route("/{path:path}", page.show)]
 
 
 def make_app(
@@ -145,8 +149,10 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncGenerator[None]:
+        await means.keys.added.load()
         await means.sign_ins.load()
         await means.marks.load()
+        await begin_figures(means)
         async with means.supervisor:
             tasks = [asyncio.create_task(purges.run()), asyncio.create_task(tell_news(means))]
             try:
@@ -158,14 +164,17 @@ def make_app(
                 await hangups.close()
 
     router = Router(routes(means, purges, hangups), redirect_slashes=False, lifespan=lifespan)
-    return Edge(router, means.options, keys=means.keys, sign_ins=means.sign_ins)
+    drain = means.supervisor.drain
+    return Edge(router, means.options, keys=means.keys, sign_ins=means.sign_ins, drain=drain)
 
 
 def _means(
     agent: AgentMeans, streams: Streams, *, options: ServerOptions, runner: RunnerLimits | None
 ) -> ServerMeans:
+    figures = Figures()
+    agent = replace(agent, store=watched(agent, figures))
     supervisor = Supervisor(agent, runner)
-    keys = KeyRing(options.keys)
+    keys = KeyRing(options.keys, AddedKeys(agent.store, agent.clock))
     return ServerMeans(
         agent=agent,
         supervisor=supervisor,
@@ -176,4 +185,5 @@ def _means(
         sign_ins=SignIns(agent.store, agent.clock, keys),
         options=options,
         marks=ReadMarks(agent.store),
+        figures=figures,
     )

@@ -2,12 +2,12 @@
 
 import hmac
 import secrets
-from collections.abc import Iterable
-from hashlib import sha256
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from holdfast.interfaces import Clock, Notes
+from holdfast.server.keys import AddedKeys, digest_of
 from holdfast.server.options import ApiKey
 
 COOKIE = "holdfast_sign_in"
@@ -22,39 +22,56 @@ class _SignIn(msgspec.Struct, frozen=True):
 
     key: str
     expires_at_ms: int
-
-
-def _hash(secret: str) -> bytes:
-    return sha256(secret.encode("utf-8", "surrogateescape")).digest()
+    secret: str = ""  # tells the key's secret from a later one under the same name
 
 
 class KeyRing:
-    """The keys that open this server; None opens it to everyone."""
+    """The keys that open this server, configured and added; None configured opens it to everyone."""
 
-    def __init__(self, keys: Iterable[ApiKey] | None) -> None:
-        self._hashes: list[tuple[str, bytes]] | None = None
+    def __init__(self, keys: Iterable[ApiKey] | None, added: AddedKeys) -> None:
+        self.added = added
+        self._configured: list[tuple[str, bytes]] | None = None
         self.replace(keys)
 
     def replace(self, keys: Iterable[ApiKey] | None) -> None:
         """Other keys from now on: a revoked one opens nothing, nor does what was signed in with it."""
-        self._hashes = None if keys is None else [(key.name, _hash(key.secret)) for key in keys]
+        self._configured = None if keys is None else [(key.name, digest_of(key.secret)) for key in keys]
 
     @property
     def is_open(self) -> bool:
         """Whether no key is needed."""
-        return self._hashes is None
+        return self._configured is None
 
-    def holds(self, name: str) -> bool:
-        """Whether the key of this name is still good."""
-        return self._hashes is None or any(known == name for known, _ in self._hashes)
+    @property
+    def configured(self) -> list[str]:
+        """The names of those that only the configuration can change."""
+        return [name for name, _ in self._configured or ()]
+
+    def holds(self, name: str, secret: str) -> bool:
+        """Whether the key of this name is still good, and still the one with this mark."""
+        return self.is_open or any(known == name and _mark(it) == secret for known, it in self._all())
+
+    def mark_of(self, name: str) -> str:
+        """What tells the secret of this name from any other; empty if there is no such key."""
+        return next((_mark(digest) for known, digest in self._all() if known == name), "")
 
     def name_of(self, secret: str) -> str | None:
         """Whose key it is; every key is compared, in constant time."""
-        given, found = _hash(secret), None
-        for name, known in self._hashes or ():
+        given, found = digest_of(secret), None
+        for name, known in self._all():
             if hmac.compare_digest(given, known):
                 found = name
         return found
+
+    def _all(self) -> Iterator[tuple[str, bytes]]:
+        if self._configured is not None:
+            yield from self._configured
+            yield from self.added.digests()
+
+
+def _mark(digest: bytes) -> str:
+    """A hash of the hash: it goes into notes of browsers, which are no place for what opens a key."""
+    return digest_of(digest.hex()).hex()[:32]
 
 
 class SignIns:
@@ -75,18 +92,20 @@ class SignIns:
     def new_token(self, key_name: str) -> str:
         """A token for one sign-in on behalf of a key; it lives as long as this process."""
         token = secrets.token_urlsafe(32)
-        self._tokens[_hash(token)] = key_name
+        self._tokens[digest_of(token)] = key_name
         return token
 
     def spend_token(self, token: str) -> str | None:
         """The name of the key that the token stands for; it opens nothing a second time."""
-        return self._tokens.pop(_hash(token), None)
+        name = self._tokens.pop(digest_of(token), None)
+        return name if name is not None and self._keys.mark_of(name) else None
 
     async def sign_in(self, key_name: str) -> str:
         """A new cookie; it is on disk before the browser has it."""
         cookie = secrets.token_urlsafe(32)
-        sign_in = _SignIn(key_name, self._clock.now_ms() + SIGNED_IN_FOR_MS)
-        name = _hash(cookie)
+        expires_at_ms = self._clock.now_ms() + SIGNED_IN_FOR_MS
+        sign_in = _SignIn(key_name, expires_at_ms, self._keys.mark_of(key_name))
+        name = digest_of(cookie)
         await self._notes.put_note(_PREFIX + name.hex(), msgspec.json.encode(sign_in))
         self._known[name] = sign_in
         await self._forget_old()
@@ -94,12 +113,16 @@ class SignIns:
 
     async def sign_out(self, cookie: str) -> None:
         """The cookie opens nothing any more."""
-        await self._forget(_hash(cookie))
+        await self._forget(digest_of(cookie))
 
     def name_of(self, cookie: str) -> str | None:
         """Whose cookie it is, if it is good; only its hash is looked up, so its bytes leak no time."""
-        known = self._known.get(_hash(cookie))
-        if known is None or known.expires_at_ms <= self._clock.now_ms() or not self._keys.holds(known.key):
+        known = self._known.get(digest_of(cookie))
+        if (
+            known is None
+            or known.expires_at_ms <= self._clock.now_ms()
+            or not self._keys.holds(known.key, known.secret)
+        ):
             return None
         return known.key
 

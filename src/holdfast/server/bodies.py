@@ -174,4 +174,8 @@ def truth(value: object, *, param: str) -> bool:
 def flag(request: Request, name: str) -> bool:
     """A yes or no in the query; the name alone is a yes."""
     given = request.query_params.get(name)
-    return given is not None and (given == "" or truth(given, param=name))
+    if given is None or given == "":
+        return given is not None
+    if given.strip().lower() in {"", "null", "none"}:
+        raise bad_request(f"'{name}' must be true or false", param=name)
+    return truth(given, param=name)

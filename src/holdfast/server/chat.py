@@ -7,9 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast import events as e
-from holdfast.rows import RunRow, run_of
-from holdfast.run import Run
+from holdfast.rows import RunRow
 from holdfast.runner.inbox import Sent
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
 from holdfast.server.feeds import HermesFeed, Live, live_logs
@@ -21,21 +19,10 @@ from holdfast.server.run_answers import status_of
 from holdfast.server.run_requests import RunRequest, message_of
 from holdfast.server.runs import RunRoutes
 from holdfast.server.stream import EventStream
+from holdfast.server.waiting import wait_for
 
 _RENAMED = {"message.delta": "assistant.delta"}
 _encode = msgspec.json.Encoder().encode
-
-
-async def wait_for(means: ServerMeans, row: RunRow) -> tuple[Run, str]:
-    """Wait until the run is over; the run and its clean answer."""
-    async for records in means.store.follow(row.session_id, after=row.first_seq - 1):
-        for record in records:
-            if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
-                current = await means.store.run(row.run_id) or row
-                frames = (await means.folds.run(current)).frames
-                assert frames.run is not None, "what has an ending has a beginning"
-                return frames.run, frames.output
-    raise Problem(503, "The server is going down; the run goes on with the next one", code="shutting_down")
 
 
 class ChatRoutes:
@@ -48,7 +35,7 @@ class ChatRoutes:
     async def chat(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/chat."""
         row = await self._begun(request)
-        run, output = await wait_for(self._means, row)
+        run, output = await wait_for(self._means, row, request)
         answer: dict[str, Any] = {"object": "hermes.session.chat.completion", "session_id": row.session_id}
         answer |= {"run_id": row.run_id, "status": status_of(run)}
         if status_of(run) != "completed":

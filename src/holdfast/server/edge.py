@@ -3,7 +3,7 @@
 Checks come in this order, before anything is read or looked up: host, origin, key, size.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -61,11 +61,21 @@ class _Asked:
 class Edge:
     """Wraps the routes; an ASGI application.
 
-    `sign_ins.new_token` gives out what the printed sign-in link holds; `keys.replace` revokes.
+    `sign_ins.new_token` gives out what the printed sign-in link holds; `keys.replace` revokes; `drain` is to
+    be awaited before the shutdown.
     """
 
-    def __init__(self, app: ASGIApp, options: ServerOptions, *, keys: KeyRing, sign_ins: SignIns) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        options: ServerOptions,
+        *,
+        keys: KeyRing,
+        sign_ins: SignIns,
+        drain: Callable[[], Awaitable[None]],
+    ) -> None:
         self._app = app
+        self.drain = drain
         self.keys = keys
         self.sign_ins = sign_ins
         self._hosts = _LOOPBACK | {host.lower() for host in options.hosts}
@@ -82,7 +92,7 @@ class Edge:
         asked = _asked(scope["headers"])
         answering = _Answering(send, self._headers(asked))
         try:
-            if scope["method"] == "OPTIONS" and asked.origin in self._origins:
+            if scope["method"] == "OPTIONS" and self._lists(asked.origin):
                 await answering.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
                 return
             scope["holdfast.key"] = self._come_in(scope, asked)
@@ -95,6 +105,10 @@ class Edge:
             problem = problem_of(error)
             await answering.send_whole(problem.status, problem.encoded(), problem.headers)
 
+    def _lists(self, origin: str) -> bool:
+        """Whether pages of this origin may read our answers; with * any may, but none is lent the cookie."""
+        return origin in self._origins or (bool(origin) and "*" in self._origins)
+
     def _headers(self, asked: _Asked) -> list[tuple[bytes, bytes]]:
         headers = SECURITY_HEADERS
         if asked.session_key:
@@ -102,7 +116,7 @@ class Edge:
         if not self._origins:
             return headers
         headers = [*headers, (b"vary", b"Origin")]
-        if asked.origin in self._origins:
+        if self._lists(asked.origin):
             headers += [
                 (b"access-control-allow-origin", asked.origin.encode("latin-1")),
                 (b"access-control-allow-methods", _CORS_METHODS),

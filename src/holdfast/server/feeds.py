@@ -1,8 +1,10 @@
 """What streams are fed with: a run in hermes' words or as journaled, and a whole session."""
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
+from weakref import WeakSet
 
 import msgspec
 
@@ -39,7 +41,7 @@ class Live:
         """See Feed.aside."""
         if silent_s < self._limits.live_after_s:
             return ()
-        lines = {run_id: log.live() for run_id, log in self._logs().items() if log.live is not None}
+        lines = {run_id: log.live_line() for run_id, log in self._logs().items()}
         shown, self._shown = self._shown, lines
         return [
             b"data: %b\n\n" % _encode({self._field: "live", "run_id": run_id, "text": line})
@@ -126,6 +128,12 @@ class News:
     def __init__(self) -> None:
         self.number = 0
         self._frames: deque[bytes] = deque(maxlen=self.KEPT)
+        self.listeners: WeakSet[NewsFeed] = WeakSet()
+
+    def listen(self, feed: "NewsFeed") -> int:
+        """The feed wants to know what changes from now on, for as long as it lives."""
+        self.listeners.add(feed)
+        return self.number
 
     def add(self, frame: Frame) -> None:
         """Something changed."""
@@ -140,13 +148,35 @@ class News:
         return list(self._frames)[len(self._frames) - missed :] if missed else ()
 
 
-class SessionFeed:
+class NewsFeed:
+    """Changes of the session list alone, for a reader who has no session open."""
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._heard = news.listen(self)
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more; there is nothing but what is said aside."""
+        await asyncio.Future[None]()
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        del silent_s
+        frames = self._news.after(self._heard)
+        self._heard = self._news.number
+        return frames
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s; the news poke."""
+        del silent_s
+
+
+class SessionFeed(NewsFeed):
     """The whole log of a session, gap-free and without end, and beside it changes of the session list."""
 
-    def __init__(self, records: AsyncIterator[Sequence[Record]], news: News, *, live: Live | None) -> None:
+    def __init__(self, records: AsyncIterator[Sequence[Record]], news: News, *, live: Live) -> None:
+        super().__init__(news)
         self._records = records
-        self._news = news
-        self._heard = news.number
         self._live = live
 
     async def more(self) -> Sequence[bytes] | None:
@@ -156,13 +186,11 @@ class SessionFeed:
 
     def aside(self, silent_s: float) -> Sequence[bytes]:
         """See Feed.aside."""
-        frames = self._news.after(self._heard)
-        self._heard = self._news.number
-        return [*frames, *self._live.aside(silent_s)] if self._live else frames
+        return [*super().aside(silent_s), *self._live.aside(silent_s)]
 
     def look_again_s(self, silent_s: float) -> float | None:
         """See Feed.look_again_s."""
-        return self._live.look_again_s(silent_s) if self._live else None
+        return self._live.look_again_s(silent_s)
 
 
 def polled(frames: RunFrames, record: Record, *, view: View, after: int) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 
-from holdfast import session, transcript
 from holdfast.interfaces import Record, Store
 from holdfast.rows import RunRow, run_of
 from holdfast.runner.supervisor import Supervisor
@@ -11,7 +10,6 @@ from holdfast.session import Session
 from holdfast.transcript import Transcript
 
 RUNS_KEPT = 128
-SESSIONS_KEPT = 16
 PAGE = 500
 
 
@@ -36,13 +34,12 @@ class RunFold:
 
 
 class Folds:
-    """Folds on demand. A run is read from its own first event; a session's owner is asked if there is one."""
+    """Folds on demand. A run is read from its own first event; a session is asked of who runs it."""
 
     def __init__(self, store: Store, supervisor: Supervisor) -> None:
         self._store = store
         self._supervisor = supervisor
         self._runs: OrderedDict[str, RunFold] = OrderedDict()
-        self._sessions: OrderedDict[str, tuple[Session, Transcript]] = OrderedDict()
 
     async def run(self, row: RunRow) -> RunFold:
         """The run as its log stands now; the next look goes on from there."""
@@ -65,23 +62,8 @@ class Folds:
     def forget(self) -> None:
         """A session was purged: nothing that was read of it stays here."""
         self._runs.clear()
-        self._sessions.clear()
 
     async def session(self, session_id: str) -> tuple[Session, Transcript]:
         """State and transcript of a session as its log stands now; to be read, never changed."""
-        until = await self._store.last_seq(session_id)
-        owner = self._supervisor.owner(session_id)
-        if owner is not None and owner.view.last_seq >= until:
-            return owner.view.session, owner.view.transcript
-        state, seen = self._sessions.pop(session_id, None) or (Session(), Transcript())
-        self._sessions[session_id] = (state, seen)
-        if len(self._sessions) > SESSIONS_KEPT:
-            self._sessions.popitem(last=False)
-        while state.last_seq < until:
-            records = await self._store.read(session_id, after=state.last_seq, limit=PAGE)
-            if not records:
-                break
-            for record in records:
-                session.apply(state, record.seq, record.event)
-                transcript.apply(seen, record.seq, record.event)
-        return state, seen
+        view = await self._supervisor.view(session_id)
+        return view.session, view.transcript

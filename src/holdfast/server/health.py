@@ -102,7 +102,9 @@ class HealthRoutes:
             "active_sessions": means.supervisor.active,
             "waiting_sessions": means.supervisor.waiting,
             "open_streams": len(means.streams),
-            "event_loop_lag_ms": await _lag_ms(),
+            "event_loop_lag_ms": round(1000 * means.supervisor.lag.last_s, 3),
+            "event_loop_lag_worst_ms": round(1000 * means.supervisor.lag.worst_s, 3),
+            "draining": means.agent.rest.called,
             "targets": list(means.options.targets()),
         }
         if means.options.data_dir is not None:
@@ -116,8 +118,9 @@ class HealthRoutes:
         try:
             await self._means.store.put_note(_NOTE, str(clock.now_ms()).encode())
         except JournalError as error:
-            return {"writable": False, "error": str(error)}
-        return {"writable": True, "write_ms": round(1000 * (clock.monotonic_s() - began_s), 3)}
+            late = self._means.store.trouble is not None
+            return {"writable": False, "late": late, "error": str(error)}
+        return {"writable": True, "late": False, "write_ms": round(1000 * (clock.monotonic_s() - began_s), 3)}
 
     async def capabilities(self, request: Request) -> Response:
         """GET /v1/capabilities."""
@@ -143,34 +146,6 @@ class HealthRoutes:
         """GET /api/targets."""
         del request
         return json_answer({"object": "list", "data": list(self._means.options.targets())})
-
-    async def metrics(self, request: Request) -> Response:
-        """GET /metrics."""
-        del request
-        means = self._means
-        gauges = {
-            "holdfast_active_sessions": ("Sessions that have something to run.", means.supervisor.active),
-            "holdfast_waiting_sessions": ("Of these, those that wait for a slot.", means.supervisor.waiting),
-            "holdfast_open_streams": ("Event streams that clients have open.", len(means.streams)),
-            "holdfast_open_asks": (
-                "Approvals and questions that wait for a person.",
-                len(await means.store.open_asks()),
-            ),
-            "holdfast_event_loop_lag_seconds": ("How late the event loop is.", await _lag_ms() / 1000),
-        }
-        lines = [
-            f"# HELP {name} {words}\n# TYPE {name} gauge\n{name} {value}\n"
-            for name, (words, value) in gauges.items()
-        ]
-        return Response("".join(lines), media_type="text/plain; version=0.0.4")
-
-
-async def _lag_ms() -> float:
-    """How long the loop takes to come back to us."""
-    loop = asyncio.get_running_loop()
-    began_s = loop.time()
-    await asyncio.sleep(0)
-    return round(1000 * (loop.time() - began_s), 3)
 
 
 def _disk(folder: Path) -> dict[str, int]:

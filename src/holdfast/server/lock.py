@@ -30,8 +30,14 @@ class DirectoryLock:
         self._file = -1
 
     def __enter__(self) -> Self:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise OSError(
+                f"cannot write to {self._path.parent} ({error.strerror}): check the disk and that this user "
+                "may write there, or use another --data-dir"
+            ) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from holdfast.agent.means import AgentMeans
 from holdfast.interfaces import Clock, Store
+from holdfast.metrics import Figures
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.auth import KeyRing, SignIns
@@ -27,6 +28,7 @@ class ServerMeans:
     sign_ins: SignIns
     options: ServerOptions
     marks: ReadMarks
+    figures: Figures
     news: News = field(default_factory=News)
 
     @property

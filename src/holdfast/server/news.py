@@ -11,9 +11,10 @@ GATHER_S = 0.1  # what changes within this time is told together
 async def tell_news(means: ServerMeans) -> None:
     """Follow what changes, and tell it as rows of the list, each once however often it changed."""
     async for ids in means.store.changes():
-        for session_id in ids:
+        listeners = means.news.listeners
+        for session_id in ids if listeners else ():
             means.news.add(await _row(means, session_id))
-        means.streams.poke()
+        means.streams.poke(listeners)
         await means.clock.sleep_s(GATHER_S)
 
 

@@ -11,10 +11,11 @@ from holdfast.rows import RunRow
 from holdfast.run import Run
 from holdfast.runner.inbox import Message, Sent, new_session_id
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
-from holdfast.server.chat import wait_for
+from holdfast.server.contents import Attached, content_of
 from holdfast.server.hangups import Hangups
 from holdfast.server.hermes import Frame
 from holdfast.server.means import ServerMeans
+from holdfast.server.model_options import ModelOptions
 from holdfast.server.once import earlier_answer, once_key
 from holdfast.server.openai_shapes import (
     SOURCE,
@@ -27,10 +28,13 @@ from holdfast.server.openai_shapes import (
     raw,
 )
 from holdfast.server.problems import bad_request, run_not_found
-from holdfast.server.run_requests import content_of, history_of
+from holdfast.server.run_requests import RawMessage, SessionId, history_of, metadata_of
 from holdfast.server.runs import RunRoutes
 from holdfast.server.stream import EventStream
+from holdfast.server.waiting import wait_for
 from holdfast.values import RunSettings
+
+_NOT_SHOWN = frozenset({"args", "result", "action", "choices"})
 
 
 class StreamOptions(msgspec.Struct):
@@ -39,14 +43,14 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool = False
 
 
-class ChatRequest(msgspec.Struct):
+class ChatRequest(ModelOptions, kw_only=True):
     """The body of POST /v1/chat/completions; what is not named here is ignored."""
 
-    messages: list[dict[str, Any]]
+    messages: list[RawMessage]
     model: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    session_id: str | None = None
+    session_id: SessionId | None = None
     on_disconnect: str | None = None
     metadata: dict[str, Any] | None = None
 
@@ -77,12 +81,13 @@ class OpenAIChatRoutes:
             raise run_not_found(run_id)
         model = wanted.model or means.options.model
         headers = headers_of(row)
+        on_left = None if wanted.on_disconnect == "detach" else self._hangups.read_by(row)
         if not wanted.stream:
-            return await self._whole(row, model, headers=headers)
+            run, output = await wait_for(means, row, request, on_left=on_left)
+            return _whole(run, output, row=row, model=model)
         usage = wanted.stream_options is not None and wanted.stream_options.include_usage
         view = ChatView(row, model, created=row.created_ms // 1000, include_usage=usage)
         feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
-        on_left = None if wanted.on_disconnect == "detach" else self._hangups.read_by(row)
         return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 
     def _message(self, wanted: ChatRequest, *, continues: bool) -> Message:
@@ -90,36 +95,24 @@ class OpenAIChatRoutes:
         if not history or history[-1].role != "user":
             raise bad_request("The last of 'messages' must be the user's", param="messages")
         at = len(wanted.messages) - 1
-        text, parts = content_of(history[-1].content, param=f"messages[{at}].content")
+        attached: Attached = {}
+        text, parts = content_of(history[-1].content, param=f"messages[{at}].content", attached=attached)
         if not text.strip() and not parts:
             raise bad_request("The last of 'messages' is empty", param=f"messages[{at}].content")
-        before = history_of(history[:-1], self._means.limits, param="messages")
-        metadata = {key: str(value) for key, value in (wanted.metadata or {}).items()}
-        settings = RunSettings(model=wanted.model or "", instructions=instructions, metadata=metadata)
+        before = history_of(history[:-1], self._means.limits, param="messages", attached=attached)
+        settings = RunSettings(
+            model=wanted.model or "",
+            instructions=instructions,
+            temperature=wanted.temperature,
+            max_output_tokens=wanted.output_tokens_max,
+            reasoning_effort=wanted.effort,
+            metadata=metadata_of(wanted.metadata or {}),
+        )
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
         known = None if continues else before
-        return Message(text=text, parts=parts, settings=settings, history=known, source=SOURCE)
-
-    async def _whole(self, row: RunRow, model: str, *, headers: dict[str, str]) -> Response:
-        run, output = await wait_for(self._means, row)
-        if is_failure(run):
-            problem = problem_of_run(run)
-            return json_answer(problem.body, problem.status, headers=headers)
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": output, "refusal": None},
-            "logprobs": None,
-            "finish_reason": _finish(run),
-        }
-        answer: dict[str, Any] = {
-            "id": f"chatcmpl-{row.run_id.removeprefix('run_')}",
-            "object": "chat.completion",
-            "created": row.created_ms // 1000,
-            "model": model,
-            "choices": [choice],
-            "usage": _usage(run),
-        }
-        return json_answer(answer, headers=headers)
+        return Message(
+            text=text, parts=parts, settings=settings, history=known, source=SOURCE, attached=attached
+        )
 
     async def models(self, request: Request) -> Response:
         """GET /v1/models."""
@@ -131,6 +124,29 @@ class OpenAIChatRoutes:
             for name in dict.fromkeys(names)
         ]
         return json_answer({"object": "list", "data": data})
+
+
+def _whole(run: Run, output: str, *, row: RunRow, model: str) -> Response:
+    """The answer to a client that does not stream."""
+    headers = headers_of(row)
+    if is_failure(run):
+        problem = problem_of_run(run)
+        return json_answer(problem.body, problem.status, headers=headers)
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": output, "refusal": None},
+        "logprobs": None,
+        "finish_reason": _finish(run),
+    }
+    answer: dict[str, Any] = {
+        "id": f"chatcmpl-{row.run_id.removeprefix('run_')}",
+        "object": "chat.completion",
+        "created": row.created_ms // 1000,
+        "model": model,
+        "choices": [choice],
+        "usage": _usage(run),
+    }
+    return json_answer(answer, headers=headers)
 
 
 class ChatView:
@@ -158,10 +174,10 @@ class ChatView:
             case "reasoning.delta":
                 return [self._chunk({"reasoning_content": frame["delta"]})]
             case "tool.started" | "tool.completed" | "approval.request" | "question.request":
-                shown = {
-                    key: value for key, value in frame.items() if key not in {"args", "result", "action"}
-                }
-                return [b"event: hermes.tool.progress\ndata: %b\n\n" % encode(shown)]
+                shown = {key: value for key, value in frame.items() if key not in _NOT_SHOWN}
+                # The official package takes any event for a chunk, so this is one, with nothing said in it.
+                chunk = shown | self._head | {"choices": list[Any]()}
+                return [b"event: hermes.tool.progress\ndata: %b\n\n" % encode(chunk)]
             case _:
                 return []
 

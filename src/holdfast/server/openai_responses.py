@@ -9,10 +9,11 @@ from starlette.responses import Response
 from holdfast.rows import RunRow
 from holdfast.runner.inbox import Message, Sent, new_session_id
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
-from holdfast.server.chat import wait_for
+from holdfast.server.contents import Attached, content_of
 from holdfast.server.continuing import continued, hidden_note, response_row
 from holdfast.server.hangups import Hangups
 from holdfast.server.means import ServerMeans
+from holdfast.server.model_options import ModelOptions
 from holdfast.server.once import earlier_answer, once_key
 from holdfast.server.openai_response_view import ResponseView, response_of
 from holdfast.server.openai_shapes import (
@@ -25,9 +26,10 @@ from holdfast.server.openai_shapes import (
     raw,
 )
 from holdfast.server.problems import bad_request, run_not_found
-from holdfast.server.run_requests import HistoryItem, content_of, history_of
+from holdfast.server.run_requests import HistoryItem, RawMessage, history_of, metadata_of
 from holdfast.server.runs import RunRoutes
 from holdfast.server.stream import EventStream
+from holdfast.server.waiting import wait_for
 from holdfast.values import RunSettings
 
 
@@ -37,10 +39,10 @@ class Conversation(msgspec.Struct):
     id: str
 
 
-class ResponsesRequest(msgspec.Struct):
+class ResponsesRequest(ModelOptions, kw_only=True):
     """The body of POST /v1/responses; what is not named here is ignored."""
 
-    input: str | list[dict[str, Any]]
+    input: str | list[RawMessage]
     model: str | None = None
     instructions: str | None = None
     stream: bool | None = None
@@ -77,10 +79,14 @@ class OpenAIResponsesRoutes:
         if wanted.store is False:
             await means.store.put_note(hidden_note(row.session_id, view.id), b"not stored")
         headers = headers_of(row)
-        if not wanted.stream:
-            return await self._whole(row, view, headers=headers)
-        feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
         on_left = None if wanted.on_disconnect == "detach" else self._hangups.read_by(row)
+        if not wanted.stream:
+            run, output = await wait_for(means, row, request, on_left=on_left)
+            if is_failure(run):
+                problem = problem_of_run(run)
+                return json_answer(problem.body, problem.status, headers=headers)
+            return json_answer(view.response(run, output), headers=headers)
+        feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
         return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 
     async def _message(self, request: Request, wanted: ResponsesRequest) -> tuple[str, Message]:
@@ -88,10 +94,11 @@ class OpenAIResponsesRoutes:
         items, said = _items(wanted.input)
         if not items or items[-1].role != "user":
             raise bad_request("The last of 'input' must be the user's", param="input")
-        text, parts = content_of(items[-1].content, param="input")
+        attached: Attached = {}
+        text, parts = content_of(items[-1].content, param="input", attached=attached)
         if not text.strip() and not parts:
             raise bad_request("Missing or empty 'input': say what is wanted", param="input")
-        before = history_of(items[:-1], self._means.limits, param="input")
+        before = history_of(items[:-1], self._means.limits, param="input", attached=attached)
         session_id = request.headers.get("x-hermes-session-id") or ""
         if isinstance(wanted.conversation, Conversation):
             session_id = wanted.conversation.id
@@ -102,17 +109,18 @@ class OpenAIResponsesRoutes:
             session_id, earlier = await continued(self._means, wanted.previous_response_id)
             history = None if earlier is None and not before else (*(earlier or ()), *before)
         instructions = "\n\n".join(one for one in (wanted.instructions, said) if one)
-        metadata = {key: str(value) for key, value in (wanted.metadata or {}).items()}
-        settings = RunSettings(model=wanted.model or "", instructions=instructions, metadata=metadata)
-        message = Message(text=text, parts=parts, settings=settings, history=history, source=SOURCE)
+        settings = RunSettings(
+            model=wanted.model or "",
+            instructions=instructions,
+            temperature=wanted.temperature,
+            max_output_tokens=wanted.output_tokens_max,
+            reasoning_effort=wanted.effort,
+            metadata=metadata_of(wanted.metadata or {}),
+        )
+        message = Message(
+            text=text, parts=parts, settings=settings, history=history, source=SOURCE, attached=attached
+        )
         return checked_session_id(session_id or new_session_id()), message
-
-    async def _whole(self, row: RunRow, view: ResponseView, *, headers: dict[str, str]) -> Response:
-        run, output = await wait_for(self._means, row)
-        if is_failure(run):
-            problem = problem_of_run(run)
-            return json_answer(problem.body, problem.status, headers=headers)
-        return json_answer(view.response(run, output), headers=headers)
 
     async def show(self, request: Request) -> Response:
         """GET /v1/responses/{response_id}."""

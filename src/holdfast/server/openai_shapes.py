@@ -12,10 +12,11 @@ from holdfast.rows import RunRow, run_of
 from holdfast.run import Run
 from holdfast.server import hermes
 from holdfast.server.bodies import converted
+from holdfast.server.contents import content_of
 from holdfast.server.hermes import RunFrames
 from holdfast.server.problems import Problem
 from holdfast.server.purging import OPENAI
-from holdfast.server.run_requests import HistoryItem, content_of
+from holdfast.server.run_requests import HistoryItem
 
 encode = msgspec.json.Encoder().encode
 
@@ -59,7 +60,7 @@ def messages_in(items: Sequence[dict[str, Any]], *, param: str) -> tuple[list[Hi
         known = {key: item[key] for key in ("role", "content") if key in item}
         one = converted({"content": None, **known}, HistoryItem, param=where)
         if one.role in {"system", "developer"}:
-            instructions.append(content_of(one.content, param=f"{where}.content")[0])
+            instructions.append(content_of(one.content, param=f"{where}.content", attached={})[0])
         elif one.role not in {"tool", "function"}:
             history.append(one)
     return history, "\n\n".join(text for text in instructions if text)

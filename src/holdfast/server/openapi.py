@@ -1,9 +1,8 @@
-"""The description of the API: generated from the route table and the bodies that it decodes."""
+"""The description of the API: made from the route table, the bodies that it decodes and their answers."""
 
 import re
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 from starlette.requests import Request
@@ -11,146 +10,191 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from holdfast import __version__
-from holdfast.server import run_inputs, session_log, session_queue, sessions
+from holdfast.server.answers import Error
 from holdfast.server.bodies import raw_answer
-from holdfast.server.openai_chat import ChatRequest
-from holdfast.server.openai_responses import ResponsesRequest
-from holdfast.server.run_requests import RunRequest
-from holdfast.server.signing_in import SignInRequest
+from holdfast.server.docs_page import docs_page
+from holdfast.server.operation import EVENTS, Operation
+from holdfast.server.operations import operation_of
 
 _PARAMETER = re.compile(r"{(\w+)}")
 _NO_KEY = frozenset({"/health", "/v1/health", "/api/sign-in"})
-_SESSION = "/api/sessions/{session_id}"
-
-BODIES: Mapping[tuple[str, str], type[msgspec.Struct]] = MappingProxyType(
-    {
-        ("POST", "/v1/runs"): RunRequest,
-        ("POST", "/v1/runs/{run_id}/stop"): run_inputs.StopRequest,
-        ("POST", "/v1/runs/{run_id}/cancel"): run_inputs.StopRequest,
-        ("POST", "/v1/runs/{run_id}/approval"): run_inputs.ApprovalRequest,
-        ("POST", "/v1/runs/{run_id}/question/{question_id}"): run_inputs.AnswerRequest,
-        ("POST", "/v1/runs/{run_id}/steer"): run_inputs.SayRequest,
-        ("POST", "/v1/runs/{run_id}/messages"): run_inputs.SayRequest,
-        ("POST", "/v1/runs/{run_id}/gate"): run_inputs.GateRequest,
-        ("POST", "/api/sessions"): sessions.NewSession,
-        ("PATCH", _SESSION): sessions.SessionChange,
-        ("PUT", _SESSION + "/draft"): sessions.Draft,
-        ("POST", _SESSION + "/fork"): session_log.ForkRequest,
-        ("POST", _SESSION + "/rewind"): session_log.RewindRequest,
-        ("POST", _SESSION + "/chat"): RunRequest,
-        ("POST", _SESSION + "/chat/stream"): RunRequest,
-        ("PATCH", _SESSION + "/queue/{message_id}"): session_queue.MessageChange,
-        ("POST", "/api/sign-in"): SignInRequest,
-        ("POST", "/v1/chat/completions"): ChatRequest,
-        ("POST", "/v1/responses"): ResponsesRequest,
-    }
-)
-_QUERIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "/v1/runs": ("status", "session_id", "limit", "cursor"),
-        "/v1/runs/{run_id}/events": ("after", "cursor", "view"),
-        "/v1/runs/{run_id}/approval/{approval_id}/rule": ("choice",),
-        "/api/sessions": ("limit", "cursor", "q", "archived", "all"),
-        _SESSION + "/messages": ("limit", "before"),
-        _SESSION + "/events": ("after",),
-        _SESSION + "/export": ("format",),
-        "/api/blobs/{blob}": ("media_type",),
-    }
-)
-_ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["message", "type", "param", "code"],
-            "properties": {
-                "message": {"type": "string"},
-                "type": {"type": "string"},
-                "param": {"type": ["string", "null"]},
-                "code": {"type": ["string", "null"]},
-            },
-        }
-    },
+_ANYWHERE = {
+    401: "invalid_api_key",
+    403: "foreign_origin",
+    421: "unknown_host",
+    500: "internal_error",
+    503: "store_unavailable, store_overloaded, shutting_down",
 }
+_WITH_BODY = {408: "body_too_slow", 413: "body_too_large"}
+_TAGS = {
+    "/v1/runs": "Runs",
+    "/v1/approvals": "Runs",
+    "/api/sessions": "Sessions",
+    "/v1/": "OpenAI-compatible",
+}
+_OWN_TAGS = {"/v1/health": "Server", "/v1/capabilities": "Server"}
+_YES_OR_NO = {"type": "boolean"}
+_QUERIES: Mapping[str, Any] = {
+    "limit": {"type": "integer", "minimum": 1},
+    "before": {"type": "integer", "minimum": 1},
+    "view": {"enum": ["hermes", "native"]},
+    "choice": {"enum": ["session", "always"]},
+    "format": {"enum": ["json", "md"]},
+    "archived": _YES_OR_NO,
+    "all": _YES_OR_NO,
+    "now": _YES_OR_NO,
+    "total": _YES_OR_NO,
+}
+_FRAME = {
+    "type": "object",
+    "description": "One frame; those with an id are the log, those without are signs of life.",
+    "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
+}
+_ERROR = {"$ref": "#/components/schemas/Error"}
 
 
 def described(routes: Iterable[Route]) -> dict[str, Any]:
     """The OpenAPI document of these routes."""
-    kinds = list(dict.fromkeys(BODIES.values()))
+    table = [
+        (route.path, method, operation_of(method, route.path))
+        for route in routes
+        for method in sorted((route.methods or set()) - {"HEAD"})
+    ]
+    kinds = list(dict.fromkeys([Error, *(kind for _, _, one in table for kind in _kinds(one))]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    bodies = dict(zip(kinds, schemas, strict=True))
+    known = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        for method in sorted((route.methods or set()) - {"HEAD"}):
-            schema = bodies.get(BODIES.get((method, route.path), msgspec.Struct))
-            paths.setdefault(route.path, {})[method.lower()] = _operation(route, method, schema)
+    for path, method, operation in table:
+        paths.setdefault(path, {})[method.lower()] = _described(path, method, operation, known)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Holdfast", "version": __version__},
+        "info": {
+            "title": "Holdfast",
+            "version": __version__,
+            "description": (
+                "Runs that do not get lost, over HTTP. Every error comes in one envelope. Times are seconds "
+                "of Unix time. Fields that a body has and this description does not are ignored."
+            ),
+        },
+        "security": [{"key": []}, {"cookie": []}],
         "paths": paths,
         "components": {
-            "schemas": {**components, "Error": _ERROR},
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "schemas": components,
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "An API key."},
+                "cookie": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "holdfast_sign_in",
+                    "description": "What POST /api/sign-in gave to a browser.",
+                },
+            },
         },
     }
 
 
-def _operation(route: Route, method: str, schema: dict[str, Any] | None) -> dict[str, Any]:
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in _PARAMETER.findall(route.path)
+def _kinds(operation: Operation) -> Iterator[Any]:
+    """The types that an operation's JSON has."""
+    if operation.body is not None:
+        yield operation.body
+    for answer in operation.answers.values():
+        for kind in _media(answer).values():
+            yield from kind if isinstance(kind, tuple) else () if kind is None else (kind,)
+
+
+def _media(answer: Any) -> Mapping[str, Any]:
+    if answer is None:
+        return {}
+    return answer if isinstance(answer, Mapping) else {"application/json": answer}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _described(path: str, method: str, operation: Operation, known: Mapping[Any, Any]) -> dict[str, Any]:
+    takes_body = operation.body is not None or bool(operation.raw_body)
+    made: dict[str, Any] = {
+        "operationId": f"{method.lower()}_{re.sub(r'[^a-z0-9]+', '_', path.lower()).strip('_')}",
+        "tags": [_tag(path)],
+        "summary": operation.says,
+        "parameters": list(_parameters(path, operation)),
+        "responses": {},
+    }
+    if path in _NO_KEY:
+        made["security"] = []
+    if takes_body:
+        kind = operation.raw_body or "application/json"
+        schema: dict[str, Any] = {} if operation.raw_body else known[operation.body]
+        if not operation.needs_body:
+            schema = {"anyOf": [schema, {"type": "null"}]}  # nothing at all is an empty object
+        made["requestBody"] = {"content": {kind: {"schema": schema}}, "required": operation.needs_body}
+    for status, answer in operation.answers.items():
+        content = {
+            media: {"schema": _FRAME if media == EVENTS else _schema(kind, known)}
+            for media, kind in _media(answer).items()
+        }
+        made["responses"][str(status)] = _answer(_words(answer), content)
+    errors = {**_ANYWHERE, **(_WITH_BODY if takes_body or method in {"POST", "PATCH", "PUT"} else {})}
+    for status, codes in sorted((errors | dict(operation.errors)).items()):
+        made["responses"][str(status)] = _answer(codes, {"application/json": {"schema": _ERROR}})
+    return made
+
+
+def _schema(kind: Any, known: Mapping[Any, Any]) -> dict[str, Any]:
+    if kind is None:
+        return {"type": "string"}
+    if isinstance(kind, tuple):
+        return {"anyOf": [known[one] for one in cast("tuple[Any, ...]", kind)]}
+    return known[kind]
+
+
+def _words(answer: Any) -> str:
+    """What the answer is, in the words of its type."""
+    if answer is None:
+        return "There is no more to come."
+    media = _media(answer)
+    docs = [
+        kind.__doc__ for kind in media.values() if isinstance(kind, type) and kind.__module__ != "builtins"
     ]
-    queries = _QUERIES.get(route.path, ()) if method == "GET" else ()
-    parameters += [{"name": name, "in": "query", "schema": {"type": "string"}} for name in queries]
-    operation: dict[str, Any] = {
-        "operationId": f"{method.lower()}_{re.sub(r'[^a-z0-9]+', '_', route.path.lower()).strip('_')}",
-        "parameters": parameters,
-        "security": [] if route.path in _NO_KEY else [{"key": []}],
-        "responses": {
-            "default": _answer("An error, in one envelope", {"$ref": "#/components/schemas/Error"})
-        },
-    }
-    for status in ("200", "201", "202", "204"):
-        operation["responses"][status] = {"description": "As the documentation says"}
-    if schema is not None:
-        operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
-    elif route.path == "/api/blobs":
-        operation["requestBody"] = {"content": {"application/octet-stream": {}}}
-    return operation
+    if EVENTS in media:
+        docs.append("Server-sent events.")
+    return " ".join(doc for doc in docs if doc) or "As asked for."
 
 
-def _answer(words: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": words, "content": {"application/json": {"schema": schema}}}
+def _answer(words: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {"description": words, **({"content": content} if content else {})}
+
+
+def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
+    for name in _PARAMETER.findall(path):
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    for place, named in (("query", operation.query), ("header", operation.headers)):
+        for name, words in named.items():
+            schema = _QUERIES.get(name, {"type": "string"})
+            yield {"name": name, "in": place, "description": words, "schema": schema}
+
+
+def _tag(path: str) -> str:
+    own = _OWN_TAGS.get(path)
+    return own or next((tag for begin, tag in _TAGS.items() if path.startswith(begin)), "Server")
 
 
 class DescriptionRoutes:
-    """What the routes that describe the API do; the document is made once."""
+    """What the routes that describe the API do; the document is made once, when it is first asked for."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
-        document = described(routes)
-        self._document = msgspec.json.encode(document)
-        self._page = _page(document)
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes  # it grows by the routes of this very object
+        self._made: tuple[bytes, str] | None = None
+
+    def _both(self) -> tuple[bytes, str]:
+        if self._made is None:
+            document = described(self._routes)
+            self._made = msgspec.json.encode(document), docs_page(document)
+        return self._made
 
     async def document(self, request: Request) -> Response:
         """GET /openapi.json."""
         del request
-        return raw_answer(self._document)
+        return raw_answer(self._both()[0])
 
     async def page(self, request: Request) -> Response:
         """GET /docs."""
         del request
-        return HTMLResponse(self._page)
-
-
-def _page(document: Mapping[str, Any]) -> str:
-    """A plain list of the routes: it needs no script and nothing from elsewhere."""
-    rows = [
-        f"<tr><td>{method.upper()}</td><td><code>{path}</code></td></tr>"
-        for path, methods in document["paths"].items()
-        for method in methods
-    ]
-    return (
-        "<!doctype html><meta charset=utf-8><title>Holdfast API</title><h1>Holdfast API</h1>"
-        f'<p>Described whole in <a href="/openapi.json">openapi.json</a>.</p><table>{"".join(rows)}</table>'
-    )
+        return HTMLResponse(self._both()[1])

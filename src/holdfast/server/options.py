@@ -31,6 +31,8 @@ class Limits:
     blob_bytes_max: int = 25 * MEBIBYTE
     json_depth_max: int = 64
     parts_max: int = 1000
+    header_bytes_max: int = 64 * 1024
+    headers_max: int = 200
     headers_s: float = 15.0  # how long a request's headers may take
     body_gap_s: float = 20.0  # how long a sender may be silent within a body
     body_s: float = 120.0  # how long a whole body may take

@@ -1,6 +1,8 @@
 """The page: the files of its build, read once and served from memory."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
@@ -10,6 +12,17 @@ from starlette.responses import Response
 from holdfast.server.problems import Problem
 
 INDEX = "index.html"
+HASHED = "assets/"
+ZIPPED = ".gz"
+BUILT = Path(__file__).parents[1] / "web"
+
+# The page needs nothing from elsewhere, and runs and shows nothing that is not a file of its own. The edge
+# adds its own policy for all routes; a browser holds to both.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'self'; "
+    "img-src 'self' data: blob:; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
 
 # The standard library would read the machine's own list, which differs and blocks.
 _KINDS: Mapping[str, str] = MappingProxyType(
@@ -38,21 +51,59 @@ def read_page(folder: Path | None) -> dict[str, bytes]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of the page: its bytes, the same compressed, and the headers that it always has."""
+
+    body: bytes
+    zipped: bytes | None
+    headers: Mapping[str, str]
+
+    @classmethod
+    def of(cls, name: str, files: Mapping[str, bytes]) -> "_File":
+        body, zipped = files[name], files.get(name + ZIPPED)
+        kind = _KINDS.get(PurePosixPath(name).suffix, "application/octet-stream")
+        # Names of built files hold a hash of their content; all others must be asked for anew.
+        kept = "public, max-age=31536000, immutable" if name.startswith(HASHED) else "no-cache"
+        headers = {
+            "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
+            "Cache-Control": kept,
+            "ETag": f'"{sha256(body).hexdigest()[:32]}"',
+        }
+        if zipped is not None:
+            headers["Vary"] = "Accept-Encoding"
+        if name == INDEX:
+            headers["Content-Security-Policy"] = POLICY
+        return cls(body, zipped, MappingProxyType(headers))
+
+
 class PageRoutes:
     """What the routes do that no API route takes: a file of the page, or the page itself for its own URLs."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        self._files = files
+        self._files = {name: _File.of(name, files) for name in files if not name.endswith(ZIPPED)}
 
     async def show(self, request: Request) -> Response:
         """GET / and everything that is left."""
         name: str = request.path_params.get("path", "") or INDEX
-        if name not in self._files and "." not in name and not name.startswith(("v1", "api", "p/")):
+        if name not in self._files and _is_place(name):
             name = INDEX
-        body = self._files.get(name)
-        if body is None:
-            raise Problem(404, "There is no such route", code="not_found")
-        kind = _KINDS.get(PurePosixPath(name).suffix, "application/octet-stream")
-        # Names of built files hold a hash of their content; the page itself must be asked for anew.
-        kept = "no-cache" if name == INDEX else "public, max-age=31536000, immutable"
-        return Response(body, 200, {"Cache-Control": kept}, media_type=kind)
+        file = self._files.get(name)
+        if file is None:
+            raise _not_built() if name == INDEX else Problem(404, "There is no such route", code="not_found")
+        if request.headers.get("if-none-match") == file.headers["ETag"]:
+            return Response(status_code=304, headers=file.headers)
+        if file.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(file.zipped, 200, {**file.headers, "Content-Encoding": "gzip"})
+        return Response(file.body, 200, file.headers)
+
+
+def _is_place(name: str) -> bool:
+    """Whether the path is one that the page itself makes sense of; a session's id may hold a dot."""
+    return name.startswith("s/") or not ("." in name or name.startswith(("v1", "api", "p/", HASHED)))
+
+
+def _not_built() -> Problem:
+    return Problem(
+        404, "This installation holds no page; the API works. Build it: scripts/setup run", code="no_page"
+    )

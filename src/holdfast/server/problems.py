@@ -98,7 +98,12 @@ def problem_of(error: Exception) -> Problem:
             )
         case JournalError():
             _log.error("the store failed a request: %s", error)
-            return Problem(503, f"The store does not take writes: {error}", code="store_unavailable")
+            return Problem(
+                503,
+                f"The store does not take writes: {error}",
+                code="store_unavailable",
+                headers={"Retry-After": "2"},
+            )
         case _:
             _log.error("a request met a bug of ours", exc_info=error)
             return Problem(500, "Holdfast itself failed; its log says how.", code="internal_error")

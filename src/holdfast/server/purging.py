@@ -9,6 +9,7 @@ from holdfast.server.means import ServerMeans
 _log = logging.getLogger(__name__)
 
 LOOK_S = 3600.0  # how often sessions of plain OpenAI clients are looked through for old ones
+AGAIN_S = 60.0  # how soon a purge that failed is tried again
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
 OPENAI = "openai"
 
@@ -32,6 +33,7 @@ class Purges:
             try:
                 wait_s = await self._purge_due()
             except JournalError as error:
+                wait_s = AGAIN_S
                 _log.warning("a deleted session was not purged, and will be tried again: %s", error)
             try:
                 async with asyncio.timeout(wait_s):
@@ -65,6 +67,7 @@ class Purges:
         await self._until_unowned(session_id)
         await self._means.store.purge(session_id)
         self._means.folds.forget()
+        self._means.supervisor.forget(session_id)
         self._means.marks.forget(session_id)
 
     async def _until_unowned(self, session_id: str) -> None:

@@ -15,11 +15,11 @@ from holdfast.run import Run
 from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server import hermes
 from holdfast.server.bodies import decoded, flag, json_answer, parsed, read_body, truth
+from holdfast.server.contents import Attached, content_of, keep_attached
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key, replayed
 from holdfast.server.problems import Problem, bad_request, run_not_found
 from holdfast.server.run_answers import not_sent, shown, started
-from holdfast.server.run_requests import content_of
 from holdfast.server.runs import row_of
 from holdfast.values import GrantRule
 
@@ -92,6 +92,7 @@ class RunInputRoutes:
         key = once_key(request, body, means)
         if (earlier := await earlier_answer(key, means, status=200)) is not None:
             return earlier
+        await keep_attached(means.store, message.parts, attached=message.attached, param="message")
         once = key.for_sent(_accepted) if key else None
         if said.mode == "queue":
             sent = await means.inbox.send(row.session_id, message, once=once)
@@ -275,10 +276,11 @@ def _stale() -> Problem:
 
 def _message_of(said: SayRequest) -> Message:
     given = said.message if said.message is not None else said.text if said.text is not None else said.input
-    text, parts = content_of(given, param="message")
+    attached: Attached = {}
+    text, parts = content_of(given, param="message", attached=attached)
     if not text.strip() and not parts:
         raise bad_request("Missing or empty 'message': say what the run is to hear", param="message")
-    return Message(text=text, parts=parts, client_id=said.client_id or "")
+    return Message(text=text, parts=parts, client_id=said.client_id or "", attached=attached)
 
 
 def _accepted(sent: Sent) -> dict[str, Any]:

@@ -1,18 +1,55 @@
 """The bodies that start runs: what may stand in them, and the message that they become."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from holdfast.runner.inbox import Message, WhenBusy
-from holdfast.server.bodies import checked_session_id, converted
+from holdfast.server.bodies import SESSION_ID_CHARS_MAX, checked_session_id, converted
+from holdfast.server.contents import Attached, content_of
+from holdfast.server.model_options import ModelOptions
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
-from holdfast.values import Budget, FilePart, HistoryMessage, ImagePart, Part, RunSettings
+from holdfast.values import Budget, HistoryMessage, Part, RunSettings
 
 METADATA_KEYS_MAX = 64
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
+
+
+_ROLE_WORDS = "user, assistant, system, developer or tool"
+RawMessage: TypeAlias = Annotated[
+    dict[str, Any],
+    msgspec.Meta(
+        extra_json_schema={
+            "required": ["role", "content"],
+            "properties": {
+                "role": {"type": "string", "description": _ROLE_WORDS, "enum": sorted(_ROLES)},
+                "content": {
+                    "description": (
+                        "Text, or a list of parts: text, image_url, input_image, file, input_file with data: "
+                        "URLs, or {type, blob, media_type, name} with a name of POST /api/blobs."
+                    ),
+                    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}],
+                },
+            },
+        }
+    ),
+]
+RawInput: TypeAlias = str | list[str | RawMessage]
+SessionId: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        extra_json_schema={
+            "description": "1 to 256 printable characters without / and \\; a new one makes a new session.",
+            "maxLength": SESSION_ID_CHARS_MAX,
+        }
+    ),
+]
+
+
+def _says(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
 
 
 class HistoryItem(msgspec.Struct):
@@ -22,31 +59,46 @@ class HistoryItem(msgspec.Struct):
     content: str | list[dict[str, Any]] | None
 
 
-class RunRequest(msgspec.Struct, kw_only=True):
+class RunRequest(ModelOptions, kw_only=True):
     """The body of POST /v1/runs."""
 
-    input: str | list[str | dict[str, Any]] | None = None
-    message: str | list[str | dict[str, Any]] | None = None
-    parts: list[Part] = []
-    session_id: str | None = None
-    instructions: str | None = None
-    conversation_history: list[HistoryItem] | None = None
-    previous_response_id: str | None = None
-    model: str | None = None
-    metadata: dict[str, Any] | None = None
-    workspace: str | None = None
-    when_busy: WhenBusy = "queue"
-    budget: Budget | None = None
-    on_restart: Literal["", "resume", "interrupt"] | None = None
-    on_disconnect: Literal["", "detach", "cancel"] | None = None
-    client_id: str | None = None
+    input: Annotated[
+        RawInput | None, _says("What the run is to do: text, or messages, the last the user's.")
+    ] = None
+    message: Annotated[RawInput | None, _says("Another name for input.")] = None
+    parts: Annotated[list[Part], _says("Attachments, by their names of POST /api/blobs.")] = msgspec.field(
+        default_factory=list[Part]
+    )
+    session_id: SessionId | None = None
+    instructions: Annotated[str | None, _says("What the model is told first, beside the server's own.")] = (
+        None
+    )
+    conversation_history: Annotated[
+        list[HistoryItem] | None, _says("Replaces the session's history for this run.")
+    ] = None
+    previous_response_id: Annotated[str | None, _says("Go on after this response.")] = None
+    model: Annotated[str | None, _says("A target's name or model; an unknown one means the default.")] = None
+    metadata: Annotated[dict[str, Any] | None, _says("Kept with the run and shown with it; 64 entries.")] = (
+        None
+    )
+    workspace: Annotated[str | None, _says("The folder that tools work in, as an absolute path.")] = None
+    when_busy: Annotated[WhenBusy, _says("What to do while another run has the session.")] = "queue"
+    budget: Annotated[Budget | None, _says("What the run may use up; it ends with outcome budget.")] = None
+    on_restart: Annotated[
+        Literal["", "resume", "interrupt"] | None, _says("Whether the run goes on by itself after a restart.")
+    ] = None
+    on_disconnect: Annotated[
+        Literal["", "detach", "cancel"] | None, _says("Whether the run ends when its last reader has left.")
+    ] = None
+    client_id: Annotated[str | None, _says("The client's own id of the message, given back with it.")] = None
 
 
 def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Message:
     """The message that starts the run; raises a Problem that names what is wrong."""
     name = "input" if body.input is not None or body.message is None else "message"
     given = body.input if body.input is not None else body.message
-    text, parts, earlier = _input(given, limits, param=name)
+    attached: Attached = {}
+    text, parts, earlier = _input(given, limits, param=name, attached=attached)
     parts = (*parts, *body.parts)
     if not text.strip() and not parts:
         raise bad_request(f"Missing or empty '{name}': say what the run is to do", param=name)
@@ -54,7 +106,10 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
         raise _too_many_parts(limits, param="parts")
     history = earlier or None
     if body.conversation_history is not None:
-        history = history_of(body.conversation_history, limits, param="conversation_history") + earlier
+        history = (
+            history_of(body.conversation_history, limits, param="conversation_history", attached=attached)
+            + earlier
+        )
     if body.session_id is not None:
         checked_session_id(body.session_id)
     if body.workspace and (not body.workspace.startswith("/") or "\0" in body.workspace):
@@ -67,6 +122,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
         history=history,
         source=source,
         when_busy=body.when_busy,
+        attached=attached,
     )
 
 
@@ -77,13 +133,18 @@ def settings_of(body: RunRequest) -> RunSettings:
         instructions=body.instructions or "",
         workspace=body.workspace or "",
         budget=body.budget,
+        temperature=body.temperature,
+        max_output_tokens=body.output_tokens_max,
+        reasoning_effort=body.effort,
         on_restart=body.on_restart or "",
         on_disconnect=body.on_disconnect or "",
-        metadata=_metadata(body.metadata or {}),
+        metadata=metadata_of(body.metadata or {}),
     )
 
 
-def history_of(items: Iterable[HistoryItem], limits: Limits, *, param: str) -> tuple[HistoryMessage, ...]:
+def history_of(
+    items: Iterable[HistoryItem], limits: Limits, *, param: str, attached: Attached
+) -> tuple[HistoryMessage, ...]:
     """A history as it is stored; raises a Problem that names the message."""
     history: list[HistoryMessage] = []
     count = 0
@@ -94,7 +155,7 @@ def history_of(items: Iterable[HistoryItem], limits: Limits, *, param: str) -> t
                 f"Invalid '{where}.role': {item.role[:40]!r} is none of {', '.join(sorted(_ROLES))}",
                 param=f"{where}.role",
             )
-        text, parts = content_of(item.content, param=f"{where}.content")
+        text, parts = content_of(item.content, param=f"{where}.content", attached=attached)
         count += max(1, len(parts))
         if count > limits.parts_max:
             raise _too_many_parts(limits, param=param)
@@ -102,37 +163,8 @@ def history_of(items: Iterable[HistoryItem], limits: Limits, *, param: str) -> t
     return tuple(history)
 
 
-def content_of(content: str | list[dict[str, Any]] | None, *, param: str) -> tuple[str, tuple[Part, ...]]:
-    """Text and attachments of a message whose content is text or a list of parts."""
-    if content is None or isinstance(content, str):
-        return content or "", ()
-    texts: list[str] = []
-    parts: list[Part] = []
-    for at, part in enumerate(content):
-        where = f"{param}[{at}]"
-        kind = part.get("type") or part.get("kind")
-        if kind in {"text", "input_text", "output_text"} and isinstance(part.get("text"), str):
-            texts.append(part["text"])
-        elif "blob" in part:
-            parts.append(_attachment(part, where))
-        else:
-            raise bad_request(
-                f"Invalid '{where}': a part is text, or names a blob of POST /api/blobs", param=where
-            )
-    return "\n".join(texts), tuple(parts)
-
-
-def _attachment(part: dict[str, Any], where: str) -> Part:
-    media_type = str(part.get("media_type", ""))
-    kind = ImagePart if media_type.startswith("image/") else FilePart
-    fields = {key: part[key] for key in ("blob", "media_type", "name") if key in part}
-    return converted(
-        {"kind": "image" if kind is ImagePart else "file", "name": "", **fields}, kind, param=where
-    )
-
-
 def _input(
-    given: str | list[str | dict[str, Any]] | None, limits: Limits, *, param: str
+    given: RawInput | None, limits: Limits, *, param: str, attached: Attached
 ) -> tuple[str, tuple[Part, ...], tuple[HistoryMessage, ...]]:
     """The last message of a list is the input; those before it are a history."""
     if given is None or isinstance(given, str):
@@ -150,11 +182,12 @@ def _input(
     *before, last = items
     if last.role != "user":
         raise bad_request(f"The last message of '{param}' must be the user's", param=param)
-    text, parts = content_of(last.content, param=f"{param}[{len(before)}].content")
-    return text, parts, history_of(before, limits, param=param)
+    text, parts = content_of(last.content, param=f"{param}[{len(before)}].content", attached=attached)
+    return text, parts, history_of(before, limits, param=param, attached=attached)
 
 
-def _metadata(given: dict[str, Any]) -> dict[str, str]:
+def metadata_of(given: dict[str, Any]) -> dict[str, str]:
+    """Metadata as it is kept: what is no text as JSON; raises a Problem if it is too much."""
     if len(given) > METADATA_KEYS_MAX:
         raise bad_request(f"'metadata' holds more than {METADATA_KEYS_MAX} entries", param="metadata")
     return {

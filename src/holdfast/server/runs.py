@@ -13,6 +13,7 @@ from holdfast.rows import RunRow, RunStatus, run_of
 from holdfast.runner.inbox import Message, NotSent, Sent, new_session_id
 from holdfast.server import hermes
 from holdfast.server.bodies import json_answer, parsed, read_body, whole_number
+from holdfast.server.contents import keep_attached
 from holdfast.server.continuing import continued
 from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_logs, polled
 from holdfast.server.hangups import Hangups
@@ -23,6 +24,8 @@ from holdfast.server.problems import bad_request, run_not_found, too_many
 from holdfast.server.run_answers import not_sent, shown, started
 from holdfast.server.run_requests import RunRequest, message_of
 from holdfast.server.stream import EventStream
+from holdfast.transcript import mark
+from holdfast.values import Part
 
 PAGE_MAX = 200
 POLLED_MAX = 1000
@@ -68,6 +71,7 @@ class RunRoutes:
         if means.supervisor.waiting >= means.limits.runs_waiting_max:
             text = "Too many runs are waiting; send it again later"
             raise too_many(text, code="queue_full", retry_after_s=10)
+        await keep_attached(means.store, _parts_of(message), attached=message.attached)
         once = key.for_sent(started) if key else None
         result = await means.inbox.send(session_id, message, once=once)
         match result:
@@ -92,7 +96,19 @@ class RunRoutes:
             known = state.runs.get(row.run_id)
             position = state.inbox.position(known.message_id) if known else 0
             answer |= {"queue_position": position} if position else {}
+        elif (row.outcome or "interrupted") == "interrupted":
+            answer |= await self._marked(row)
         return answer
+
+    async def _marked(self, row: RunRow) -> dict[str, str]:
+        """What people read under a run that was interrupted, or that nobody carries on."""
+        means = self._means
+        gone = means.supervisor.owner(row.session_id) is None
+        if row.outcome is None and not gone:
+            return {}
+        _, seen = await means.folds.session(row.session_id)
+        said = mark(seen, row.run_id, now_ms=means.clock.now_ms(), owner_gone=gone)
+        return {"mark": said} if said else {}
 
     async def list(self, request: Request) -> Response:
         """GET /v1/runs."""
@@ -181,7 +197,7 @@ class RunRoutes:
                 at = record.seq
                 if run_of(record.event) == row.run_id:
                     one = polled(frames, record, view=view, after=after)
-                    events += [one] if one is not None else []
+                    events += [{"run_id": row.run_id, **one}] if one is not None else []
                     if len(events) >= POLLED_MAX:
                         break
         cursor = events[-1]["seq"] if events else after
@@ -198,6 +214,11 @@ class RunRoutes:
         found = await self._means.store.read(row.session_id, after=after - 1, limit=1)
         is_ours = bool(found) and found[0].seq == after and run_of(found[0].event) == row.run_id
         return after if is_ours else 0
+
+
+def _parts_of(message: Message) -> list[Part]:
+    """All that the message and its history refer to."""
+    return [*message.parts, *(part for earlier in message.history or () for part in earlier.parts)]
 
 
 def _row_status(status: str) -> RunStatus | None:

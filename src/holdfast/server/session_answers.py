@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from holdfast.entries import Ending, Entry, Person, Text
+from holdfast.entries import Ending, Entry, Notice, Person, Text
 from holdfast.entries import shown as entry_shown
 from holdfast.interfaces import Hit, ListedSession, SessionCursor
+from holdfast.phases import Phase
 from holdfast.server.problems import bad_request
 from holdfast.server.read_marks import ReadMarks
 from holdfast.session import Session
-from holdfast.transcript import Transcript, mark
+from holdfast.transcript import Transcript, mark, mark_at
 
 
 def listed(found: ListedSession, marks: ReadMarks) -> dict[str, Any]:
@@ -68,10 +69,15 @@ def cursor_in(given: str) -> SessionCursor | None:
     return SessionCursor(pinned == "1", int(updated_ms[:18]), session_id)
 
 
-def page_of(seen: Transcript, *, before: int, limit: int) -> tuple[list[Entry], int]:
-    """The newest entries below a seq, in their order, and the seq below which there are more (0: none)."""
+def page_of(seen: Transcript, *, before: int, limit: int, reach: int = 0) -> tuple[list[Entry], int]:
+    """The newest entries below a seq, in their order, and the seq below which there are more (0: none).
+
+    The page is longer than the limit where it must reach up to a seq.
+    """
     below = [entry for entry in seen.entries if not before or entry.seq < before]
     page = below[-limit:]
+    if reach and page and page[0].seq > reach:
+        page = [entry for entry in below if entry.seq >= reach]
     if page and len(below) > len(page):
         # Entries of one event stay together, or the next page would miss one.
         first = page[0].seq
@@ -90,10 +96,14 @@ def entry(one: Entry, state: Session, seen: Transcript, *, now_ms: int, owned: b
     elif isinstance(one, Ending) and one.run_id in state.runs:
         said = mark(seen, one.run_id, now_ms=now_ms, owner_gone=not owned)
         answer |= {"mark": said} if said else {}
+    elif isinstance(one, Notice) and one.notice == "resumed":
+        said = mark_at(seen, one)
+        answer |= {"mark": said} if said else {}
     return answer
 
 
 def marks_of_open_runs(state: Session, seen: Transcript, *, now_ms: int) -> dict[str, str]:
-    """What people read under runs that nobody carries on, by run id."""
-    said = {run.run_id: mark(seen, run.run_id, now_ms=now_ms, owner_gone=True) for run in state.open_runs}
+    """What people read under runs that were begun and that nobody carries on, by run id."""
+    begun = [run for run in state.open_runs if run.phase is not Phase.QUEUED]
+    said = {run.run_id: mark(seen, run.run_id, now_ms=now_ms, owner_gone=True) for run in begun}
     return {run_id: text for run_id, text in said.items() if text}

@@ -15,13 +15,14 @@ from holdfast.events import Event
 from holdfast.interfaces import Appended, Declined, IfSessionNew
 from holdfast.runner.inbox import new_session_id
 from holdfast.server.bodies import checked_session_id, decoded, json_answer, parsed, read_body, whole_number
-from holdfast.server.feeds import Live, SessionFeed, live_logs
+from holdfast.server.feeds import Live, NewsFeed, SessionFeed, live_logs
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key, replayed
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.session_answers import entry, listed, marks_of_open_runs, page_of
 from holdfast.server.sessions import checked_title, session_of
 from holdfast.server.stream import EventStream
+from holdfast.server.window import live_lines, newest, runs_of, unsettled_seq
 from holdfast.session import Session
 from holdfast.transcript import Transcript
 
@@ -57,7 +58,7 @@ class SessionLogRoutes:
         limit = whole_number(request, "limit", default=100, most=PAGE_MAX)
         before = whole_number(request, "before", default=0, most=1 << 60)
         state, seen = await means.folds.session(session_id)
-        page, more_below = page_of(seen, before=before, limit=limit)
+        page, more_below = page_of(seen, before=before, limit=limit, reach=_reach(state, seen, before))
         owned = means.supervisor.owner(session_id) is not None
         now_ms = means.clock.now_ms()
         answer: dict[str, Any] = {
@@ -68,6 +69,11 @@ class SessionLogRoutes:
             "next_before": more_below or None,
             "last_seq": seen.last_seq,
         }
+        if before:
+            answer["runs"] = runs_of(state, seen, page)
+        else:
+            answer |= newest(state, seen, page) | {"session": listed(found, means.marks)}
+            answer["live"] = live_lines(live_logs(means.supervisor, session_id))
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
         return json_answer(answer | ({"marks": marks} if marks else {}))
 
@@ -78,11 +84,33 @@ class SessionLogRoutes:
         session_id = found.row.session_id
         given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         after = int(given[:18]) if given.isascii() and given.isdigit() else 0
+        if "limit" in request.query_params:
+            return await self._stretch(request, session_id, after)
         if after > await means.store.last_seq(session_id):
             after = 0  # a cursor of another log: a replay changes nothing, a gap would
         live = Live(lambda: live_logs(means.supervisor, session_id), limits=means.limits, view="native")
         records = means.store.follow(session_id, after=after)
         feed = SessionFeed(records, means.news, live=live)
+        return EventStream(feed, means.streams, limits=means.limits)
+
+    async def _stretch(self, request: Request, session_id: str, after: int) -> Response:
+        """A part of the log at once, for those who want to look and not to follow."""
+        limit = whole_number(request, "limit", default=READ_AT_ONCE, most=READ_AT_ONCE)
+        records = await self._means.store.read(session_id, after=after, limit=limit)
+        answer = {
+            "object": "list",
+            "session_id": session_id,
+            "events": [{"seq": record.seq, **msgspec.json.decode(record.body)} for record in records],
+            "bytes": [len(record.body) for record in records],
+            "last_seq": await self._means.store.last_seq(session_id),
+        }
+        return json_answer(answer)
+
+    async def news(self, request: Request) -> Any:
+        """GET /api/events."""
+        del request
+        means = self._means
+        feed = NewsFeed(means.news)
         return EventStream(feed, means.streams, limits=means.limits)
 
     async def rewind(self, request: Request) -> Response:
@@ -139,7 +167,10 @@ class SessionLogRoutes:
         state = Session()
         while len(events) < at_seq:
             left = min(READ_AT_ONCE, at_seq - len(events))
-            for record in await self._means.store.read(source_id, after=len(events), limit=left):
+            records = await self._means.store.read(source_id, after=len(events), limit=left)
+            if not records:
+                raise session_not_found(source_id)  # purged meanwhile
+            for record in records:
                 events.append(record.event)
                 session.apply(state, record.seq, record.event)
         now_ms = self._means.clock.now_ms()
@@ -160,7 +191,7 @@ class SessionLogRoutes:
         state, seen = await means.folds.session(session_id)
         headers = {"Content-Disposition": f'attachment; filename="session.{kind}"'}
         if kind == "md":
-            return Response(_markdown(state, seen), 200, headers, media_type="text/markdown")
+            return Response(markdown_of(state, seen), 200, headers, media_type="text/markdown")
         events: list[dict[str, Any]] = []
         while records := await means.store.read(session_id, after=len(events), limit=READ_AT_ONCE):
             events += [{"seq": record.seq, **msgspec.json.decode(record.body)} for record in records]
@@ -170,6 +201,10 @@ class SessionLogRoutes:
             "events": events,
         }
         return json_answer(answer, headers=headers)
+
+
+def _reach(state: Session, seen: Transcript, before: int) -> int:
+    return 0 if before else unsettled_seq(state, seen)
 
 
 def _closed(state: Session, now_ms: int) -> list[Event]:
@@ -182,7 +217,8 @@ def _closed(state: Session, now_ms: int) -> list[Event]:
     return [*removed, *ended]
 
 
-def _markdown(state: Session, seen: Transcript) -> str:
+def markdown_of(state: Session, seen: Transcript) -> str:
+    """The conversation as a document."""
     parts = [f"# {state.title or 'Session'}\n"]
     for one in seen.entries:
         match one:

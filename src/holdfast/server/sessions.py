@@ -83,14 +83,14 @@ class SessionRoutes:
         """GET /api/sessions."""
         store, query = self._means.store, request.query_params
         limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
-        if words := query.get("q", "").strip():
-            return await self._found(words, limit)
         wanted = SessionQuery(
             limit=limit + 1,
             before=cursor_in(query.get("cursor", "")),
             archived=flag(request, "archived"),
             sources_hidden=() if flag(request, "all") else ("openai",),
         )
+        if words := query.get("q", "").strip():
+            return await self._found(words, limit)
         found = await store.sessions(wanted)
         page = found[:limit]
         more = len(found) > limit
@@ -218,12 +218,12 @@ class SessionRoutes:
         session_id = checked_session_id(request.path_params["session_id"])
         if len(draft.text) > DRAFT_CHARS_MAX:
             raise bad_request(f"'text' is over {DRAFT_CHARS_MAX} characters", param="text")
-        key = _draft_note(session_id)
-        if draft.text:
-            await self._means.store.put_note(key, draft.text.encode())
+        key, text = _draft_note(session_id), self._means.agent.secrets.out_of_text(draft.text)
+        if text:
+            await self._means.store.put_note(key, text.encode())
         else:
             await self._means.store.drop_note(key)
-        return json_answer({"text": draft.text})
+        return json_answer({"text": text})
 
     async def draft(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/draft."""

@@ -4,7 +4,7 @@ An idle reader costs its connection, one small task that notices when the client
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
@@ -15,6 +15,7 @@ from holdfast.server.problems import Problem
 CLOSED = b": stream closed\n\n"
 HEARTBEAT = b": keepalive\n\n"
 WRITE_BYTES_MAX = 256 * 1024
+FRAMES_IN_A_ROW_MAX = 32
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -44,14 +45,14 @@ class Streams:
 
     def __init__(self) -> None:
         self._open: set[EventStream] = set()
-        self._ended = False
+        self._ending = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, stream: "EventStream", *, most: int) -> None:
         """One more reader; raises a Problem if there is no room, or no tomorrow."""
-        if self._ended:
+        if self._ending.is_set():
             raise Problem(503, "The server is going down; come back", code="shutting_down")
         if len(self._open) >= most:
             raise Problem(
@@ -66,14 +67,19 @@ class Streams:
         """The reader is gone."""
         self._open.discard(stream)
 
-    def poke(self) -> None:
-        """Let every stream look whether there is something to say aside."""
+    def poke(self, feeds: Container[Feed]) -> None:
+        """Let the streams of these feeds look whether there is something to say aside."""
         for stream in self._open:
-            stream.poke()
+            if stream.feed in feeds:
+                stream.poke()
+
+    async def until_end(self) -> None:
+        """Wait until the server is going."""
+        await self._ending.wait()
 
     def end(self) -> None:
         """The server is going: readers come back to the next one with their cursors."""
-        self._ended = True
+        self._ending.set()
         for stream in self._open:
             stream.end()
 
@@ -90,7 +96,7 @@ class EventStream:
         headers: Iterable[tuple[bytes, bytes]] = (),
         on_left: Callable[[], None] | None = None,
     ) -> None:
-        self._feed = feed
+        self.feed = feed
         self._streams = streams
         self._limits = limits
         self._headers = [*_HEADERS, *headers]
@@ -138,6 +144,7 @@ class EventStream:
     async def _send_all(self, send: Send) -> None:
         now_s = asyncio.get_running_loop().time
         last_s = self._sent_s = now_s()  # of what counts as news; heartbeats do not
+        in_a_row = 0
         while not self._over:
             frames = await self._next(now_s() - last_s)
             if frames is None:
@@ -145,20 +152,23 @@ class EventStream:
             if frames:
                 last_s = now_s()
             else:
-                frames = self._feed.aside(now_s() - last_s)
+                frames = self.feed.aside(now_s() - last_s)
                 if not frames and now_s() - self._sent_s >= self._limits.heartbeat_s:
                     frames = (HEARTBEAT,)
             for piece in _pieces(frames):
                 self._sent_s = now_s()
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-            # Neither a log in memory nor an idle socket makes us wait, and others want to run too.
-            await asyncio.sleep(0)
+            in_a_row += len(frames)
+            if not frames or in_a_row >= FRAMES_IN_A_ROW_MAX:
+                # Neither a log in memory nor an idle socket makes us wait, and others want to run too.
+                in_a_row = 0
+                await asyncio.sleep(0)
 
     async def _next(self, silent_s: float) -> Sequence[bytes] | None:
         """The next frames; none of them if it is time to say something else."""
         now_s = asyncio.get_running_loop().time
         patience_s = max(0.0, self._sent_s + self._limits.heartbeat_s - now_s())
-        look_again_s = self._feed.look_again_s(silent_s)
+        look_again_s = self.feed.look_again_s(silent_s)
         if look_again_s is not None:
             patience_s = min(patience_s, look_again_s)
         if self._poked:
@@ -166,7 +176,7 @@ class EventStream:
             return ()
         try:
             async with asyncio.timeout(patience_s) as self._waiting:
-                return await self._feed.more()
+                return await self.feed.more()
         except TimeoutError:
             self._poked = False
             return ()

@@ -175,6 +175,27 @@ async def test_a_target_that_refuses_its_key_is_followed_by_the_next(wire: Wire)
             assert bad.seen.requests_seen == good.seen.requests_seen == 1
 
 
+@pytest.mark.parametrize("wish", ["second", "second-model"])
+async def test_the_target_that_the_caller_names_is_asked_first_and_the_others_stay_its_fallbacks(
+    wire: Wire, wish: str
+) -> None:
+    async with ChaosServer(GOOD) as first_server, ChaosServer(GOOD, [bad_key()]) as second_server:
+        first, second = target_of(first_server, wire, "first"), target_of(second_server, wire, "second")
+        async with line_to(first, second) as line:
+            assert isinstance(await line.ask(request_of(model=wish)), Answer)
+            assert line.told.of(e.TargetSwitched) == []
+            assert (first_server.seen.requests_seen, second_server.seen.requests_seen) == (0, 1)
+            voice = line.another_voice()
+            assert isinstance(await line.ask(request_of(model=wish), voice=voice), Answer)
+            (switched,) = voice.of(e.TargetSwitched)
+            assert (switched.from_target, switched.to_target) == ("second", "first")
+
+
+async def test_a_model_that_no_target_has_is_no_reason_to_refuse(wire: Wire) -> None:
+    async with ChaosServer(GOOD) as server, line_to(target_of(server, wire)) as line:
+        assert isinstance(await line.ask(request_of(model="gpt-of-another-world")), Answer)
+
+
 def long_conversation(tokens: int) -> ModelRequest:
     text = "word " * (tokens * 4 // 5 // 10)
     turns = [

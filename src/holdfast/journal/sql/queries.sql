@@ -9,6 +9,8 @@ UPDATE store SET fence = fence + 1 WHERE id = 1 RETURNING fence
 
 -- name: head
 SELECT key, coalesce((SELECT max(seq) FROM events WHERE events.session = sessions.key), 0),
+       (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
+       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open'),
        session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages
 FROM sessions WHERE session_id = :session_id

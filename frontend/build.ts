@@ -1,0 +1,64 @@
+/** Builds the page into the folder that is named: one script, one style sheet, both with a hash in their name. */
+
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+
+const HERE = import.meta.dirname;
+const ZIPPED = /\.(js|css|html|svg)$/;
+
+async function bundle(out: string): Promise<readonly string[]> {
+  const result = await build({
+    absWorkingDir: HERE,
+    entryPoints: ["src/main.tsx"],
+    outdir: join(out, "assets"),
+    entryNames: "[name]-[hash]",
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: ["es2023", "chrome120", "firefox121", "safari17"],
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    legalComments: "none",
+    metafile: true,
+    logLevel: "warning",
+  });
+  return Object.keys(result.metafile.outputs).map((path) => basename(path));
+}
+
+/** The page's own file with the hashed names in place of the plain ones. */
+function writeIndex(out: string, made: readonly string[]): void {
+  let text = readFileSync(join(HERE, "index.html"), "utf8");
+  for (const kind of ["js", "css"]) {
+    const name = made.find((file) => file.endsWith(`.${kind}`));
+    if (name === undefined || !text.includes(`"/main.${kind}"`)) {
+      throw new Error(`index.html or the bundle has no main.${kind}`);
+    }
+    text = text.replace(`"/main.${kind}"`, `"/assets/${name}"`);
+  }
+  writeFileSync(join(out, "index.html"), text);
+}
+
+/** Beside each text its compressed form, so that the server compresses nothing. */
+function zipAll(folder: string): number {
+  let bytes = 0;
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) {
+      bytes += zipAll(path);
+    } else if (ZIPPED.test(entry.name)) {
+      const zipped = gzipSync(readFileSync(path), { level: 9 });
+      writeFileSync(`${path}.gz`, zipped);
+      bytes += zipped.length;
+    }
+  }
+  return bytes;
+}
+
+const out = resolve(process.argv[2] ?? join(HERE, "../src/holdfast/web"));
+rmSync(out, { recursive: true, force: true });
+mkdirSync(out, { recursive: true });
+writeIndex(out, await bundle(out));
+writeFileSync(join(out, "icon.svg"), readFileSync(join(HERE, "icon.svg")));
+process.stdout.write(`the page: ${zipAll(out)} bytes zipped\n`);

@@ -1,0 +1,682 @@
+// Made by scripts/page_events.py from holdfast.events; change those and run it again.
+
+export type AskState =
+  | "answered"
+  | "expired"
+  | "open"
+  | "withdrawn";
+
+export type CallFinish =
+  | "failed"
+  | "length"
+  | "redirected"
+  | "refused"
+  | "stop"
+  | "tools";
+
+export type CallPurpose =
+  | "answer"
+  | "compaction"
+  | "title";
+
+export type Choice =
+  | "always"
+  | "deny"
+  | "once"
+  | "session";
+
+export type CloseReason =
+  | "cancel"
+  | "connect_kill"
+  | "done"
+  | "peer"
+  | "stream_idle_kill"
+  | "ttfb_kill"
+  | "upload_kill";
+
+export type FailureKind =
+  | "auth"
+  | "bad_request"
+  | "cancelled"
+  | "connect_failed"
+  | "content_refused"
+  | "dropped"
+  | "empty"
+  | "entitlement"
+  | "local_bug"
+  | "malformed"
+  | "model_missing"
+  | "no_first_event"
+  | "overflow_input"
+  | "overflow_output"
+  | "overloaded"
+  | "payload_too_large"
+  | "quota_exhausted"
+  | "rate_limited"
+  | "server_error"
+  | "stalled"
+  | "tls_untrusted"
+  | "truncated"
+  | "unknown"
+  | "upload_stalled";
+
+export type Mode =
+  | "queue"
+  | "redirect"
+  | "send"
+  | "steer";
+
+export type OutcomeKind =
+  | "budget"
+  | "cancelled"
+  | "completed"
+  | "failed"
+  | "interrupted"
+  | "refused"
+  | "truncated";
+
+export type ToolEnding =
+  | "denied"
+  | "detached"
+  | "expired"
+  | "finished"
+  | "killed"
+  | "no_approver"
+  | "not_started"
+  | "unknown";
+
+/** The first event of a log; `epoch` tells this log from an earlier one under the same id. */
+export interface SessionCreated {
+  readonly type: "session.created";
+  readonly at_ms: number;
+  readonly epoch: string;
+  readonly source?: string;
+  readonly title?: string;
+  readonly workspace?: string;
+}
+
+/** A person, or the auto title, named the session. */
+export interface SessionRenamed {
+  readonly type: "session.renamed";
+  readonly at_ms: number;
+  readonly title: string;
+}
+
+/** The session stays on top of the list. */
+export interface SessionPinned {
+  readonly type: "session.pinned";
+  readonly at_ms: number;
+}
+
+/** The session goes back to its place in the list. */
+export interface SessionUnpinned {
+  readonly type: "session.unpinned";
+  readonly at_ms: number;
+}
+
+/** The session leaves the default list. */
+export interface SessionArchived {
+  readonly type: "session.archived";
+  readonly at_ms: number;
+}
+
+/** The session returns to the default list. */
+export interface SessionUnarchived {
+  readonly type: "session.unarchived";
+  readonly at_ms: number;
+}
+
+/** The session is hidden, and purged once `purge_at_ms` has passed. */
+export interface SessionDeleted {
+  readonly type: "session.deleted";
+  readonly at_ms: number;
+  readonly purge_at_ms: number;
+}
+
+/** A deletion was taken back in time. */
+export interface SessionRestored {
+  readonly type: "session.restored";
+  readonly at_ms: number;
+}
+
+/** The events before this one were copied from another session, up to `at_seq` there. */
+export interface SessionForked {
+  readonly type: "session.forked";
+  readonly at_ms: number;
+  readonly source_session_id: string;
+  readonly at_seq: number;
+}
+
+/** What came after `to_seq` no longer counts for the transcript and the context. */
+export interface SessionRewound {
+  readonly type: "session.rewound";
+  readonly at_ms: number;
+  readonly to_seq: number;
+}
+
+/** A person's message is on disk. */
+export interface MessageAccepted {
+  readonly type: "message.accepted";
+  readonly at_ms: number;
+  readonly message_id: string;
+  readonly text: string;
+  readonly mode?: Mode;
+  readonly client_id?: string;
+  readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
+  readonly run_id?: string;
+}
+
+/** A stretch of text inside a message. */
+export interface TextPart {
+  readonly kind: "text";
+  readonly text: string;
+}
+
+/** An image, kept as a blob. */
+export interface ImagePart {
+  readonly kind: "image";
+  readonly blob: string;
+  readonly media_type: string;
+  readonly name?: string;
+}
+
+/** A file that a person attached, kept as a blob. */
+export interface FilePart {
+  readonly kind: "file";
+  readonly blob: string;
+  readonly media_type: string;
+  readonly name: string;
+}
+
+/** A waiting message has another text. */
+export interface MessageEdited {
+  readonly type: "message.edited";
+  readonly at_ms: number;
+  readonly message_id: string;
+  readonly text: string;
+  readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
+}
+
+/** A waiting message takes another place in the queue (0 is next). */
+export interface MessageMoved {
+  readonly type: "message.moved";
+  readonly at_ms: number;
+  readonly message_id: string;
+  readonly position: number;
+}
+
+/** A waiting message was taken back. */
+export interface MessageRemoved {
+  readonly type: "message.removed";
+  readonly at_ms: number;
+  readonly message_id: string;
+}
+
+/** A message was handed to this run: it can no longer be edited. */
+export interface MessageDispatched {
+  readonly type: "message.dispatched";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly message_id: string;
+}
+
+/** Waiting messages stay where they are until a person says otherwise. */
+export interface QueuePaused {
+  readonly type: "queue.paused";
+  readonly at_ms: number;
+}
+
+/** Waiting messages start runs again. */
+export interface QueueResumed {
+  readonly type: "queue.resumed";
+  readonly at_ms: number;
+}
+
+/** A run exists; it stands in the same transaction as its message. */
+export interface RunQueued {
+  readonly type: "run.queued";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly message_id: string;
+  readonly settings?: RunSettings;
+  readonly history?: readonly HistoryMessage[] | null;
+}
+
+/** What the caller asked for with this run; empty means the server's own setting. */
+export interface RunSettings {
+  readonly model?: string;
+  readonly instructions?: string;
+  readonly workspace?: string;
+  readonly budget?: Budget | null;
+  readonly temperature?: number | null;
+  readonly max_output_tokens?: number;
+  readonly reasoning_effort?: string;
+  readonly on_restart?: "" | "interrupt" | "resume";
+  readonly on_disconnect?: "" | "cancel" | "detach";
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** What a run may use up; 0 is no limit. */
+export interface Budget {
+  readonly tokens?: number;
+  readonly cost_usd?: number;
+  readonly turns?: number;
+  readonly minutes?: number;
+}
+
+/** One message of a history that a client sent along, as it came. */
+export interface HistoryMessage {
+  readonly role: string;
+  readonly content: string;
+  readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
+}
+
+/** The run has its slot. */
+export interface RunStarted {
+  readonly type: "run.started";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly target?: string;
+}
+
+/** One logical model request begins. */
+export interface CallStarted {
+  readonly type: "call.started";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly call_id: string;
+  readonly turn: number;
+  readonly purpose?: CallPurpose;
+}
+
+/** The call is over, and how the model finished; from here on a crash need not ask again. */
+export interface CallEnded {
+  readonly type: "call.ended";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly call_id: string;
+  readonly finish: CallFinish;
+}
+
+/** One connection to one target begins; text that follows is its text. */
+export interface AttemptStarted {
+  readonly type: "attempt.started";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly call_id: string;
+  readonly attempt_id: string;
+  readonly target: string;
+  readonly model?: string;
+  readonly nth?: number;
+  readonly first_event_s?: number;
+}
+
+/** The attempt did not bring an answer. */
+export interface AttemptFailed {
+  readonly type: "attempt.failed";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly attempt_id: string;
+  readonly failure: Failure;
+  readonly close_reason: CloseReason;
+  readonly ms?: number;
+}
+
+/** Why an attempt, a call or a run did not succeed, as a person and a program can use it. */
+export interface Failure {
+  readonly kind: FailureKind;
+  readonly text: string;
+  readonly rule?: string;
+  readonly status?: number;
+  readonly code?: string;
+  readonly hint?: string;
+}
+
+/** The attempt's text stays in the log, but no longer in the answer or the context. */
+export interface AttemptSuperseded {
+  readonly type: "attempt.superseded";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly attempt_id: string;
+}
+
+/** More of the answer. */
+export interface TextDelta {
+  readonly type: "text.delta";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly segment: number;
+  readonly text: string;
+}
+
+/** A stretch of the answer is complete; this is the whole of it. */
+export interface TextDone {
+  readonly type: "text.done";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly segment: number;
+  readonly text: string;
+}
+
+/** More of what the model thinks. */
+export interface ReasoningDelta {
+  readonly type: "reasoning.delta";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly segment: number;
+  readonly text: string;
+}
+
+/** A stretch of thinking is complete; `opaque` is what its provider wants back with it. */
+export interface ReasoningDone {
+  readonly type: "reasoning.done";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly segment: number;
+  readonly text: string;
+  readonly opaque?: Readonly<Record<string, string>>;
+}
+
+/** The model asks for a tool; `bad_args` holds arguments that are no JSON object, as they came. */
+export interface ToolAsked {
+  readonly type: "tool.asked";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly args?: Readonly<Record<string, unknown>>;
+  readonly bad_args?: string;
+  readonly opaque?: Readonly<Record<string, string>>;
+}
+
+/** The intent is on disk: from here on the effect may have happened. */
+export interface ToolStarted {
+  readonly type: "tool.started";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly effect_key: string;
+}
+
+/** A running tool said something. */
+export interface ToolOutput {
+  readonly type: "tool.output";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly text: string;
+  readonly stream?: "progress" | "stderr" | "stdout";
+}
+
+/** The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut. */
+export interface ToolEnded {
+  readonly type: "tool.ended";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly ok: boolean;
+  readonly result: string;
+  readonly ending?: ToolEnding;
+  readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
+  readonly blob?: string;
+  readonly ms?: number;
+}
+
+/** A person must decide on one exact action. */
+export interface ApprovalAsked {
+  readonly type: "approval.asked";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly approval_id: string;
+  readonly tool_call_id: string;
+  readonly action: Action;
+  readonly findings?: readonly string[];
+  readonly choices?: readonly Choice[];
+  readonly expires_at_ms?: number;
+}
+
+/** The one exact thing that an approval is about. */
+export interface Action {
+  readonly tool: string;
+  readonly summary: string;
+  readonly argv?: readonly string[];
+  readonly paths?: readonly string[];
+  readonly host?: string;
+  readonly diff?: string;
+  readonly digest?: string;
+}
+
+/** A person decided. */
+export interface ApprovalAnswered {
+  readonly type: "approval.answered";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly approval_id: string;
+  readonly choice: Choice;
+  readonly by?: string;
+  readonly reason?: string;
+}
+
+/** Nobody decided in time, so the action is not run. */
+export interface ApprovalExpired {
+  readonly type: "approval.expired";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly approval_id: string;
+}
+
+/** The action is no longer wanted, so the approval can no longer be given. */
+export interface ApprovalWithdrawn {
+  readonly type: "approval.withdrawn";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly approval_id: string;
+  readonly cause: string;
+}
+
+/** The model asks a person. */
+export interface QuestionAsked {
+  readonly type: "question.asked";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly question_id: string;
+  readonly tool_call_id: string;
+  readonly text: string;
+  readonly choices?: readonly string[];
+  readonly expires_at_ms?: number;
+}
+
+/** A person answered. */
+export interface QuestionAnswered {
+  readonly type: "question.answered";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly question_id: string;
+  readonly answer: string;
+  readonly by?: string;
+}
+
+/** Nobody answered in time. */
+export interface QuestionExpired {
+  readonly type: "question.expired";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly question_id: string;
+}
+
+/** The question is no longer open. */
+export interface QuestionWithdrawn {
+  readonly type: "question.withdrawn";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly question_id: string;
+  readonly cause: string;
+}
+
+/** A person allowed a kind of action for this session or always. */
+export interface GrantAdded {
+  readonly type: "grant.added";
+  readonly at_ms: number;
+  readonly grant_id: string;
+  readonly rule: GrantRule;
+  readonly scope: "always" | "session";
+  readonly approval_id?: string;
+  readonly by?: string;
+}
+
+/** A structured rule: which actions need no further question. */
+export interface GrantRule {
+  readonly tool: string;
+  readonly argv?: readonly string[];
+  readonly paths?: readonly string[];
+  readonly host?: string;
+}
+
+/** A grant no longer holds. */
+export interface GrantRemoved {
+  readonly type: "grant.removed";
+  readonly at_ms: number;
+  readonly grant_id: string;
+}
+
+/** The call waits for a time that the provider named. */
+export interface CallGated {
+  readonly type: "call.gated";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly call_id: string;
+  readonly until_ms: number;
+  readonly target: string;
+  readonly why?: string;
+}
+
+/** Another target answers, and the user is told why. */
+export interface TargetSwitched {
+  readonly type: "target.switched";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly from_target: string;
+  readonly to_target: string;
+  readonly why: string;
+}
+
+/** What one call used. */
+export interface Usage {
+  readonly type: "usage";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly call_id: string;
+  readonly target?: string;
+  readonly model?: string;
+  readonly input_tokens?: number;
+  readonly output_tokens?: number;
+  readonly cached_tokens?: number;
+  readonly cache_write_tokens?: number;
+  readonly reasoning_tokens?: number;
+  readonly cost_usd?: number | null;
+}
+
+/** The model is shown `summary` in place of everything up to `upto_seq`. */
+export interface ContextCompacted {
+  readonly type: "context.compacted";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly upto_seq: number;
+  readonly summary: string;
+}
+
+/** Someone wants the run to stop. */
+export interface StopRequested {
+  readonly type: "stop.requested";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly cause?: string;
+  readonly by?: string;
+}
+
+/** The run goes on after `after` (a crash, a restart). */
+export interface RunResumed {
+  readonly type: "run.resumed";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly after: string;
+}
+
+/** The run's one true ending. */
+export interface RunEnded {
+  readonly type: "run.ended";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly outcome: OutcomeKind;
+  readonly cause?: string;
+  readonly failure?: Failure | null;
+  readonly trace?: readonly string[];
+}
+
+/** Output of a run that became readable after its ending: the stored bodies, in order. */
+export interface OutputRecovered {
+  readonly type: "output.recovered";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly events: readonly AnyEvent[];
+}
+
+export type Part = TextPart | ImagePart | FilePart;
+
+/** What can happen. */
+export type AnyEvent =
+  | SessionCreated
+  | SessionRenamed
+  | SessionPinned
+  | SessionUnpinned
+  | SessionArchived
+  | SessionUnarchived
+  | SessionDeleted
+  | SessionRestored
+  | SessionForked
+  | SessionRewound
+  | MessageAccepted
+  | MessageEdited
+  | MessageMoved
+  | MessageRemoved
+  | MessageDispatched
+  | QueuePaused
+  | QueueResumed
+  | RunQueued
+  | RunStarted
+  | CallStarted
+  | CallEnded
+  | AttemptStarted
+  | AttemptFailed
+  | AttemptSuperseded
+  | TextDelta
+  | TextDone
+  | ReasoningDelta
+  | ReasoningDone
+  | ToolAsked
+  | ToolStarted
+  | ToolOutput
+  | ToolEnded
+  | ApprovalAsked
+  | ApprovalAnswered
+  | ApprovalExpired
+  | ApprovalWithdrawn
+  | QuestionAsked
+  | QuestionAnswered
+  | QuestionExpired
+  | QuestionWithdrawn
+  | GrantAdded
+  | GrantRemoved
+  | CallGated
+  | TargetSwitched
+  | Usage
+  | ContextCompacted
+  | StopRequested
+  | RunResumed
+  | RunEnded
+  | OutputRecovered;
+
+/** An event at its place in the log. */
+export type LogRecord = AnyEvent & { readonly seq: number };
+
+export type EventType = AnyEvent["type"];

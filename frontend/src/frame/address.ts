@@ -1,0 +1,42 @@
+/** The address bar: one URL for each session, and back and forward between them. */
+import { effect, untracked } from "@preact/signals";
+import { open, openStart, session } from "../state.ts";
+
+export function addressOf(sessionId: string): string {
+  return `/s/${encodeURIComponent(sessionId)}`;
+}
+
+/** The session's link in the list, if it is there. */
+export function linkOf(sessionId: string): HTMLElement | null {
+  return document.querySelector<HTMLElement>(`a.row-link[href="${CSS.escape(addressOf(sessionId))}"]`);
+}
+
+/** The session that a path names, null for the start page; a path that cannot be read is the start page. */
+export function sessionIn(path: string): string | null {
+  const found = /^\/s\/([^/]+)$/.exec(path)?.[1];
+  if (!found) return null;
+  try {
+    return decodeURIComponent(found);
+  } catch {
+    return null;
+  }
+}
+
+/** Opens what the address names, now and whenever a person goes back or forth. */
+export function followAddress(): void {
+  const show = (): void => {
+    const wanted = sessionIn(location.pathname);
+    if (wanted === null) openStart();
+    else if (wanted !== session.peek()?.id) open(wanted);
+  };
+  addEventListener("popstate", show);
+  show();
+  effect(() => {
+    const current = session.value;
+    // A session that the server does not know yet has no address that would work in another tab.
+    const path = current && current.stage.value !== "new" ? addressOf(current.id) : "/";
+    untracked(() => {
+      if (path !== location.pathname) history.pushState(null, "", path);
+    });
+  });
+}

@@ -1,0 +1,87 @@
+/** What the keyboard, the buttons and the list do alike. */
+
+import { type Command, commandOf } from "../keys.ts";
+import { changeSettings, create, open, session, sessions, settings, stop } from "../state.ts";
+import { dialog, drawerOpen, focusComposer, isMac, isNarrow, timelineOpen } from "./ui.ts";
+
+/** Opens a chat and, where the list covers it, puts the list away. */
+export function show(sessionId: string): void {
+  drawerOpen.value = false;
+  open(sessionId);
+}
+
+/** A new chat, ready to write in. */
+export function begin(): void {
+  drawerOpen.value = false;
+  create();
+  requestAnimationFrame(focusComposer);
+}
+
+export function showList(): void {
+  if (isNarrow.value) drawerOpen.value = true;
+  else changeSettings({ sidebar: "open" });
+}
+
+export function hideList(): void {
+  if (isNarrow.value) drawerOpen.value = false;
+  else changeSettings({ sidebar: "closed" });
+}
+
+export function listShown(): boolean {
+  return isNarrow.value ? drawerOpen.value : settings.value.sidebar === "open";
+}
+
+function step(by: 1 | -1): void {
+  const rows = sessions.value;
+  const at = rows.findIndex((row) => row.id === session.value?.id);
+  const next = at < 0 ? rows[0] : rows[at + by];
+  if (next) show(next.id);
+}
+
+function findChats(): void {
+  showList();
+  // The drawer has to be there before its field can have the caret.
+  requestAnimationFrame(() => {
+    const field = document.getElementById("search");
+    if (field instanceof HTMLInputElement) field.select();
+  });
+}
+
+const ACTS: Readonly<Record<Command, () => void>> = {
+  new: begin,
+  search: findChats,
+  composer: focusComposer,
+  stop: () => {
+    if (session.value?.currentRun.value) void stop();
+  },
+  previous: () => step(-1),
+  next: () => step(1),
+  timeline: () => {
+    if (session.value) timelineOpen.value = !timelineOpen.value;
+  },
+  sidebar: () => (listShown() ? hideList() : showList()),
+  settings: () => {
+    dialog.value = dialog.value === "settings" ? null : "settings";
+  },
+  help: () => {
+    dialog.value = dialog.value === "help" ? null : "help";
+  },
+};
+
+/** Listens to the keyboard; once, at the start. */
+export function followKeys(): void {
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented) return;
+    const command = commandOf(event, { isMac, isTyping: isTyping(event.target) });
+    if (!command || (dialog.value && command !== dialog.value)) {
+      return;
+    }
+    event.preventDefault();
+    ACTS[command]();
+  });
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+}

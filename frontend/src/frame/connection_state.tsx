@@ -1,0 +1,98 @@
+/** How the page stands to the server, in one place: at rest the tick of what is saved, else what is amiss. */
+import { useSignal, useSignalEffect } from "@preact/signals";
+import type { JSX } from "preact";
+import { useRef } from "preact/hooks";
+import { grouped } from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { connection, saved, session } from "../state.ts";
+
+const CAUGHT_UP_MS = 2_500;
+
+export function ConnectionState(): JSX.Element {
+  const caughtUp = useCaughtUp();
+  return (
+    <div class="connection" role="status">
+      {caughtUp.value ? (
+        <span class="pill good">
+          <Icon name="check" />
+          Caught up
+        </span>
+      ) : (
+        <State />
+      )}
+    </div>
+  );
+}
+
+function State(): JSX.Element | null {
+  switch (connection.value) {
+    case "connecting":
+      return <Pill words="Connecting" title="" />;
+    case "reconnecting":
+      return (
+        <Pill
+          words="Reconnecting"
+          title="The server does not answer. The run goes on without this page, and nothing is lost; the page catches up by itself."
+        />
+      );
+    case "offline":
+      return (
+        <span
+          class="pill"
+          title="This device has no network. What you write is kept, and sent once there is one."
+        >
+          <Icon name="cloud" />
+          Offline
+        </span>
+      );
+    case "live":
+      return session.value && saved.value > 0 ? <Saved /> : null;
+    case "signed-out":
+      return null;
+  }
+}
+
+function Pill({ words, title }: { words: string; title: string }): JSX.Element {
+  return (
+    <span class="pill" title={title}>
+      <span class="spinner" />
+      {words}
+    </span>
+  );
+}
+
+/** The number is read out by nobody: it changes with every event. */
+function Saved(): JSX.Element {
+  return (
+    <span
+      class="saved"
+      title="Everything up to this event is on disk. What you see can not be lost."
+      aria-hidden="true"
+    >
+      <Icon name="check" />
+      <span class="saved-word">saved · </span>
+      {grouped(saved.value)}
+    </span>
+  );
+}
+
+/** True for a moment after a lost connection is back. */
+function useCaughtUp() {
+  const shown = useSignal(false);
+  const wasLost = useRef(false);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useSignalEffect(() => {
+    const now = connection.value;
+    if (now === "live" && wasLost.current) {
+      shown.value = true;
+      clearTimeout(timer.current);
+      timer.current = setTimeout(() => {
+        shown.value = false;
+      }, CAUGHT_UP_MS);
+    } else if (now !== "live") {
+      shown.value = false;
+    }
+    wasLost.current = now === "reconnecting" || now === "offline";
+  });
+  return shown;
+}

@@ -1,0 +1,115 @@
+/** The head of a chat: its title, how the page stands to the server, and the timeline's switch. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Icon } from "../icons.tsx";
+import { hint } from "../keys.ts";
+import { needsYouElsewhere, session } from "../state.ts";
+import { begin, listShown, showList } from "./commands.ts";
+import { ConnectionState } from "./connection_state.tsx";
+import { Menu, useMenu } from "./menu.tsx";
+import { Rename } from "./rename.tsx";
+import { itemsFor } from "./session_menu.ts";
+import { isMac, isRenaming, TIMELINE_SWITCH, timelineOpen } from "./ui.ts";
+
+export function Header(): JSX.Element {
+  return (
+    <header class="header">
+      {listShown() ? null : <ListButton />}
+      <Title />
+      <span class="spread" />
+      <ConnectionState />
+      {isShown() ? <TimelineButton /> : null}
+      {listShown() ? null : (
+        <button
+          type="button"
+          class="icon-button"
+          aria-label="New chat"
+          title={`New chat (${hint("new", isMac)})`}
+          onClick={begin}
+        >
+          <Icon name="compose" />
+        </button>
+      )}
+    </header>
+  );
+}
+
+/** Whether there is a chat to speak of: not the start, and not one that is gone. */
+function isShown(): boolean {
+  const stage = session.value?.stage.value;
+  return stage !== undefined && stage !== "gone" && stage !== "failed";
+}
+
+function ListButton(): JSX.Element {
+  const waiting = needsYouElsewhere.value;
+  return (
+    <button
+      type="button"
+      class="icon-button"
+      aria-label={waiting ? `Show the chat list: ${waiting} wait for you` : "Show the chat list"}
+      title={`Show the chat list (${hint("sidebar", isMac)})`}
+      onClick={showList}
+    >
+      <Icon name="menu" />
+      {waiting ? (
+        <span class="badge corner" aria-hidden="true">
+          {waiting}
+        </span>
+      ) : null}
+    </button>
+  );
+}
+
+function TimelineButton(): JSX.Element {
+  const open = timelineOpen.value;
+  return (
+    <button
+      type="button"
+      class="icon-button"
+      id={TIMELINE_SWITCH}
+      aria-label="Timeline"
+      aria-pressed={open}
+      title={`Timeline (${hint("timeline", isMac)})`}
+      onClick={() => {
+        timelineOpen.value = !open;
+      }}
+    >
+      <Icon name="timeline" />
+    </button>
+  );
+}
+
+function Title(): JSX.Element | null {
+  const current = session.value;
+  const menu = useMenu<HTMLButtonElement>();
+  const [trouble, setTrouble] = useState("");
+  if (!current || !isShown()) return null;
+  const title = current.title.value || "New chat";
+  const row = current.row.value;
+  if (!row) return <h1 class="title">{title}</h1>;
+  if (isRenaming(row.id, "head")) return <Rename row={row} onTrouble={setTrouble} />;
+  return (
+    <>
+      <h1 class="title">
+        <button type="button" class="title-button" {...menu.button}>
+          <span class="title-words">{title}</span>
+          <Icon name="chevron" />
+        </button>
+      </h1>
+      {row.archived ? <span class="tag">Archived</span> : null}
+      {trouble ? (
+        <p class="problem" role="alert">
+          {trouble}
+        </p>
+      ) : null}
+      {menu.open ? (
+        <Menu
+          label={title}
+          anchor={menu.anchor}
+          items={itemsFor(row, "head", setTrouble)}
+          onClose={() => menu.setOpen(false)}
+        />
+      ) : null}
+    </>
+  );
+}

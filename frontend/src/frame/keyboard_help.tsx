@@ -1,0 +1,53 @@
+/** The help that "?" opens: every shortcut. */
+import type { JSX } from "preact";
+import { caps, SHORTCUTS } from "../keys.ts";
+import { settings } from "../state.ts";
+import { Dialog } from "./dialog.tsx";
+import { dialog, isMac } from "./ui.ts";
+
+const close = (): void => {
+  dialog.value = null;
+};
+
+export function KeyboardHelp(): JSX.Element {
+  const sendKeys = settings.value.sendKey === "enter" ? ["enter"] : ["mod+enter"];
+  const newLine = settings.value.sendKey === "enter" ? ["shift+enter"] : ["enter"];
+  return (
+    <Dialog title="Keyboard" onClose={close}>
+      <dl class="shortcuts">
+        {SHORTCUTS.map(({ command, words, keys }) => (
+          <Line key={command} words={words} keys={keys} />
+        ))}
+      </dl>
+      <h3 class="section-name">In the message field</h3>
+      <dl class="shortcuts">
+        <Line words="Send" keys={sendKeys} />
+        <Line words="New line" keys={newLine} />
+      </dl>
+      <h3 class="section-name">In the chat list</h3>
+      <dl class="shortcuts">
+        <Line words="From chat to chat" keys={["arrowup", "arrowdown"]} />
+        <Line words="Rename" keys={["f2"]} />
+      </dl>
+      <p class="muted fine">Single letters count only while you are not writing.</p>
+    </Dialog>
+  );
+}
+
+function Line({ words, keys }: { words: string; keys: readonly string[] }): JSX.Element {
+  return (
+    <div class="shortcut">
+      <dt>{words}</dt>
+      <dd>
+        {keys.map((combination, nth) => (
+          <span key={combination}>
+            {nth > 0 ? <span class="muted"> or </span> : null}
+            {caps(combination, isMac).map((cap) => (
+              <kbd key={cap}>{cap}</kbd>
+            ))}
+          </span>
+        ))}
+      </dd>
+    </div>
+  );
+}

@@ -1,0 +1,58 @@
+/** Notifications of the browser and the badge in the tab's title: what needs a person, what is finished. */
+import { effect, untracked } from "@preact/signals";
+import { type ListedSession, needsYou, session, sessions, settings } from "../state.ts";
+import { show } from "./commands.ts";
+
+export type Permission = NotificationPermission | "unsupported";
+
+export function permission(): Permission {
+  return "Notification" in globalThis ? Notification.permission : "unsupported";
+}
+
+export async function askToNotify(): Promise<Permission> {
+  return "Notification" in globalThis ? await Notification.requestPermission() : "unsupported";
+}
+
+/** What a change of a row is worth telling; null is nothing. */
+export function newsOf(before: ListedSession | undefined, now: ListedSession): string | null {
+  if (!before) return null;
+  if (now.open_asks > before.open_asks) return "Waits for your answer.";
+  if (before.open_runs > 0 && now.open_runs === 0) return "Finished.";
+  return null;
+}
+
+/** Follows the list; once, at the start. */
+export function followNews(): void {
+  let before = new Map<string, ListedSession>();
+  effect(() => {
+    const rows = sessions.value;
+    const after = new Map(rows.map((row) => [row.id, row]));
+    untracked(() => {
+      for (const row of rows) {
+        const words = newsOf(before.get(row.id), row);
+        if (words) tell(row, words);
+      }
+    });
+    before = after;
+  });
+  effect(() => {
+    const count = needsYou.value;
+    const title = session.value?.title.value;
+    document.title = `${count > 0 ? `(${count}) ` : ""}${title ? `${title} · ` : ""}Holdfast`;
+  });
+}
+
+function tell(row: ListedSession, words: string): void {
+  if (!document.hidden || !settings.value.notifications || permission() !== "granted") return;
+  // One notification for each chat: a newer one takes the place of the older.
+  const shown = new Notification(row.title || row.preview || "Holdfast", {
+    body: words,
+    tag: row.id,
+    icon: "/icon.svg",
+  });
+  shown.onclick = () => {
+    globalThis.focus();
+    show(row.id);
+    shown.close();
+  };
+}

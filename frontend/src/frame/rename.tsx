@@ -1,0 +1,50 @@
+/** The field in which a chat's title is written: Enter keeps it, Escape does not. */
+import type { JSX } from "preact";
+import { useRef } from "preact/hooks";
+import { type ListedSession, rename } from "../state.ts";
+import { linkOf } from "./address.ts";
+import { type Renaming, renaming } from "./ui.ts";
+
+interface RenameProps {
+  readonly row: ListedSession;
+  readonly onTrouble: (words: string) => void;
+}
+
+export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
+  const done = useRef(false);
+  const finish = async (title: string): Promise<void> => {
+    // Enter takes the field away, and a field that goes away loses the focus: that is one renaming, not two.
+    if (done.current) return;
+    done.current = true;
+    const place = renaming.value?.place;
+    renaming.value = null;
+    requestAnimationFrame(() => focusOf(place, row.id)?.focus());
+    const wanted = title.trim();
+    if (!wanted || wanted === row.title) return;
+    const result = await rename(row.id, wanted);
+    onTrouble(result.ok ? "" : result.trouble.message);
+  };
+  return (
+    <input
+      class="field row-rename"
+      aria-label="Title of the chat"
+      defaultValue={row.title || row.preview}
+      maxLength={200}
+      ref={(field) => {
+        if (field && document.activeElement !== field) field.select();
+      }}
+      onKeyDown={(event) => {
+        event.stopPropagation();
+        if (event.key === "Enter") void finish(event.currentTarget.value);
+        if (event.key === "Escape") void finish("");
+      }}
+      onBlur={(event) => void finish(event.currentTarget.value)}
+    />
+  );
+}
+
+/** What had the focus before the field took its place; nothing if someone has gone on to something else. */
+function focusOf(place: Renaming["place"] | undefined, id: string): HTMLElement | null {
+  if (document.activeElement !== document.body) return null;
+  return place === "head" ? document.querySelector<HTMLElement>(".title-button") : linkOf(id);
+}

@@ -1,0 +1,111 @@
+/** Search over all that was said: a box on top of the list, and what was found in place of the list. */
+import type { JSX } from "preact";
+import { useRef } from "preact/hooks";
+import { ago } from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { hint } from "../keys.ts";
+import { type FoundSession, search, searchFor, session } from "../state.ts";
+import { addressOf } from "./address.ts";
+import { show } from "./commands.ts";
+import { titleOf } from "./session_row.tsx";
+import { calmNowMs, isMac } from "./ui.ts";
+
+export const SEARCH_ID = "search";
+
+export function SearchBox(): JSX.Element {
+  const field = useRef<HTMLInputElement>(null);
+  const clear = (): void => {
+    if (field.current) field.current.value = "";
+    searchFor("");
+  };
+  return (
+    <search class="search">
+      <Icon name="search" />
+      <input
+        ref={field}
+        id={SEARCH_ID}
+        class="field"
+        type="search"
+        aria-label="Search chats"
+        placeholder="Search"
+        autoComplete="off"
+        maxLength={200}
+        onInput={(event) => searchFor(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Escape") {
+            clear();
+            field.current?.blur();
+          }
+          if (event.key === "ArrowDown") {
+            event.preventDefault();
+            document.querySelector<HTMLElement>(".sidebar-list a.row-link")?.focus();
+          }
+        }}
+      />
+      {search.value ? (
+        <button type="button" class="icon-button" aria-label="Clear the search" onClick={clear}>
+          <Icon name="close" />
+        </button>
+      ) : (
+        <kbd>{hint("search", isMac)}</kbd>
+      )}
+    </search>
+  );
+}
+
+export function SearchHits(): JSX.Element {
+  const { words, busy, found, trouble } = search.value ?? { words: "", busy: true, found: [], trouble: null };
+  return (
+    <section class="sidebar-list" aria-label="Search results" aria-busy={busy}>
+      <p class="unseen" role="status">
+        {busy ? "Searching" : `${found.length} found`}
+      </p>
+      {trouble ? <p class="problem list-note">{trouble.message}</p> : null}
+      {!busy && !trouble && found.length === 0 ? (
+        <p class="list-note">Nothing was found for “{words}”.</p>
+      ) : null}
+      <ul>
+        {found.map((one) => (
+          <HitRow key={one.id} one={one} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function HitRow({ one }: { one: FoundSession }): JSX.Element {
+  return (
+    <li class={session.value?.id === one.id ? "row hit current" : "row hit"}>
+      <a
+        class="row-link"
+        href={addressOf(one.id)}
+        onClick={(event) => {
+          if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
+          event.preventDefault();
+          show(one.id);
+        }}
+      >
+        <span class="row-title">{titleOf(one)}</span>
+        <span class="row-state">
+          {one.archived ? <Icon name="archive" title="Archived" /> : null}
+          {ago(one.updated_at * 1000, calmNowMs.value)}
+        </span>
+        <span class="hit-passage">{highlighted(one.hit)}</span>
+      </a>
+    </li>
+  );
+}
+
+/** The passage with the words that were found marked; the pairs are in order and do not overlap. */
+function highlighted({ passage, highlights }: FoundSession["hit"]): (JSX.Element | string)[] {
+  // The server counts code points, JavaScript counts halves of some of them.
+  const letters = [...passage];
+  const cut = (from: number, to?: number): string => letters.slice(from, to).join("");
+  const pieces: (JSX.Element | string)[] = [];
+  let at = 0;
+  for (const [begin, end] of highlights) {
+    pieces.push(cut(at, begin), <mark key={begin}>{cut(begin, end)}</mark>);
+    at = end;
+  }
+  return [...pieces, cut(at)];
+}

@@ -1,0 +1,87 @@
+/** What a chat's menu offers. */
+import { newId, sessionPath } from "../api.ts";
+import { ask } from "../state/asking.ts";
+import { archive, exportUrl, type ListedSession, pin, type Result, remove, undelete } from "../state.ts";
+import { linkOf } from "./address.ts";
+import { show } from "./commands.ts";
+import type { MenuItem } from "./menu.tsx";
+import { offerUndo, type Renaming, renaming } from "./ui.ts";
+
+type Tell = (words: string) => void;
+
+export function itemsFor(row: ListedSession, place: Renaming["place"], tell: Tell): MenuItem[] {
+  const { id, pinned, archived } = row;
+  return [
+    {
+      icon: "pencil",
+      words: "Rename",
+      act: () => {
+        renaming.value = { id, place };
+      },
+    },
+    { icon: "pin", words: pinned ? "Unpin" : "Pin", act: () => void told(pin(id, !pinned), tell) },
+    { icon: "fork", words: "Fork", act: () => void forked(id, tell) },
+    { icon: "download", words: "Export as Markdown", act: () => download(exportUrl(id, "md")) },
+    { icon: "download", words: "Export as JSON", act: () => download(exportUrl(id, "json")) },
+    archived
+      ? { icon: "unarchive", words: "Unarchive", act: () => void told(archive(id, false), tell) }
+      : { icon: "archive", words: "Archive", act: () => void archivedAway(row, tell) },
+    { icon: "trash", words: "Delete", danger: true, act: () => void deleted(row, tell) },
+  ];
+}
+
+async function told<Value>(asked: Promise<Result<Value>>, tell: Tell): Promise<Result<Value>> {
+  const result = await asked;
+  tell(result.ok ? "" : result.trouble.message);
+  return result;
+}
+
+async function forked(id: string, tell: Tell): Promise<void> {
+  const path = sessionPath(id, "/fork");
+  const headers = { "Idempotency-Key": newId("frk_") };
+  const result = await told(ask<{ id: string }>("POST", path, { body: {}, headers }), tell);
+  if (result.ok) show(result.value.id);
+}
+
+async function archivedAway(row: ListedSession, tell: Tell): Promise<void> {
+  const next = neighbourOf(row.id);
+  if ((await told(archive(row.id, true), tell)).ok) {
+    focusLater(next);
+    offerUndo(`“${short(row)}” is archived.`, () => archive(row.id, false));
+  }
+}
+
+async function deleted(row: ListedSession, tell: Tell): Promise<void> {
+  const next = neighbourOf(row.id);
+  if ((await told(remove(row.id), tell)).ok) {
+    focusLater(next);
+    offerUndo(`“${short(row)}” is deleted.`, () => undelete(row.id));
+  }
+}
+
+/** Where the focus goes when the session's row is gone. */
+function neighbourOf(sessionId: string): HTMLElement | null {
+  const links = [...document.querySelectorAll<HTMLElement>("a.row-link")];
+  const own = linkOf(sessionId);
+  const at = own ? links.indexOf(own) : -1;
+  return links[at + 1] ?? links[at - 1] ?? null;
+}
+
+/** Once the row is gone, and only if nothing else has the focus by then. */
+function focusLater(element: HTMLElement | null): void {
+  requestAnimationFrame(() => {
+    if (document.activeElement === document.body) element?.focus();
+  });
+}
+
+function short(row: ListedSession): string {
+  const title = row.title || row.preview || "New chat";
+  return title.length > 40 ? `${title.slice(0, 39)}…` : title;
+}
+
+function download(url: string): void {
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = "";
+  link.click();
+}

@@ -1,0 +1,117 @@
+/** One chat in the list: its title, what goes on in it, and its menu. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { ago, moment } from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { type ListedSession, session } from "../state.ts";
+import { addressOf } from "./address.ts";
+import { show } from "./commands.ts";
+import { Menu, useMenu } from "./menu.tsx";
+import { Rename } from "./rename.tsx";
+import { itemsFor } from "./session_menu.ts";
+import { calmNowMs, isRenaming, renaming } from "./ui.ts";
+
+export const UNTITLED = "New chat";
+
+export function titleOf(row: ListedSession): string {
+  return row.title || row.preview || UNTITLED;
+}
+
+export function SessionRow({ row }: { row: ListedSession }): JSX.Element {
+  const current = session.value?.id === row.id;
+  const [trouble, setTrouble] = useState("");
+  const classes = ["row", current ? "current" : "", row.unread && !current ? "unread" : ""];
+  return (
+    <li class={classes.join(" ")}>
+      {isRenaming(row.id, "list") ? (
+        <Rename row={row} onTrouble={setTrouble} />
+      ) : (
+        <RowLine row={row} current={current} onTrouble={setTrouble} />
+      )}
+      {trouble ? (
+        <p class="problem row-problem" role="alert">
+          {trouble}
+        </p>
+      ) : null}
+    </li>
+  );
+}
+
+interface LineProps {
+  readonly row: ListedSession;
+  readonly current: boolean;
+  readonly onTrouble: (words: string) => void;
+}
+
+function RowLine({ row, current, onTrouble }: LineProps): JSX.Element {
+  const menu = useMenu<HTMLButtonElement>();
+  const title = titleOf(row);
+  return (
+    <>
+      <a
+        class="row-link"
+        href={addressOf(row.id)}
+        aria-current={current ? "page" : undefined}
+        onClick={(event) => {
+          if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
+          event.preventDefault();
+          show(row.id);
+        }}
+        onContextMenu={(event) => {
+          event.preventDefault();
+          menu.setOpen(true);
+        }}
+        onKeyDown={(event) => {
+          if (event.key === "F2") renaming.value = { id: row.id, place: "list" };
+        }}
+      >
+        <span class="row-title" title={title}>
+          {title}
+        </span>
+        <RowState row={row} current={current} />
+      </a>
+      <button type="button" class="icon-button row-menu" aria-label={`Menu of ${title}`} {...menu.button}>
+        <Icon name="more" />
+      </button>
+      {menu.open ? (
+        <Menu
+          label={title}
+          anchor={menu.anchor}
+          items={itemsFor(row, "list", onTrouble)}
+          onClose={() => menu.setOpen(false)}
+        />
+      ) : null}
+    </>
+  );
+}
+
+/** What goes on in it: needs you, then running, then news that nobody has read; at rest, when it was. */
+function RowState({ row, current }: { row: ListedSession; current: boolean }): JSX.Element {
+  const atMs = row.updated_at * 1000;
+  if (row.open_asks > 0) {
+    return (
+      <span class="row-state badge" title="Waits for your answer">
+        <span class="unseen">needs you: </span>
+        {row.open_asks}
+      </span>
+    );
+  }
+  if (row.open_runs > 0) {
+    return (
+      <span class="row-state" title="Running">
+        <span class="spinner" />
+        <span class="unseen">running</span>
+      </span>
+    );
+  }
+  return (
+    <span class="row-state" title={moment(atMs)}>
+      <time dateTime={new Date(atMs).toISOString()}>{ago(atMs, calmNowMs.value)}</time>
+      {row.unread && !current ? (
+        <span class="dot">
+          <span class="unseen">unread</span>
+        </span>
+      ) : null}
+    </span>
+  );
+}

@@ -1,0 +1,203 @@
+/** The settings of this browser, the models with their health, and the way out. */
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { duration, grouped } from "../format.ts";
+import { Icon, type IconName } from "../icons.tsx";
+import {
+  changeSettings,
+  loadTargets,
+  type SendKey,
+  server,
+  settings,
+  signOut,
+  type Target,
+  type Theme,
+  targets,
+} from "../state.ts";
+import { Dialog } from "./dialog.tsx";
+import { askToNotify, type Permission, permission } from "./notify.ts";
+import { dialog, isMac } from "./ui.ts";
+
+const close = (): void => {
+  dialog.value = null;
+};
+
+export function SettingsDialog(): JSX.Element {
+  return (
+    <Dialog title="Settings" onClose={close}>
+      <Choices<Theme>
+        legend="Appearance"
+        value={settings.value.theme}
+        options={[
+          { value: "system", words: "System", icon: "screen" },
+          { value: "light", words: "Light", icon: "sun" },
+          { value: "dark", words: "Dark", icon: "moon" },
+        ]}
+        onChange={(theme) => changeSettings({ theme })}
+      />
+      <Choices<SendKey>
+        legend="Send a message with"
+        value={settings.value.sendKey}
+        options={[
+          { value: "enter", words: "Enter" },
+          { value: "mod-enter", words: isMac ? "⌘ Enter" : "Ctrl + Enter" },
+        ]}
+        onChange={(sendKey) => changeSettings({ sendKey })}
+      />
+      <Notifications />
+      <Models />
+      <About />
+    </Dialog>
+  );
+}
+
+interface ChoicesProps<Value extends string> {
+  readonly legend: string;
+  readonly value: Value;
+  readonly options: readonly { readonly value: Value; readonly words: string; readonly icon?: IconName }[];
+  readonly onChange: (value: Value) => void;
+}
+
+function Choices<Value extends string>(props: ChoicesProps<Value>): JSX.Element {
+  return (
+    <fieldset class="setting">
+      <legend>{props.legend}</legend>
+      <div class="segments">
+        {props.options.map(({ value, words, icon }) => (
+          <label key={value} class="segment">
+            <input
+              type="radio"
+              class="unseen"
+              name={props.legend}
+              value={value}
+              checked={props.value === value}
+              onChange={() => props.onChange(value)}
+            />
+            {icon ? <Icon name={icon} /> : null}
+            {words}
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
+  granted: "When a run needs you or is finished, and this tab is not in sight.",
+  default: "Your browser will ask once.",
+  denied: "This browser blocks them for this page; allow them in its settings.",
+  unsupported: "This browser has none.",
+};
+
+function Notifications(): JSX.Element {
+  const [allowed, setAllowed] = useState(permission());
+  const wanted = settings.value.notifications && allowed === "granted";
+  const change = async (on: boolean): Promise<void> => {
+    const answer = on ? await askToNotify() : allowed;
+    setAllowed(answer);
+    changeSettings({ notifications: on && answer === "granted" });
+  };
+  return (
+    <Section name="Notifications">
+      <label class="switch-line">
+        <span>
+          Tell me
+          <span class="fine muted">{PERMISSION_WORDS[allowed]}</span>
+        </span>
+        <input
+          type="checkbox"
+          role="switch"
+          aria-checked={wanted}
+          class="switch"
+          checked={wanted}
+          disabled={allowed === "denied" || allowed === "unsupported"}
+          onChange={(event) => void change(event.currentTarget.checked)}
+        />
+      </label>
+    </Section>
+  );
+}
+
+function Models(): JSX.Element {
+  const [trouble, setTrouble] = useState("");
+  useEffect(() => {
+    void loadTargets().then((result) => setTrouble(result.ok ? "" : result.trouble.message));
+  }, []);
+  return (
+    <Section name="Models">
+      {trouble ? <p class="problem">{trouble}</p> : null}
+      <ul class="models">
+        {targets.value.map((target) => (
+          <Model key={target.name} target={target} />
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+function Model({ target }: { target: Target }): JSX.Element {
+  const health = healthOf(target);
+  return (
+    <li class="model">
+      <span class={`health ${health.kind}`} aria-hidden="true" />
+      <span class="model-name">
+        {target.name}
+        <span class="fine muted">
+          {[target.model === target.name ? "" : target.model, target.wire, windowOf(target)]
+            .filter(Boolean)
+            .join(" · ")}
+        </span>
+      </span>
+      <span class={`fine ${health.kind === "good" ? "muted" : "warned"}`}>{health.words}</span>
+    </li>
+  );
+}
+
+function windowOf({ context_window: size }: Target): string {
+  return size > 0 ? `${grouped(size / 1000)} k context` : "";
+}
+
+function healthOf(target: Target): { kind: "good" | "waiting" | "silent"; words: string } {
+  if (target.silent_ms > 0) return { kind: "silent", words: `not asked for ${duration(target.silent_ms)}` };
+  if (target.gated_ms > 0) return { kind: "waiting", words: `at its limit for ${duration(target.gated_ms)}` };
+  return { kind: "good", words: "ready" };
+}
+
+function About(): JSX.Element {
+  const [trouble, setTrouble] = useState("");
+  const about = server.value;
+  return (
+    <Section name="About">
+      <div class="about">
+        <span>
+          Holdfast {about?.version ?? ""}
+          <span class="fine muted">Every event is on disk before you see it.</span>
+        </span>
+        {about?.auth ? (
+          <button
+            type="button"
+            class="button"
+            onClick={async () => {
+              const result = await signOut();
+              if (result.ok) close();
+              else setTrouble(result.trouble.message);
+            }}
+          >
+            <Icon name="signout" />
+            Sign out
+          </button>
+        ) : null}
+      </div>
+      {trouble ? <p class="problem">{trouble}</p> : null}
+    </Section>
+  );
+}
+
+function Section({ name, children }: { name: string; children: ComponentChildren }): JSX.Element {
+  return (
+    <section class="setting">
+      <h3>{name}</h3>
+      {children}
+    </section>
+  );
+}

@@ -1,0 +1,180 @@
+/** The list of chats: new, search, groups, and the way to archive and settings. */
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { type DayGroup, dayGroup } from "../format.ts";
+import { Icon, Mark } from "../icons.tsx";
+import { hint } from "../keys.ts";
+import {
+  archivedShown,
+  type ListedSession,
+  loadMoreSessions,
+  search,
+  sessions,
+  sessionsLoaded,
+  sessionsMore,
+  showArchived,
+} from "../state.ts";
+import { begin, hideList } from "./commands.ts";
+import { SearchBox, SearchHits } from "./search.tsx";
+import { SessionRow } from "./session_row.tsx";
+import { calmNowMs, dialog, isMac, isNarrow } from "./ui.ts";
+
+export function Sidebar(): JSX.Element {
+  return (
+    <nav class="sidebar" aria-label="Chats">
+      <div class="sidebar-head">
+        <span class="brand">
+          <Mark />
+          Holdfast
+        </span>
+        <button
+          type="button"
+          class="icon-button"
+          aria-label="Hide the chat list"
+          title={`Hide the chat list (${hint("sidebar", isMac)})`}
+          onClick={hideList}
+        >
+          <Icon name={isNarrow.value ? "close" : "panel"} />
+        </button>
+      </div>
+      <div class="sidebar-tools">
+        <button
+          type="button"
+          class="button new-chat"
+          title={`New chat (${hint("new", isMac)})`}
+          onClick={begin}
+        >
+          <Icon name="plus" />
+          New chat
+        </button>
+        <SearchBox />
+      </div>
+      {search.value ? <SearchHits /> : <SessionList />}
+      <SidebarFoot />
+    </nav>
+  );
+}
+
+function SidebarFoot(): JSX.Element {
+  const archived = archivedShown.value;
+  return (
+    <div class="sidebar-foot">
+      <button
+        type="button"
+        class="button quiet"
+        aria-pressed={archived}
+        onClick={() => showArchived(!archived)}
+      >
+        <Icon name={archived ? "back" : "archive"} />
+        {archived ? "All chats" : "Archive"}
+      </button>
+      <span class="spread" />
+      <button
+        type="button"
+        class="icon-button for-keyboards"
+        aria-label="Keyboard shortcuts"
+        title="Keyboard shortcuts (?)"
+        onClick={() => {
+          dialog.value = "help";
+        }}
+      >
+        <Icon name="keyboard" />
+      </button>
+      <button
+        type="button"
+        class="icon-button"
+        aria-label="Settings"
+        title={`Settings (${hint("settings", isMac)})`}
+        onClick={() => {
+          dialog.value = "settings";
+        }}
+      >
+        <Icon name="gear" />
+      </button>
+    </div>
+  );
+}
+
+interface Group {
+  readonly name: DayGroup | "Pinned" | "Archived";
+  readonly rows: ListedSession[];
+}
+
+/** The rows in the groups that people look for them in; the order within a group is the server's. */
+export function grouped(rows: readonly ListedSession[], atMs: number, archived: boolean): Group[] {
+  const groups = new Map<Group["name"], ListedSession[]>();
+  for (const row of rows) {
+    const name = archived ? "Archived" : row.pinned ? "Pinned" : dayGroup(row.updated_at * 1000, atMs);
+    const members = groups.get(name);
+    if (members) members.push(row);
+    else groups.set(name, [row]);
+  }
+  return [...groups].map(([name, members]) => ({ name, rows: members }));
+}
+
+function SessionList(): JSX.Element {
+  const rows = sessions.value;
+  const groups = grouped(rows, calmNowMs.value, archivedShown.value);
+  return (
+    <section class="sidebar-list" aria-label="All chats" onKeyDown={moveInList}>
+      {groups.map((group) => (
+        <section key={group.name} aria-label={group.name}>
+          <h2 class="group-name">{group.name}</h2>
+          <ul>
+            {group.rows.map((row) => (
+              <SessionRow key={row.id} row={row} />
+            ))}
+          </ul>
+        </section>
+      ))}
+      {rows.length === 0 && sessionsLoaded.value ? (
+        <p class="list-note">
+          {archivedShown.value ? "Nothing is archived." : "Your chats will be listed here."}
+        </p>
+      ) : null}
+      {sessionsMore.value ? <MoreRows /> : null}
+    </section>
+  );
+}
+
+/** Asks for the next page when the end of the list comes into sight. */
+function MoreRows(): JSX.Element {
+  const ref = useRef<HTMLDivElement>(null);
+  const length = sessions.value.length;
+  // Each page that came moves the end, which is then watched anew.
+  useEffect(() => {
+    const watcher = new IntersectionObserver(
+      (seen) => {
+        if (seen.some((one) => one.isIntersecting)) void loadMoreSessions();
+      },
+      { rootMargin: "400px" },
+    );
+    if (ref.current) watcher.observe(ref.current);
+    return () => watcher.disconnect();
+  }, [length]);
+  return (
+    <div ref={ref} class="list-note">
+      <span class="spinner" /> <span class="unseen">Loading more chats</span>
+    </div>
+  );
+}
+
+/** Up and down go from chat to chat, right to its menu and left back. */
+function moveInList(event: KeyboardEvent): void {
+  if (event.altKey || event.ctrlKey || event.metaKey || !(event.target instanceof HTMLElement)) return;
+  const list = event.currentTarget as HTMLElement;
+  const links = [...list.querySelectorAll<HTMLElement>("a.row-link")];
+  const row = event.target.closest("li");
+  const at = links.findIndex((link) => row?.contains(link));
+  const next = {
+    ArrowDown: links[at + 1],
+    ArrowUp: links[at - 1],
+    Home: links[0],
+    End: links.at(-1),
+    ArrowRight: row?.querySelector<HTMLElement>(".row-menu") ?? undefined,
+    ArrowLeft: links[at],
+  }[event.key];
+  if (!next || event.target instanceof HTMLInputElement) return;
+  event.preventDefault();
+  next.focus();
+}

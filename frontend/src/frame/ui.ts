@@ -1,0 +1,85 @@
+/** What the frame itself shows: open panels, dialogs, toasts; nothing of it is about a session's log. */
+import { computed, effect, signal } from "@preact/signals";
+import { nowMs, type Result } from "../state.ts";
+
+export type DialogName = "settings" | "help";
+
+/** The drawer of the chat list on narrow screens; on wide ones the list's place is a setting. */
+export const drawerOpen = signal(false);
+export const timelineOpen = signal(false);
+
+/** The id of the button that shows and hides the timeline. */
+export const TIMELINE_SWITCH = "timeline-switch";
+export const dialog = signal<DialogName | null>(null);
+
+/** The session whose title is being written, and where: in its row of the list, or over the chat. */
+export interface Renaming {
+  readonly id: string;
+  readonly place: "list" | "head";
+}
+
+export const renaming = signal<Renaming | null>(null);
+
+export function isRenaming(id: string, place: Renaming["place"]): boolean {
+  return renaming.value?.id === id && renaming.value.place === place;
+}
+
+export interface Toast {
+  readonly id: number;
+  readonly words: string;
+  readonly undo: () => Promise<Result<unknown>>;
+  readonly trouble: string;
+}
+
+export const toasts = signal<readonly Toast[]>([]);
+
+const TOASTS_MAX = 3;
+
+/** Says what was done and offers to take it back. */
+export function offerUndo(words: string, undo: Toast["undo"]): void {
+  const id = 1 + Math.max(0, ...toasts.value.map((toast) => toast.id));
+  toasts.value = [...toasts.value, { id, words, undo, trouble: "" }].slice(-TOASTS_MAX);
+}
+
+export function dismiss(id: number): void {
+  toasts.value = toasts.value.filter((toast) => toast.id !== id);
+}
+
+/** Takes the thing back; a failure is said in the toast itself. */
+export async function takeBack(toast: Toast): Promise<void> {
+  const result = await toast.undo();
+  if (result.ok) {
+    dismiss(toast.id);
+    return;
+  }
+  toasts.value = toasts.value.map((one) =>
+    one.id === toast.id ? { ...one, trouble: result.trouble.message } : one,
+  );
+}
+
+const CALM_MS = 15_000;
+
+/** The time for a list of many rows, which need not be drawn anew each second. */
+export const calmNowMs = computed(() => CALM_MS * Math.ceil(nowMs.value / CALM_MS));
+
+export const isMac = /mac|iphone|ipad/i.test(globalThis.navigator?.platform ?? "");
+
+/** Whether the list is a drawer over the page instead of a column beside it. */
+const NARROW = "(max-width: 860px)";
+export const isNarrow = signal(globalThis.matchMedia?.(NARROW).matches ?? false);
+
+/** Follows the width of the window; once, at the start. */
+export function followWidth(): void {
+  const query = globalThis.matchMedia(NARROW);
+  query.addEventListener("change", () => {
+    isNarrow.value = query.matches;
+  });
+  effect(() => {
+    if (!isNarrow.value) drawerOpen.value = false;
+  });
+}
+
+/** Puts the caret into the composer; talk's text field has this id. */
+export function focusComposer(): void {
+  document.getElementById("composer")?.focus();
+}

@@ -1,0 +1,77 @@
+/** The empty start: what this is good for, as three things to try. */
+import type { JSX } from "preact";
+import { Icon, type IconName, Mark } from "../icons.tsx";
+import { create, saveDraft, server, session } from "../state.ts";
+import { focusComposer } from "./ui.ts";
+
+interface Suggestion {
+  readonly icon: IconName;
+  readonly title: string;
+  readonly words: string;
+  readonly message: string;
+}
+
+const SUGGESTIONS: readonly Suggestion[] = [
+  {
+    icon: "folder",
+    title: "Get to know a project",
+    words: "Read the workspace and explain how it is built",
+    message:
+      "Look through the workspace and explain how this project is built, where it starts and what I should read first.",
+  },
+  {
+    icon: "terminal",
+    title: "Do a longer piece of work",
+    words: "Run the tests and fix what fails, step by step",
+    message:
+      "Run the tests. Explain each failure in one sentence, then fix them one by one and run the tests again.",
+  },
+];
+
+/** The demo model knows one trick that says more than words; any other model gets work. */
+const DEMO: Suggestion = {
+  icon: "bolt",
+  title: "See it hold fast",
+  words: "Let the demo model stall, and watch it recover",
+  message: "stall",
+};
+const WORK: Suggestion = {
+  icon: "warning",
+  title: "Find out what went wrong",
+  words: "Read the newest logs and name the first error",
+  message: "Find the newest logs, name the first error in them, and say what probably caused it.",
+};
+
+export function Welcome(): JSX.Element {
+  const take = (message: string): void => {
+    if (!session.value) create();
+    saveDraft(message);
+    requestAnimationFrame(focusComposer);
+  };
+  // A chat that is empty has its title above this.
+  const Heading = session.value ? "h2" : "h1";
+  const suggestions = [...SUGGESTIONS, server.value?.model === "demo" ? DEMO : WORK];
+  return (
+    <section class="welcome" aria-labelledby="welcome-title">
+      <Mark size={44} />
+      <Heading id="welcome-title">What shall we work on?</Heading>
+      <p class="muted">
+        Close the tab, lose the network, restart the server: the work goes on, and nothing you have seen is
+        lost.
+      </p>
+      <ul class="suggestions">
+        {suggestions.map(({ icon, title, words, message }) => (
+          <li key={title}>
+            <button type="button" class="suggestion" onClick={() => take(message)}>
+              <Icon name={icon} />
+              <span>
+                <strong>{title}</strong>
+                <span class="muted">{words}</span>
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

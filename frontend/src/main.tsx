@@ -1,0 +1,19 @@
+/** Where the page begins. */
+import "./styles/page.css";
+import { render } from "preact";
+import { followAddress } from "./frame/address.ts";
+import { App } from "./frame/app.tsx";
+import { followKeys } from "./frame/commands.ts";
+import { followNews } from "./frame/notify.ts";
+import { followTheme } from "./frame/theme.ts";
+import { followWidth } from "./frame/ui.ts";
+import { start } from "./state.ts";
+
+followTheme();
+followWidth();
+followKeys();
+followNews();
+const page = document.getElementById("page");
+if (page) render(<App />, page);
+start();
+followAddress();

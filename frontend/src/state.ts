@@ -1,0 +1,15 @@
+/** What components read and call: the page's signals and actions in one place. */
+
+export type { Result, Trouble } from "./api.ts";
+export { blobUrl } from "./api.ts";
+export * from "./state/actions.ts";
+export * from "./state/asks.ts";
+export * from "./state/list.ts";
+export * from "./state/sending.ts";
+export * from "./state/settings.ts";
+export type * from "./state/shapes.ts";
+export * from "./state/signals.ts";
+export { signIn, start } from "./state/start.ts";
+export type * from "./view/entries.ts";
+export type { Phase, RunStatus, RunView, Tally } from "./view/runs.ts";
+export { statusOf } from "./view/runs.ts";

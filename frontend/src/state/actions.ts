@@ -1,0 +1,123 @@
+/** What a person does to sessions: name, pin, archive, delete, fork, export; and the log itself. */
+
+import { call, newId, type Result, runPath, sessionPath } from "../api.ts";
+import type { LogRecord } from "../events.ts";
+import { ask } from "./asking.ts";
+import { dropRow, putRow } from "./list.ts";
+import { open, openStart } from "./opening.ts";
+import type { ListedSession, Target } from "./shapes.ts";
+import { session, targets } from "./signals.ts";
+
+export { homeDraft, loadOlder, open, openStart, saveDraft, trimOlder } from "./opening.ts";
+
+/** A new conversation: it is on the server from its first message on. */
+export function create(): void {
+  openStart();
+}
+
+async function patch(sessionId: string, body: Record<string, unknown>): Promise<Result<ListedSession>> {
+  const result = await ask<ListedSession>("PATCH", sessionPath(sessionId), { body });
+  if (result.ok) {
+    putRow(result.value);
+  }
+  return result;
+}
+
+export function rename(sessionId: string, title: string): Promise<Result<ListedSession>> {
+  return patch(sessionId, { title });
+}
+
+export function pin(sessionId: string, pinned: boolean): Promise<Result<ListedSession>> {
+  return patch(sessionId, { pinned });
+}
+
+export function archive(sessionId: string, archived: boolean): Promise<Result<ListedSession>> {
+  return patch(sessionId, { archived });
+}
+
+/** Stops its runs and hides it; for a minute `undelete` takes that back. */
+export async function remove(sessionId: string): Promise<Result<unknown>> {
+  const result = await ask("DELETE", sessionPath(sessionId));
+  if (result.ok) {
+    dropRow(sessionId);
+    if (session.value?.id === sessionId) {
+      openStart();
+    }
+  }
+  return result;
+}
+
+export async function undelete(sessionId: string): Promise<Result<ListedSession>> {
+  const result = await ask<ListedSession>("POST", sessionPath(sessionId, "/undelete"), { body: {} });
+  if (result.ok) {
+    putRow(result.value);
+  }
+  return result;
+}
+
+/** A copy of the open session up to a seq, opened. */
+export async function fork(atSeq: number): Promise<Result<unknown>> {
+  const source = session.value?.id ?? "";
+  const asked = { body: { at_seq: atSeq }, headers: { "Idempotency-Key": newId("frk_") } };
+  const result = await ask<{ id: string }>("POST", sessionPath(source, "/fork"), asked);
+  if (result.ok) {
+    open(result.value.id);
+  }
+  return result;
+}
+
+/** Where the session can be downloaded from. */
+export function exportUrl(sessionId: string, format: "json" | "md"): string {
+  return sessionPath(sessionId, `/export?format=${format}`);
+}
+
+export async function loadTargets(): Promise<Result<unknown>> {
+  const result = await ask<{ data: readonly Target[] }>("GET", "/api/targets");
+  if (result.ok) {
+    targets.value = result.value.data;
+  }
+  return result;
+}
+
+/** A stretch of the log as it is stored; `bytes` are the sizes of the stored bodies. */
+export interface LogPage {
+  readonly events: readonly LogRecord[];
+  readonly bytes: readonly number[];
+  readonly last_seq: number;
+}
+
+/** The events of a session after a seq, at most `limit` of them; the log has more while `last_seq` is not reached. */
+export function logPage(sessionId: string, after: number, limit = 1000): Promise<Result<LogPage>> {
+  return ask("GET", sessionPath(sessionId, `/events?after=${after}&limit=${limit}`));
+}
+
+interface Polled {
+  readonly events: readonly LogRecord[];
+}
+
+const LOG_PAGES_MAX = 100;
+
+/** All events of a run, as the log holds them. */
+export async function readRunLog(runId: string): Promise<Result<readonly LogRecord[]>> {
+  const records: LogRecord[] = [];
+  for (let page = 0; page < LOG_PAGES_MAX; page += 1) {
+    const after = records.at(-1)?.seq ?? 0;
+    const result = await ask<Polled>("GET", runPath(runId, `/events?view=native&cursor=${after}`));
+    if (!result.ok) {
+      return result;
+    }
+    if (result.value.events.length === 0) {
+      break;
+    }
+    records.push(...result.value.events);
+  }
+  return { ok: true, value: records };
+}
+
+export async function signOut(): Promise<Result<unknown>> {
+  const result = await call("POST", "/api/sign-out", { body: {} });
+  if (result.ok) {
+    location.assign("/");
+  }
+  return result;
+}

@@ -1,0 +1,30 @@
+/** Answers of a person to what runs ask. */
+
+import { type Result, runPath } from "../api.ts";
+import type { Choice } from "../events.ts";
+import type { AskEntry } from "../view/entries.ts";
+import { ask } from "./asking.ts";
+import type { ShownRule, WaitingAsk } from "./shapes.ts";
+
+/** Decides on exactly this approval. */
+export function answerApproval(card: AskEntry, choice: Choice, reason = ""): Promise<Result<unknown>> {
+  const body = { approval_id: card.ask_id, choice, ...(reason ? { reason } : {}) };
+  return ask("POST", runPath(card.run_id, "/approval"), { body });
+}
+
+/** The rule that the choice would store. */
+export function ruleOf(card: AskEntry, choice: "session" | "always"): Promise<Result<ShownRule>> {
+  const path = `/approval/${encodeURIComponent(card.ask_id)}/rule?choice=${choice}`;
+  return ask("GET", runPath(card.run_id, path));
+}
+
+export function answerQuestion(card: AskEntry, answer: string): Promise<Result<unknown>> {
+  const path = runPath(card.run_id, `/question/${encodeURIComponent(card.ask_id)}`);
+  return ask("POST", path, { body: { answer } });
+}
+
+/** What waits for a person in all sessions. */
+export async function waitingAsks(): Promise<Result<readonly WaitingAsk[]>> {
+  const result = await ask<{ data: readonly WaitingAsk[] }>("GET", "/v1/approvals");
+  return result.ok ? { ok: true, value: result.value.data } : result;
+}

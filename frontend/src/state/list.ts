@@ -1,0 +1,146 @@
+/** The session list: its pages, its changes, its search. */
+
+import type { Result } from "../api.ts";
+import { ask } from "./asking.ts";
+import type { FoundSession, ListedSession } from "./shapes.ts";
+import {
+  archivedShown,
+  openRow,
+  search,
+  session,
+  sessions,
+  sessionsLoaded,
+  sessionsMore,
+} from "./signals.ts";
+
+const PAGE = 50;
+const TYPING_MS = 150;
+
+interface ListPage<Row> {
+  readonly data: readonly Row[];
+  readonly next_cursor: string | null;
+}
+
+// Sessions of plain OpenAI clients are not listed, so their changes are no news either.
+const HIDDEN_SOURCE = "openai";
+
+let cursor: string | null = null;
+let looking: Promise<Result<unknown>> | null = null;
+let searching: AbortController | null = null;
+let typing: ReturnType<typeof setTimeout> | undefined;
+
+/** The first page, in place of what is there. */
+export function loadSessions(): Promise<Result<unknown>> {
+  looking = look().finally(() => {
+    looking = null;
+  });
+  return looking;
+}
+
+async function look(): Promise<Result<unknown>> {
+  const archived = archivedShown.value ? "&archived=true" : "";
+  const result = await ask<ListPage<ListedSession>>("GET", `/api/sessions?limit=${PAGE}${archived}`);
+  if (result.ok) {
+    sessions.value = result.value.data;
+    tellMore(result.value);
+    sessionsLoaded.value = true;
+  }
+  return result;
+}
+
+/** The first page again: further rows stay, and rows that it should hold and does not are gone. */
+export async function refreshSessions(): Promise<void> {
+  if (!sessionsLoaded.value) {
+    await (looking ?? loadSessions());
+    return;
+  }
+  const archived = archivedShown.value ? "&archived=true" : "";
+  const result = await ask<ListPage<ListedSession>>("GET", `/api/sessions?limit=${PAGE}${archived}`);
+  if (!result.ok) {
+    return;
+  }
+  const { data, next_cursor } = result.value;
+  const last = data.at(-1);
+  if (next_cursor === null || last === undefined) {
+    sessions.value = data;
+    tellMore(result.value);
+    return;
+  }
+  const fresh = new Set(data.map((row) => row.id));
+  const others = sessions.value.filter((row) => !fresh.has(row.id));
+  const all = ordered([...others, last]);
+  const below = all.slice(all.indexOf(last) + 1);
+  sessions.value = [...data, ...below];
+  if (below.length === 0) {
+    tellMore(result.value);
+  }
+}
+
+/** The next page of the list, if there is one. */
+export async function loadMoreSessions(): Promise<Result<unknown>> {
+  const archived = archivedShown.value ? "&archived=true" : "";
+  const path = `/api/sessions?limit=${PAGE}${archived}&cursor=${encodeURIComponent(cursor ?? "")}`;
+  const result = await ask<ListPage<ListedSession>>("GET", path);
+  if (result.ok) {
+    const known = new Set(sessions.value.map((row) => row.id));
+    sessions.value = ordered([...sessions.value, ...result.value.data.filter((row) => !known.has(row.id))]);
+    tellMore(result.value);
+  }
+  return result;
+}
+
+function tellMore(page: ListPage<unknown>): void {
+  cursor = page.next_cursor;
+  sessionsMore.value = cursor !== null;
+}
+
+/** Archived sessions in place of the others, or back. */
+export function showArchived(shown: boolean): Promise<Result<unknown>> {
+  archivedShown.value = shown;
+  return loadSessions();
+}
+
+/** Pinned first, then the newest; the same order as the server's. */
+export function ordered(rows: readonly ListedSession[]): ListedSession[] {
+  return rows.toSorted(
+    (a, b) => Number(b.pinned) - Number(a.pinned) || b.updated_at - a.updated_at || (a.id < b.id ? 1 : -1),
+  );
+}
+
+/** A row came or changed. */
+export function putRow(row: ListedSession): void {
+  const others = sessions.value.filter((other) => other.id !== row.id);
+  const isListed =
+    row.archived === archivedShown.value && row.source !== HIDDEN_SOURCE && row.purge_at === undefined;
+  sessions.value = isListed ? ordered([...others, row]) : others;
+  if (row.id === session.value?.id) {
+    openRow.value = row;
+  }
+}
+
+export function dropRow(sessionId: string): void {
+  sessions.value = sessions.value.filter((row) => row.id !== sessionId);
+}
+
+/** Full-text search, a moment after the last letter; no words end it. */
+export function searchFor(words: string): void {
+  searching?.abort();
+  clearTimeout(typing);
+  if (words.trim() === "") {
+    search.value = null;
+    return;
+  }
+  const mine = new AbortController();
+  searching = mine;
+  search.value = { words, busy: true, found: search.value?.found ?? [], trouble: null };
+  typing = setTimeout(async () => {
+    const path = `/api/sessions?limit=${PAGE}&q=${encodeURIComponent(words)}`;
+    const result = await ask<ListPage<FoundSession>>("GET", path, { signal: mine.signal });
+    if (mine.signal.aborted) {
+      return;
+    }
+    search.value = result.ok
+      ? { words, busy: false, found: result.value.data, trouble: null }
+      : { words, busy: false, found: [], trouble: result.trouble };
+  }, TYPING_MS);
+}

@@ -1,0 +1,213 @@
+/** Opening a session: its newest page first, then every event from there on; older pages when asked for. */
+
+import { type Result, sessionPath, type Trouble } from "../api.ts";
+import type { LogRecord } from "../events.ts";
+import type { NewestPage, Page } from "../view/window.ts";
+import { ask } from "./asking.ts";
+import { homeDraft, readDraft, writeDraft, writeHomeDraft } from "./drafts.ts";
+import { follow, type LinkListener } from "./link.ts";
+import { Opened } from "./opened.ts";
+import { dropPending, outbox } from "./outbox.ts";
+import type { ListedSession } from "./shapes.ts";
+import { live, session, sessions } from "./signals.ts";
+
+export { homeDraft };
+
+const NEWEST = 60;
+const OLDER = 100;
+const TRIES = 6;
+const READ_MS = 700;
+const AGAIN_MS = [300, 1000, 3000];
+
+let opened: Opened | null = null;
+let reading: ReturnType<typeof setTimeout> | null = null;
+let whenLive: () => void = () => {};
+
+const listener: LinkListener = {
+  records: (here, records) => {
+    if (here === opened) {
+      take(here, records);
+    }
+  },
+  gone: (id) => {
+    if (opened?.id === id) {
+      opened.stage.value = "gone";
+      follow(null, listener);
+    }
+  },
+  isLive: () => whenLive(),
+};
+
+/** What is to be done whenever the line is up. */
+export function onLive(work: () => void): void {
+  whenLive = work;
+}
+
+/** Shows a session; "new" is one that is not on the server yet. The address bar follows `session` by itself. */
+export function open(sessionId: string, how: "known" | "new" = "known"): void {
+  if (opened?.id === sessionId && (how === "new" || opened.stage.value === "ready")) {
+    return;
+  }
+  const here = opened?.id === sessionId ? opened : new Opened(sessionId);
+  opened = here;
+  session.value = here;
+  if (how === "new") {
+    here.stage.value = "new";
+    return;
+  }
+  void load(here);
+  void readDraft(here);
+}
+
+/** The start page, where the first message begins a session. */
+export function openStart(): void {
+  opened = null;
+  session.value = null;
+  follow(null, listener);
+}
+
+type OpenedPage = NewestPage & { readonly session: ListedSession };
+
+/** The newest page, then the stream from there; it tries until the session is no longer wanted. */
+async function load(here: Opened): Promise<void> {
+  for (let nth = 0; here === opened; nth += 1) {
+    const result = await ask<OpenedPage>("GET", sessionPath(here.id, `/messages?limit=${NEWEST}`));
+    if (here !== opened) {
+      return;
+    }
+    if (result.ok) {
+      here.load(result.value);
+      settle(here);
+      follow(here, listener);
+      const [run, text] = Object.entries(result.value.live)[0] ?? [];
+      live.value = run && text ? { run_id: run, text, at_ms: Date.now() } : null;
+      return;
+    }
+    if (result.trouble.status === 401) {
+      return;
+    }
+    here.trouble.value = result.trouble;
+    if (result.trouble.status === 404) {
+      listener.gone(here.id);
+      return;
+    }
+    if (here.stage.value === "loading") {
+      here.stage.value = "failed";
+    }
+    await pause(AGAIN_MS[Math.min(nth, AGAIN_MS.length - 1)] ?? 0);
+  }
+}
+
+/** After a sign-in: everything anew. */
+export function openAgain(): void {
+  if (opened === null) {
+    follow(null, listener);
+  } else {
+    void load(opened);
+    void readDraft(opened);
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function take(here: Opened, records: readonly LogRecord[]): void {
+  for (const record of records) {
+    if (!here.take(record)) {
+      // A gap, another log under the same id, or something above the window: the server knows.
+      follow(null, listener);
+      void load(here);
+      return;
+    }
+  }
+  settle(here);
+}
+
+/** What is in the log is no longer on its way; what is looked at is read. */
+function settle(here: Opened): void {
+  if (outbox.value.length > 0) {
+    const arrived = outbox.value.filter((one) => one.session_id === here.id && here.has(one.client_id));
+    dropPending(arrived.map((one) => one.client_id));
+  }
+  if (reading === null) {
+    reading = setTimeout(() => {
+      reading = null;
+      looked();
+    }, READ_MS);
+  }
+}
+
+/** Tells the server how far was read, if someone looks and it thinks otherwise. */
+async function markRead(here: Opened): Promise<void> {
+  const row = sessions.value.find((one) => one.id === here.id);
+  if (here === opened && document.visibilityState === "visible" && row?.unread) {
+    await ask("PATCH", sessionPath(here.id), { body: { read_seq: here.view.lastSeq } });
+  }
+}
+
+/** The tab is looked at again. */
+export function looked(): void {
+  if (opened !== null && opened.stage.value === "ready") {
+    void markRead(opened);
+  }
+}
+
+const MOVING: Trouble = {
+  message: "The session moves too fast to read further up; try again in a moment.",
+  code: "moving",
+  status: 0,
+  param: null,
+};
+
+/** The page above the window. */
+export async function loadOlder(): Promise<Result<unknown>> {
+  const here = opened;
+  if (here === null || here.view.olderBefore === 0 || here.loadingOlder.value) {
+    return { ok: true, value: null };
+  }
+  here.loadingOlder.value = true;
+  try {
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const path = `/messages?limit=${OLDER}&before=${here.view.olderBefore}`;
+      const result = await ask<Page>("GET", sessionPath(here.id, path));
+      if (!result.ok) {
+        return result;
+      }
+      const reached = await reaches(here, result.value.last_seq);
+      if (reached && here.addOlder(result.value) === "added") {
+        return { ok: true, value: null };
+      }
+    }
+    return { ok: false, trouble: MOVING };
+  } finally {
+    here.loadingOlder.value = false;
+  }
+}
+
+const MANY = 600;
+const KEPT = 200;
+
+/** To be called when the reader is back at the newest message: what was read far above is let go. */
+export function trimOlder(): void {
+  if (opened !== null && opened.view.entries.length > MANY && !opened.loadingOlder.value) {
+    opened.trim(KEPT);
+  }
+}
+
+/** Whether the stream brings the view as far as the page soon. */
+async function reaches(here: Opened, seq: number): Promise<boolean> {
+  for (let tries = 0; here.view.lastSeq < seq && tries < 40; tries += 1) {
+    await pause(50);
+  }
+  return here === opened && here.view.lastSeq >= seq;
+}
+
+/** What is written and not sent, of the open session or of the start page. */
+export function saveDraft(text: string): void {
+  if (opened === null) {
+    writeHomeDraft(text);
+  } else {
+    writeDraft(opened, text);
+  }
+}

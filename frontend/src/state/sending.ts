@@ -1,0 +1,176 @@
+/** Sending messages: the text is kept in the browser until the server has it on disk. */
+
+import { newId, type Result, runPath, sessionPath, type Trouble, uploadFile } from "../api.ts";
+import type { Part } from "../events.ts";
+import type { EndingEntry, Message, PersonEntry } from "../view/entries.ts";
+import { ask } from "./asking.ts";
+import { homeDraft, writeHomeDraft } from "./drafts.ts";
+import { open } from "./opening.ts";
+import { dropPending, outbox, putPending, readOutbox } from "./outbox.ts";
+import { settings } from "./settings.ts";
+import type { Pending, SendMode } from "./shapes.ts";
+import { session, sessions } from "./signals.ts";
+
+/** The answer to a message that was taken. */
+export interface Started {
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly message_id: string;
+}
+
+/** Sends to the open session, or begins one; the bubble is there at once, and the text is never lost. */
+export async function send(
+  text: string,
+  parts: readonly Part[] = [],
+  mode: SendMode = "queue",
+): Promise<Result<Started>> {
+  const here = session.value;
+  const one: Pending = {
+    client_id: newId("cli_"),
+    session_id: here?.id ?? newId("ses_"),
+    text,
+    parts,
+    mode,
+    model: settings.value.model,
+    made_ms: Date.now(),
+    state: "sending",
+    trouble: null,
+  };
+  putPending(one);
+  if (here === null) {
+    open(one.session_id, "new");
+  }
+  return deliver(one);
+}
+
+/** Sends again what did not get through, under the same id: it cannot happen twice. */
+export async function resend(clientId: string): Promise<Result<Started>> {
+  const one = outbox.value.find((other) => other.client_id === clientId);
+  return one === undefined ? { ok: false, trouble: GONE } : deliver(one);
+}
+
+const GONE: Trouble = { message: "The message is not here any more.", code: "gone", status: 0, param: null };
+
+/** Takes back what did not get through; its text is the caller's again. */
+export function discard(clientId: string): Pending | null {
+  const one = outbox.value.find((other) => other.client_id === clientId) ?? null;
+  dropPending([clientId]);
+  return one;
+}
+
+/** Whatever an earlier page, or a broken line, left behind. */
+export async function sendLeftovers(): Promise<void> {
+  for (const one of outbox.value.filter((other) => other.state === "failed" && isPassing(other.trouble))) {
+    await deliver(one);
+  }
+}
+
+/** At the start of the page: what was on its way when the last one went. */
+export async function sendKept(): Promise<void> {
+  for (const one of readOutbox()) {
+    const result = await deliver(one);
+    const isHere = sessions.value.some((row) => row.id === one.session_id);
+    if (!result.ok && !isPassing(result.trouble) && !isHere && homeDraft.value === "") {
+      // It was to begin a session, and no list leads to it: its words go back to where they were written.
+      dropPending([one.client_id]);
+      writeHomeDraft(one.text);
+    }
+  }
+}
+
+/** Trouble that goes by itself: no answer, or a server that is busy or going down. */
+function isPassing(trouble: Trouble | null): boolean {
+  return trouble === null || trouble.status === 0 || trouble.status === 429 || trouble.status >= 500;
+}
+
+async function deliver(one: Pending): Promise<Result<Started>> {
+  putPending({ ...one, state: "sending", trouble: null });
+  const body = {
+    input: one.text,
+    parts: one.parts,
+    session_id: one.session_id,
+    client_id: one.client_id,
+    when_busy: one.mode,
+    ...(one.model ? { model: one.model } : {}),
+  };
+  const headers = { "Idempotency-Key": one.client_id };
+  const result = await ask<Started>("POST", "/v1/runs", { body, headers });
+  if (!outbox.value.some((other) => other.client_id === one.client_id)) {
+    return result;
+  }
+  if (!result.ok) {
+    putPending({ ...one, state: "failed", trouble: result.trouble });
+    return result;
+  }
+  putPending({ ...one, state: "sent", trouble: null });
+  if (session.value?.id === one.session_id && session.value.stage.value === "new") {
+    open(one.session_id, "known");
+  }
+  return result;
+}
+
+export function upload(file: File, onProgress: (share: number) => void): Promise<Result<Part>> {
+  return uploadFile(file, onProgress);
+}
+
+export function stop(): Promise<Result<unknown>> {
+  const run = session.value?.currentRun.value;
+  return run == null ? Promise.resolve({ ok: false, trouble: NO_RUN }) : stopRun(run.run_id);
+}
+
+const NO_RUN: Trouble = { message: "Nothing runs here.", code: "no_run", status: 0, param: null };
+
+/** Also one that is not the current one; a run that is over already counts as stopped. */
+export function stopRun(runId: string): Promise<Result<unknown>> {
+  return ask("POST", runPath(runId, "/stop?total=true"), { body: {} });
+}
+
+/** Runs the message of an ended run again; what it brought before leaves the transcript. */
+export function retry(runId: string): Promise<Result<unknown>> {
+  return ask("POST", runPath(runId, "/retry"), { body: {}, headers: { "Idempotency-Key": newId("try_") } });
+}
+
+export function regenerate(ending: EndingEntry): Promise<Result<unknown>> {
+  return retry(ending.run_id);
+}
+
+/** Ends a gate's wait. */
+export function tryNow(runId: string): Promise<Result<unknown>> {
+  return ask("POST", runPath(runId, "/gate"), { body: { action: "try_now" } });
+}
+
+/** Rewinds to before the message and sends another in its place. */
+export async function editAndResend(entry: PersonEntry, text: string): Promise<Result<Started>> {
+  const here = session.value;
+  if (here === null) {
+    return { ok: false, trouble: GONE };
+  }
+  const path = sessionPath(here.id, "/rewind");
+  const rewound = await ask("POST", path, { body: { to_seq: entry.seq - 1 } });
+  return rewound.ok ? send(text, entry.message.parts) : rewound;
+}
+
+/** The queue of the open session. */
+export const queue = {
+  edit: (message: Message, text: string) => change("PATCH", `/queue/${message.message_id}`, { text }),
+  move: (message: Message, position: number) => change("PATCH", `/queue/${message.message_id}`, { position }),
+  remove: (message: Message) => change("DELETE", `/queue/${message.message_id}`),
+  steerNow: (message: Message) => change("PATCH", `/queue/${message.message_id}`, { steer: true }),
+  pause: () => change("POST", "/queue/pause", {}),
+  resume: () => change("POST", "/queue/resume", {}),
+  clear: () => change("POST", "/queue/clear", {}),
+  /** The message is next, the run under way is stopped, and the queue goes on. */
+  stopAndSend: async (message: Message): Promise<Result<unknown>> => {
+    const moved = await queue.move(message, 0);
+    if (!moved.ok) {
+      return moved;
+    }
+    const stopped = await stop();
+    return stopped.ok ? queue.resume() : stopped;
+  },
+};
+
+function change(method: "PATCH" | "DELETE" | "POST", rest: string, body?: unknown): Promise<Result<unknown>> {
+  const path = sessionPath(session.value?.id ?? "", rest);
+  return ask(method, path, body === undefined ? {} : { body });
+}

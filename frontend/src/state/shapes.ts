@@ -1,0 +1,157 @@
+/** The shapes of what the page keeps and shows beside a session's entries. */
+
+import type { ReadonlySignal } from "@preact/signals";
+import type { Trouble } from "../api.ts";
+import type { GrantRule, Part } from "../events.ts";
+import type { AskEntry, Entry, Message } from "../view/entries.ts";
+import type { RunView, Tally } from "../view/runs.ts";
+
+/** A row of the session list, as the server sends it; times are seconds. */
+export interface ListedSession {
+  readonly id: string;
+  readonly epoch: string;
+  readonly title: string;
+  readonly source: string;
+  readonly workspace: string;
+  readonly preview: string;
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly message_count: number;
+  readonly pinned: boolean;
+  readonly archived: boolean;
+  readonly open_runs: number;
+  readonly open_asks: number;
+  readonly read_seq: number;
+  readonly unread: boolean;
+  readonly purge_at?: number;
+}
+
+/** A session that was found by its text; `highlights` are [begin, end) pairs in the passage. */
+export interface FoundSession extends ListedSession {
+  readonly hit: {
+    readonly seq: number;
+    readonly passage: string;
+    readonly highlights: readonly (readonly [number, number])[];
+  };
+}
+
+/** What a search brought, or that it is under way. */
+export interface Search {
+  readonly words: string;
+  readonly busy: boolean;
+  readonly found: readonly FoundSession[];
+  readonly trouble: Trouble | null;
+}
+
+/** Where the page stands towards the server; "offline" is the browser's own word for having no network. */
+export type Connection = "connecting" | "live" | "reconnecting" | "offline" | "signed-out";
+
+/** What a run is waiting for right now, in the server's words; never stored. */
+export interface LiveLine {
+  readonly run_id: string;
+  readonly text: string;
+  readonly at_ms: number;
+}
+
+/** A model that can answer, and how it is; a wait of 0 is that there is none. */
+export interface Target {
+  readonly name: string;
+  readonly model: string;
+  readonly wire: string;
+  readonly context_window: number;
+  readonly gated_ms: number;
+  readonly silent_ms: number;
+}
+
+export type Theme = "system" | "light" | "dark";
+export type SendKey = "enter" | "mod-enter";
+
+/** What this browser was told to do; kept in its local storage. */
+export interface Settings {
+  readonly theme: Theme;
+  readonly sendKey: SendKey;
+  readonly notifications: boolean;
+  readonly model: string;
+  readonly sidebar: "open" | "closed";
+}
+
+/** How a message is meant while a run is under way: wait, be heard at once, or take the run's place. */
+export type SendMode = "queue" | "steer" | "redirect";
+
+/** A message on its way to the server; it stays here, and in the browser, until the server has it. */
+export interface Pending {
+  readonly client_id: string;
+  readonly session_id: string;
+  readonly text: string;
+  readonly parts: readonly Part[];
+  readonly mode: SendMode;
+  readonly model: string;
+  readonly made_ms: number;
+  /** "sent" is on the server's disk, and its event is on the way here. */
+  readonly state: "sending" | "sent" | "failed";
+  readonly trouble: Trouble | null;
+}
+
+/** How full the model's context is; `window` 0 is not known. */
+export interface ContextUse {
+  readonly used: number;
+  readonly window: number;
+}
+
+/** "new" is not on the server yet, "gone" was deleted or never was, "failed" could not be loaded (see trouble). */
+export type SessionStage = "new" | "loading" | "ready" | "gone" | "failed";
+
+/** The open session: each part is a signal of its own, so that a change re-renders what shows it alone.
+ *
+ * An entry is a stable object: read `entry.version.value` in the component that shows it, and nothing else
+ * re-renders while its text grows. `entries` changes only when an entry comes or goes.
+ */
+export interface OpenSession {
+  readonly id: string;
+  readonly stage: ReadonlySignal<SessionStage>;
+  readonly trouble: ReadonlySignal<Trouble | null>;
+  readonly row: ReadonlySignal<ListedSession | null>;
+  readonly title: ReadonlySignal<string>;
+  readonly entries: ReadonlySignal<readonly Entry[]>;
+  readonly pending: ReadonlySignal<readonly Pending[]>;
+  readonly waiting: ReadonlySignal<readonly Message[]>;
+  readonly queuePaused: ReadonlySignal<boolean>;
+  readonly runs: ReadonlySignal<ReadonlyMap<string, RunView>>;
+  /** The run that has the session's one slot; a new signal value whenever its status changes. */
+  readonly currentRun: ReadonlySignal<RunView | null>;
+  readonly openAsks: ReadonlySignal<readonly AskEntry[]>;
+  readonly lastSeq: ReadonlySignal<number>;
+  readonly usage: ReadonlySignal<Tally>;
+  readonly context: ReadonlySignal<ContextUse>;
+  readonly hasOlder: ReadonlySignal<boolean>;
+  readonly loadingOlder: ReadonlySignal<boolean>;
+  /** What is written and not sent; write it through `saveDraft`. */
+  readonly draft: ReadonlySignal<string>;
+  /** What stands under runs that nobody carries on, by run id. */
+  readonly marks: ReadonlySignal<Readonly<Record<string, string>>>;
+}
+
+/** The rule that "session" or "always" would store; null if the action has none. */
+export interface ShownRule {
+  readonly rule: GrantRule | null;
+}
+
+/** An approval or question that waits anywhere, for the sidebar and notifications. */
+export interface WaitingAsk {
+  readonly kind: "approval" | "question";
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly asked_at: number;
+  readonly approval_id?: string;
+  readonly question_id?: string;
+  readonly command?: string;
+  readonly description?: string;
+  readonly question?: string;
+}
+
+/** What the server says about itself before anyone signs in. */
+export interface Server {
+  readonly version: string;
+  readonly model: string;
+  readonly auth: boolean;
+}

@@ -1,0 +1,45 @@
+/** The page's state as signals; components read them, actions and the stream write them. */
+
+import { computed, signal } from "@preact/signals";
+import type { Connection, ListedSession, LiveLine, OpenSession, Search, Server, Target } from "./shapes.ts";
+
+/** The open session; null is the start page, where the first message begins a session. */
+export const session = signal<OpenSession | null>(null);
+
+/** The newest row of the open session that came, for when the list does not hold it. */
+export const openRow = signal<ListedSession | null>(null);
+
+/** The session list, pinned first, then newest first. */
+export const sessions = signal<readonly ListedSession[]>([]);
+
+/** Whether the list has a further page (see `loadMoreSessions`), and whether any page came yet. */
+export const sessionsMore = signal(false);
+export const sessionsLoaded = signal(false);
+
+/** Whether the list shows archived sessions in place of the others. */
+export const archivedShown = signal(false);
+
+/** The running search, null when there is none. */
+export const search = signal<Search | null>(null);
+
+export const connection = signal<Connection>("connecting");
+
+/** The live line of the open session's run; null when there is nothing to wait for. */
+export const live = signal<LiveLine | null>(null);
+
+/** The newest seq that is saved and shown here: the "saved · 1843" tick. */
+export const saved = signal(0);
+
+export const targets = signal<readonly Target[]>([]);
+export const server = signal<Server | null>(null);
+
+/** How many approvals and questions wait for a person, in all sessions of the list. */
+export const needsYou = computed(() => sessions.value.reduce((sum, row) => sum + row.open_asks, 0));
+
+/** The same without the open session: what a badge elsewhere should count. */
+export const needsYouElsewhere = computed(() =>
+  sessions.value.reduce((sum, row) => (row.id === session.value?.id ? sum : sum + row.open_asks), 0),
+);
+
+/** A clock of one tick a second while someone looks, for relative times and countdowns. */
+export const nowMs = signal(Date.now());

@@ -1,0 +1,83 @@
+/** The beginning of the page, and signing in. */
+
+import { call, type Result } from "../api.ts";
+import { loadTargets } from "./actions.ts";
+import { ask, askAfter } from "./asking.ts";
+import { readHomeDraft, saveDraftNow } from "./drafts.ts";
+import { networkChanged, visibilityChanged } from "./link.ts";
+import { loadSessions } from "./list.ts";
+import { looked, onLive, openAgain } from "./opening.ts";
+import { sendKept, sendLeftovers } from "./sending.ts";
+import { readSettings } from "./settings.ts";
+import { connection, nowMs, server } from "./signals.ts";
+
+const TICK_MS = 1000;
+
+/** Called once: signs in with the link's token, if there is one, and reads what the page needs at all times. */
+export async function start(): Promise<void> {
+  readSettings();
+  readHomeDraft();
+  listen();
+  const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
+  if (token !== undefined) {
+    // A token that was used is of no use to anyone, and stands in no history.
+    history.replaceState(null, "", location.pathname);
+    askAfter(call("POST", "/api/sign-in", { body: { token } }));
+  }
+  await begin();
+}
+
+async function begin(): Promise<void> {
+  onLive(() => void sendLeftovers());
+  await Promise.all([describe(), loadSessions(), loadTargets()]);
+  if (connection.value !== "signed-out") {
+    await sendKept();
+  }
+}
+
+interface Capabilities {
+  readonly version: string;
+  readonly model: string;
+  readonly auth: { readonly required: boolean };
+}
+
+async function describe(): Promise<void> {
+  const result = await ask<Capabilities>("GET", "/v1/capabilities");
+  if (result.ok) {
+    const { version, model, auth } = result.value;
+    server.value = { version, model, auth: auth.required };
+  }
+}
+
+/** Signs in with an API key, or with the token of a printed link. */
+export async function signIn(secret: string): Promise<Result<unknown>> {
+  const token = /#token=([\w-]+)/.exec(secret)?.[1];
+  const body = token === undefined ? { key: secret.trim() } : { token };
+  const result = await call("POST", "/api/sign-in", { body });
+  if (result.ok) {
+    connection.value = "connecting";
+    openAgain();
+    await begin();
+  }
+  return result;
+}
+
+function listen(): void {
+  addEventListener("online", () => networkChanged());
+  addEventListener("offline", () => networkChanged());
+  addEventListener("pagehide", () => saveDraftNow());
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "visible") {
+      nowMs.value = Date.now();
+      looked();
+    } else {
+      saveDraftNow();
+    }
+    void visibilityChanged();
+  });
+  setInterval(() => {
+    if (document.visibilityState === "visible") {
+      nowMs.value = Date.now();
+    }
+  }, TICK_MS);
+}

@@ -1,0 +1,34 @@
+/** The browser's storage, which may be full, forbidden or broken: then nothing is kept, and nothing else fails. */
+
+/** What was kept under the key, or null. */
+export function kept(key: string): unknown {
+  try {
+    return JSON.parse(localStorage.getItem(key) ?? "null");
+  } catch {
+    return null;
+  }
+}
+
+/** All that was kept under keys that begin so. */
+export function keptUnder(prefix: string): unknown[] {
+  try {
+    const keys = Array.from({ length: localStorage.length }, (_, at) => localStorage.key(at) ?? "");
+    return keys.filter((key) => key.startsWith(prefix)).map(kept);
+  } catch {
+    return [];
+  }
+}
+
+/** Keeps a value; an empty text or list removes it. */
+export function keep(key: string, value: unknown): void {
+  const isEmpty = value === "" || value === null || (Array.isArray(value) && value.length === 0);
+  try {
+    if (isEmpty) {
+      localStorage.removeItem(key);
+    } else {
+      localStorage.setItem(key, JSON.stringify(value));
+    }
+  } catch {
+    // A full or forbidden storage: the page works without it.
+  }
+}

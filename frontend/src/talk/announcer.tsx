@@ -1,0 +1,42 @@
+/** The one live region for screen readers: it says what is settled, never what still grows. */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { parseInline, plainText } from "../markdown/inline.ts";
+import type { AskEntry, EndingEntry, OpenSession } from "../state.ts";
+import { answerOf } from "./rows.ts";
+
+const SAID_CHARS_MAX = 2000;
+
+export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element {
+  const [words, setWords] = useState("");
+  const known = useRef<{ id: string; ending: string; ask: string } | null>(null);
+  const entries = here.entries.value;
+  const ending = entries.findLast((entry): entry is EndingEntry => entry.kind === "ending");
+  const ask = here.openAsks.value[0];
+  const isLoaded = here.stage.value === "ready";
+  useEffect(() => {
+    if (!isLoaded) return;
+    const now = { id: here.id, ending: ending?.key ?? "", ask: ask?.ask_id ?? "" };
+    const before = known.current;
+    known.current = now;
+    // what was there when the page opened is read at the reader's own pace
+    if (before === null || before.id !== here.id) return;
+    if (ask !== undefined && before.ask !== now.ask) setWords(askWords(ask));
+    else if (ending !== undefined && before.ending !== now.ending)
+      setWords(endingWords(ending, answerOf(entries, ending.run_id)));
+  }, [here.id, ending, ask, isLoaded]);
+  return (
+    <div class="unseen" role="status" aria-live="polite">
+      {words}
+    </div>
+  );
+}
+
+function askWords(ask: AskEntry): string {
+  return ask.ask === "approval" ? `Approval needed: ${ask.action?.summary ?? ""}` : `Question: ${ask.text}`;
+}
+
+function endingWords(ending: EndingEntry, answer: string): string {
+  const said = plainText(parseInline(answer.slice(0, SAID_CHARS_MAX)));
+  return ending.outcome === "completed" ? said : `${ending.words}. ${said}`;
+}

@@ -1,0 +1,83 @@
+/** What waits for a person: one card at a time, above the composer. */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { countdown } from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { type AskEntry, nowMs, type OpenSession } from "../state.ts";
+import { ApprovalCard } from "./approval_card.tsx";
+import { useFocusBack } from "./focus.ts";
+import { QuestionCard } from "./question_card.tsx";
+
+// a card that has just come must not take a click that was meant for what stood there before
+const ARMED_AFTER_MS = 400;
+
+export function Asks({ here }: { readonly here: OpenSession }): JSX.Element | null {
+  const asks = here.openAsks.value;
+  const [chosen, setChosen] = useState("");
+  const at = Math.max(
+    0,
+    asks.findIndex((ask) => ask.ask_id === chosen),
+  );
+  const ask = asks[at];
+  if (ask === undefined) return null;
+  const step = (by: number) => (): void =>
+    setChosen(asks[(at + by + asks.length) % asks.length]?.ask_id ?? "");
+  const place =
+    asks.length === 1 ? null : (
+      <span class="ask-place">
+        <button type="button" class="icon-button small" aria-label="Previous" onClick={step(-1)}>
+          <Icon name="back" />
+        </button>
+        {at + 1} of {asks.length}
+        <button type="button" class="icon-button small" aria-label="Next" onClick={step(1)}>
+          <Icon name="chevron" />
+        </button>
+      </span>
+    );
+  return <AskCard key={ask.ask_id} ask={ask} here={here} place={place} />;
+}
+
+interface AskCardProps {
+  readonly ask: AskEntry;
+  readonly here: OpenSession;
+  readonly place: JSX.Element | null;
+}
+
+function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
+  const [armed, setArmed] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setArmed(true), ARMED_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  const approval = ask.ask === "approval";
+  const card = useRef<HTMLElement>(null);
+  useFocusBack(card);
+  return (
+    <section ref={card} class={`ask ${ask.ask}`} aria-label={approval ? "Approval needed" : "Question"}>
+      <header class="ask-head">
+        <Icon name={approval ? "hand" : "question"} />
+        <h2>{approval ? "Approval needed" : "A question for you"}</h2>
+        <Countdown untilMs={ask.expires_at_ms} />
+        {place}
+      </header>
+      {approval ? (
+        <ApprovalCard ask={ask} here={here} armed={armed} />
+      ) : (
+        <QuestionCard ask={ask} armed={armed} />
+      )}
+    </section>
+  );
+}
+
+function Countdown({ untilMs }: { readonly untilMs: number }): JSX.Element | null {
+  if (untilMs === 0) return null;
+  const leftMs = untilMs - nowMs.value;
+  return (
+    <span
+      class={`countdown${leftMs < 60_000 ? " tone-warn" : ""}`}
+      title="Without an answer by then it is not done."
+    >
+      {countdown(leftMs)} left
+    </span>
+  );
+}

@@ -1,0 +1,114 @@
+/** Files on their way into a message: each has its progress, and one that failed stays until it is dealt with. */
+import { signal } from "@preact/signals";
+import type { Part } from "../events.ts";
+import { bytes } from "../format.ts";
+import { blobUrl, session, upload } from "../state.ts";
+
+export interface Attachment {
+  readonly id: number;
+  readonly name: string;
+  /** 0 is not known. */
+  readonly bytes: number;
+  /** Null if the server had it before: then there is nothing to upload again. */
+  readonly file: File | null;
+  /** An address of the picture, "" if it is none. */
+  readonly preview: string;
+  readonly state: "uploading" | "done" | "failed";
+  readonly share: number;
+  readonly part: Part | null;
+  readonly trouble: string;
+}
+
+const FILES_MAX = 20;
+const FILE_BYTES_MAX = 25 * 1024 * 1024;
+
+const BEGUN = { name: "", bytes: 0, file: null, preview: "", share: 0, part: null, trouble: "" } as const;
+
+/** By session id; "" is the start page. */
+const kept = signal<Readonly<Record<string, readonly Attachment[]>>>({});
+let lastId = 0;
+
+function here(): string {
+  return session.value?.id ?? "";
+}
+
+/** Those of the open session. */
+export function attached(): readonly Attachment[] {
+  return kept.value[here()] ?? [];
+}
+
+/** Begins to upload; gives back why some were not taken, or "". */
+export function attach(files: readonly File[]): string {
+  const place = here();
+  const room = FILES_MAX - attached().length;
+  for (const file of files.slice(0, room)) begin(place, file);
+  return files.length > room ? `A message takes ${FILES_MAX} files; the rest was left out.` : "";
+}
+
+export function detach(id: number): void {
+  const place = here();
+  const one = attached().find((other) => other.id === id);
+  if (one?.preview) URL.revokeObjectURL(one.preview);
+  put(
+    place,
+    attached().filter((other) => other.id !== id),
+  );
+}
+
+/** Uploads a failed one again. */
+export function again(one: Attachment): void {
+  void carry(here(), one);
+}
+
+/** The files of a message that is written anew. */
+export function attachAgain(parts: readonly Part[]): void {
+  const taken = parts.flatMap((part): Attachment[] => {
+    if (part.kind === "text") return [];
+    lastId += 1;
+    const preview = part.kind === "image" ? blobUrl(part.blob, part.media_type) : "";
+    return [{ ...BEGUN, id: lastId, name: part.name ?? "", preview, state: "done", share: 1, part }];
+  });
+  put(here(), [...attached(), ...taken]);
+}
+
+/** Takes all that are done out, for a message. */
+export function takeParts(): readonly Part[] {
+  const all = attached();
+  for (const one of all) if (one.preview) URL.revokeObjectURL(one.preview);
+  put(here(), []);
+  return all.flatMap((one) => (one.part === null ? [] : [one.part]));
+}
+
+function put(place: string, all: readonly Attachment[]): void {
+  kept.value = { ...kept.value, [place]: all };
+}
+
+function change(place: string, id: number, how: Partial<Attachment>): void {
+  put(
+    place,
+    (kept.value[place] ?? []).map((one) => (one.id === id ? { ...one, ...how } : one)),
+  );
+}
+
+function begin(place: string, file: File): void {
+  lastId += 1;
+  const isPicture = /^image\/(?:png|jpeg|gif|webp|avif)$/.test(file.type);
+  const preview = isPicture ? URL.createObjectURL(file) : "";
+  const { name, size } = file;
+  const one: Attachment = { ...BEGUN, state: "uploading", id: lastId, name, bytes: size, file, preview };
+  put(place, [...(kept.value[place] ?? []), one]);
+  void carry(place, one);
+}
+
+async function carry(place: string, one: Attachment): Promise<void> {
+  if (one.file === null) return;
+  if (one.bytes > FILE_BYTES_MAX) {
+    const trouble = `${bytes(one.bytes)} is too large; a file may have ${bytes(FILE_BYTES_MAX)}.`;
+    change(place, one.id, { state: "failed", trouble });
+    return;
+  }
+  change(place, one.id, { state: "uploading", share: 0, trouble: "" });
+  const result = await upload(one.file, (share) => change(place, one.id, { share }));
+  if (result.ok) change(place, one.id, { state: "done", share: 1, part: result.value });
+  else change(place, one.id, { state: "failed", trouble: result.trouble.message });
+}

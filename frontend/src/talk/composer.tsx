@@ -1,0 +1,185 @@
+/** Where a person writes: text, files, and one round button that sends or stops. */
+import type { JSX } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Icon } from "../icons.tsx";
+import { homeDraft, type SendMode, saveDraft, send, session, settings, statusOf, stop } from "../state.ts";
+import { type Acting, useActing } from "./acting.ts";
+import { AttachmentList } from "./attachment_list.tsx";
+import { attach, attached, takeParts } from "./attachments.ts";
+import { Chips } from "./chips.tsx";
+import { focusComposer } from "./focus.ts";
+import { Problem } from "./problem.tsx";
+
+const HEIGHT_MAX_PX = 320;
+
+const MODES: readonly { readonly mode: SendMode; readonly words: string; readonly title: string }[] = [
+  { mode: "steer", words: "Steer", title: "Heard at the next step of this run" },
+  { mode: "queue", words: "Queue", title: "Sent when this run has ended" },
+  { mode: "redirect", words: "Interrupt", title: "Breaks off the answer under way and goes on from this" },
+];
+
+export function Composer(): JSX.Element {
+  const here = session.value;
+  const text = (here === null ? homeDraft : here.draft).value;
+  const run = here?.currentRun.value ?? null;
+  const [mode, setMode] = useState<SendMode>("steer");
+  const [note, setNote] = useState("");
+  const acting = useActing();
+  const field = useRef<HTMLTextAreaElement>(null);
+  const files = attached();
+  const isReady = files.every((one) => one.state === "done");
+  const isEmpty = text.trim() === "" && files.length === 0;
+  useFitting(field, text);
+  useEffect(focusComposer, [here?.id]);
+
+  const take = (found: readonly File[]): void => setNote(attach(found));
+  const submit = (): void => {
+    if (isEmpty || !isReady) return;
+    setNote("");
+    acting.forget();
+    const parts = takeParts();
+    saveDraft("");
+    // a message that fails stays in the transcript with its text, so there is nothing to say here
+    void send(text, parts, run === null ? "queue" : mode);
+  };
+  return (
+    <form
+      class="composer"
+      aria-label="Message"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <AttachmentList />
+      <textarea
+        ref={field}
+        id="composer"
+        rows={1}
+        aria-label="Message"
+        placeholder={run === null ? "Message" : "Say something to the run under way"}
+        value={text}
+        dir="auto"
+        enterkeyhint={settings.value.sendKey === "enter" ? "send" : "enter"}
+        onInput={(event) => saveDraft(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (!sends(event)) return;
+          event.preventDefault();
+          submit();
+        }}
+        onPaste={(event) => {
+          const found = [...(event.clipboardData?.files ?? [])];
+          if (found.length === 0) return;
+          event.preventDefault();
+          take(found);
+        }}
+      />
+      <div class="composer-foot">
+        <Pick onPick={take} />
+        <Chips />
+        <span class="spread" />
+        {run !== null && !isEmpty ? <Modes mode={mode} onMode={setMode} /> : null}
+        <RoundButton isEmpty={isEmpty} isReady={isReady} acting={acting} />
+      </div>
+      <Problem words={note || acting.trouble} />
+    </form>
+  );
+}
+
+/** Whether the key sends; on a phone Enter is a line break, since Shift is out of reach there. */
+function sends(event: KeyboardEvent): boolean {
+  if (event.key !== "Enter" || event.isComposing || event.shiftKey) return false;
+  if (event.ctrlKey || event.metaKey) return true;
+  return settings.value.sendKey === "enter" && !event.altKey && !matchMedia("(pointer: coarse)").matches;
+}
+
+/** As high as its text, up to a limit. */
+function useFitting(field: { readonly current: HTMLTextAreaElement | null }, text: string): void {
+  useLayoutEffect(() => {
+    const element = field.current;
+    if (element === null) return;
+    element.style.height = "auto";
+    element.style.height = `${Math.min(element.scrollHeight, HEIGHT_MAX_PX)}px`;
+    element.style.overflowY = element.scrollHeight > HEIGHT_MAX_PX ? "auto" : "hidden";
+  }, [text]);
+}
+
+function Pick({ onPick }: { readonly onPick: (files: readonly File[]) => void }): JSX.Element {
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <button
+        type="button"
+        class="icon-button"
+        aria-label="Attach files"
+        title="Attach files"
+        onClick={() => input.current?.click()}
+      >
+        <Icon name="attach" />
+      </button>
+      <input
+        ref={input}
+        type="file"
+        multiple
+        hidden
+        aria-label="Files to attach"
+        onChange={(event) => {
+          onPick([...(event.currentTarget.files ?? [])]);
+          event.currentTarget.value = "";
+        }}
+      />
+    </>
+  );
+}
+
+interface ModesProps {
+  readonly mode: SendMode;
+  readonly onMode: (mode: SendMode) => void;
+}
+
+function Modes({ mode, onMode }: ModesProps): JSX.Element {
+  const title = MODES.find((one) => one.mode === mode)?.title ?? "";
+  return (
+    <label class="chip pick" title={title}>
+      <span class="unseen">While the run goes on</span>
+      <select value={mode} onChange={(event) => onMode(event.currentTarget.value as SendMode)}>
+        {MODES.map((one) => (
+          <option key={one.mode} value={one.mode} title={one.title}>
+            {one.words}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+interface RoundProps {
+  readonly isEmpty: boolean;
+  readonly isReady: boolean;
+  readonly acting: Acting;
+}
+
+function RoundButton({ isEmpty, isReady, acting }: RoundProps): JSX.Element {
+  const run = session.value?.currentRun.value ?? null;
+  if (run === null || !isEmpty) {
+    const name = isReady ? "Send" : "Send, when all files are uploaded";
+    return (
+      <button type="submit" class="round" aria-label={name} title={name} disabled={isEmpty || !isReady}>
+        <Icon name="send" />
+      </button>
+    );
+  }
+  const stopping = statusOf(run) === "stopping";
+  return (
+    <button
+      type="button"
+      class="round stop"
+      aria-label={stopping ? "Stopping" : "Stop"}
+      title={stopping ? "Stopping" : "Stop"}
+      disabled={stopping || acting.busy}
+      onClick={() => acting.act(stop)}
+    >
+      {stopping ? <span class="spinner" /> : <Icon name="stop" />}
+    </button>
+  );
+}

@@ -1,0 +1,188 @@
+/** How a run ended: quiet if it is complete; else the cause in bold, the details folded, and a way to try again. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { count, duration, moment, money, timeOfDay } from "../format.ts";
+import { Icon, type IconName } from "../icons.tsx";
+import { harmless } from "../markdown/safe.ts";
+import { type EndingEntry, fork, regenerate, retry, session } from "../state.ts";
+import { type Acting, useActing } from "./acting.ts";
+import { CopyButton } from "./copy_button.tsx";
+import { Problem } from "./problem.tsx";
+import { answerOf } from "./rows.ts";
+
+type Tone = "quiet" | "warn" | "danger";
+
+const LOOKS: Readonly<Record<EndingEntry["outcome"], { tone: Tone; icon: IconName; again: string }>> = {
+  completed: { tone: "quiet", icon: "check", again: "" },
+  cancelled: { tone: "quiet", icon: "stop", again: "Run again" },
+  refused: { tone: "warn", icon: "hand", again: "Retry" },
+  truncated: { tone: "warn", icon: "warning", again: "Retry" },
+  budget: { tone: "warn", icon: "warning", again: "Retry" },
+  interrupted: { tone: "warn", icon: "bolt", again: "Retry" },
+  failed: { tone: "danger", icon: "warning", again: "Retry" },
+};
+
+export function Ending({
+  entry,
+  last,
+}: {
+  readonly entry: EndingEntry;
+  readonly last: boolean;
+}): JSX.Element {
+  const acting = useActing();
+  return (
+    <div class="ending">
+      {entry.outcome === "completed" ? null : <Verdict entry={entry} last={last} acting={acting} />}
+      <Tools entry={entry} last={last} acting={acting} />
+      <Problem words={acting.trouble} />
+    </div>
+  );
+}
+
+interface Props {
+  readonly entry: EndingEntry;
+  readonly last: boolean;
+  readonly acting: Acting;
+}
+
+function Verdict({ entry, last, acting }: Props): JSX.Element {
+  const { tone, icon, again } = LOOKS[entry.outcome];
+  const mark = session.value?.marks.value[entry.run_id] ?? "";
+  const idle = session.value?.currentRun.value === null;
+  const details = detailsOf(entry);
+  return (
+    <div class={`verdict ${tone}`} role="group" aria-label="How the run ended">
+      <Icon name={icon} />
+      <div class="verdict-words">
+        <Words entry={entry} />
+        {mark === "" ? null : <p class="muted">{mark}</p>}
+        {details === "" ? null : <Details text={details} />}
+      </div>
+      {last && idle ? (
+        <button
+          type="button"
+          class="button small"
+          disabled={acting.busy}
+          onClick={() => acting.act(() => retry(entry.run_id))}
+        >
+          <Icon name="retry" />
+          {again}
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+/** "Failed: what happened; what to do": what happened is the cause. */
+function Words({ entry }: { readonly entry: EndingEntry }): JSX.Element {
+  const colon = entry.words.indexOf(": ");
+  const kind = colon < 0 ? entry.words : entry.words.slice(0, colon);
+  const why = harmless(colon < 0 ? "" : entry.words.slice(colon + 2));
+  const advice = entry.failure === null ? -1 : why.lastIndexOf("; ");
+  const cause = advice < 0 ? why : why.slice(0, advice);
+  if (why === "")
+    return (
+      <p>
+        <strong>{kind}.</strong>
+      </p>
+    );
+  return (
+    <>
+      <p>
+        {kind}: <strong>{cause}</strong>
+        {/[.!?]$/.test(cause) ? "" : "."}
+      </p>
+      {advice < 0 ? null : <p class="muted">{sentence(why.slice(advice + 2))}</p>}
+    </>
+  );
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+}
+
+/** What the provider said and what was tried, for whoever wants to know. */
+function detailsOf(entry: EndingEntry): string {
+  const { failure, trace } = entry;
+  const facts =
+    failure === null
+      ? []
+      : [
+          `kind: ${failure.kind}`,
+          ...(failure.status ? [`status: ${failure.status}`] : []),
+          ...(failure.code ? [`code: ${failure.code}`] : []),
+          ...(failure.rule ? [`rule: ${failure.rule}`] : []),
+          ...(failure.hint ? [`hint: ${failure.hint}`] : []),
+          failure.text,
+        ];
+  const lines = [...facts, ...(trace.length > 0 ? ["", ...trace] : [])];
+  return lines.length === 0 ? "" : harmless([...lines, "", `run: ${entry.run_id}`].join("\n"));
+}
+
+function Details({ text }: { readonly text: string }): JSX.Element {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" class="more" aria-expanded={open} onClick={() => setOpen(!open)}>
+        {open ? "Hide details" : "Details"}
+      </button>
+      {open ? (
+        <div class="details">
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
+          <pre tabIndex={0} role="group" aria-label="Details">
+            {text}
+          </pre>
+          <CopyButton text={() => text} what="details" words="Copy" />
+        </div>
+      ) : null}
+    </>
+  );
+}
+
+function Tools({ entry, last, acting }: Props): JSX.Element {
+  const here = session.value;
+  const idle = here !== null && here.currentRun.value === null && here.waiting.value.length === 0;
+  const answer = (): string => answerOf(here?.entries.value ?? [], entry.run_id);
+  const done = entry.outcome === "completed";
+  return (
+    <div class={`talk-tools${last ? " stay" : ""}`}>
+      <CopyButton text={answer} what="answer" />
+      {last && idle && done ? (
+        <button
+          type="button"
+          class="icon-button small"
+          aria-label="Regenerate"
+          title="Regenerate: ask again in place of this answer"
+          disabled={acting.busy}
+          onClick={() => acting.act(() => regenerate(entry))}
+        >
+          <Icon name="retry" />
+        </button>
+      ) : null}
+      <button
+        type="button"
+        class="icon-button small"
+        aria-label="Fork from here"
+        title="Fork from here: a new chat with everything up to this answer"
+        disabled={acting.busy}
+        onClick={() => acting.act(() => fork(entry.seq))}
+      >
+        <Icon name="fork" />
+      </button>
+      <span class="talk-facts" title={moment(entry.at_ms)}>
+        {factsOf(entry).join(" · ")}
+      </span>
+    </div>
+  );
+}
+
+function factsOf(entry: EndingEntry): string[] {
+  const run = session.value?.runs.value.get(entry.run_id);
+  const facts = [timeOfDay(entry.at_ms)];
+  if (run === undefined) return facts;
+  if (run.created_ms > 0) facts.push(duration(entry.at_ms - run.created_ms));
+  const tokens = run.usage.input_tokens + run.usage.output_tokens;
+  if (tokens > 0) facts.push(`${count(tokens)} tokens`);
+  if (run.usage.cost_usd) facts.push(money(run.usage.cost_usd));
+  return facts;
+}

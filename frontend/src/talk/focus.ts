@@ -1,0 +1,24 @@
+/** Where the focus goes when what had it is gone: to the composer, so that a keyboard never loses its place. */
+import { useLayoutEffect } from "preact/hooks";
+
+export function focusComposer(): void {
+  // on a phone this would open the keyboard over what there is to read
+  if (!matchMedia("(pointer: coarse)").matches) document.getElementById("composer")?.focus();
+}
+
+/** When the element goes and the focus was last inside it, the composer has it. */
+export function useFocusBack(element: { readonly current: HTMLElement | null }): void {
+  useLayoutEffect(() => {
+    const here = element.current;
+    // a button that is disabled while it works loses the focus to nobody
+    let isInside = false;
+    const look = (event: FocusEvent): void => {
+      isInside = event.target instanceof Node && here !== null && here.contains(event.target);
+    };
+    document.addEventListener("focusin", look);
+    return () => {
+      document.removeEventListener("focusin", look);
+      if (isInside) queueMicrotask(focusComposer);
+    };
+  }, []);
+}

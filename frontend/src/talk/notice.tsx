@@ -1,0 +1,59 @@
+/** Something about a run in one line: a switch of models, a wait, a resumption, a summary. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { countdown, timeOfDay } from "../format.ts";
+import { Icon, type IconName } from "../icons.tsx";
+import { harmless } from "../markdown/safe.ts";
+import { type NoticeEntry, type NoticeKind, nowMs, session, tryNow } from "../state.ts";
+import { useActing } from "./acting.ts";
+import { Problem } from "./problem.tsx";
+import { Prose } from "./prose.tsx";
+
+const ICONS: Readonly<Record<NoticeKind, IconName>> = {
+  switched: "swap",
+  gated: "clock",
+  resumed: "bolt",
+  compacted: "archive",
+  steered: "send",
+};
+
+export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element {
+  const [open, setOpen] = useState(false);
+  return (
+    <div class={`notice ${entry.notice}`}>
+      <p class="notice-line">
+        <Icon name={ICONS[entry.notice]} />
+        <span>{harmless(entry.text)}</span>
+        {entry.notice === "gated" ? <Gate entry={entry} /> : null}
+        {entry.summary === "" ? null : (
+          <button type="button" class="more" aria-expanded={open} onClick={() => setOpen(!open)}>
+            {open ? "Hide the summary" : "Show the summary"}
+          </button>
+        )}
+      </p>
+      {open ? <Prose text={entry.summary} done /> : null}
+    </div>
+  );
+}
+
+/** The wait while it lasts, and a way to end it; afterwards, until when it was. */
+function Gate({ entry }: { readonly entry: NoticeEntry }): JSX.Element {
+  const acting = useActing();
+  const run = session.value?.currentRun.value;
+  const waits = run?.run_id === entry.run_id && run.gate_until_ms === entry.until_ms && entry.until_ms > 0;
+  if (!waits) return <span class="muted">Until {timeOfDay(entry.until_ms)}.</span>;
+  return (
+    <>
+      <span class="countdown">{countdown(entry.until_ms - nowMs.value)}</span>
+      <button
+        type="button"
+        class="button small"
+        disabled={acting.busy}
+        onClick={() => acting.act(() => tryNow(entry.run_id))}
+      >
+        Try now
+      </button>
+      <Problem words={acting.trouble} />
+    </>
+  );
+}

@@ -1,0 +1,198 @@
+/** What a person said: a bubble, from the moment it is sent; the last one can be written anew. */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Part } from "../events.ts";
+import { moment, timeOfDay } from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { harmless } from "../markdown/safe.ts";
+import {
+  discard,
+  editAndResend,
+  fork,
+  type Pending,
+  type PersonEntry,
+  resend,
+  saveDraft,
+  session,
+} from "../state.ts";
+import { useActing } from "./acting.ts";
+import { attachAgain } from "./attachments.ts";
+import { CopyButton } from "./copy_button.tsx";
+import { focusComposer, useFocusBack } from "./focus.ts";
+import { Parts } from "./parts.tsx";
+import { Problem } from "./problem.tsx";
+
+const LONG_CHARS = 1500;
+const LONG_LINES = 18;
+
+/** A message wherever it stands: in the log (`entry`), on its way (`pending`), or about to be taken up. */
+export interface Said {
+  readonly text: string;
+  readonly parts: readonly Part[];
+  readonly atMs: number;
+  readonly entry: PersonEntry | null;
+  readonly pending: Pending | null;
+}
+
+export function Person({ said, last }: { readonly said: Said; readonly last: boolean }): JSX.Element {
+  const [editing, setEditing] = useState(false);
+  const { entry, pending } = said;
+  const failed = pending?.state === "failed";
+  if (editing && entry !== null) return <Editing entry={entry} onClose={() => setEditing(false)} />;
+  return (
+    <article class={`person${pending !== null && !failed ? " on-its-way" : ""}`} aria-label="You">
+      <div class="bubble">
+        <Parts parts={said.parts} />
+        <LongText text={harmless(said.text)} />
+      </div>
+      {failed && pending !== null ? <NotSent pending={pending} /> : null}
+      {pending === null ? <Tools said={said} last={last} onEdit={() => setEditing(true)} /> : null}
+    </article>
+  );
+}
+
+function LongText({ text }: { readonly text: string }): JSX.Element | null {
+  const [whole, setWhole] = useState(false);
+  if (text === "") return null;
+  const lines = text.split("\n", LONG_LINES + 1).length;
+  const long = text.length > LONG_CHARS || lines > LONG_LINES;
+  return (
+    <>
+      <p class={`said${long && !whole ? " cut" : ""}`} dir="auto">
+        {text}
+      </p>
+      {long ? (
+        <button type="button" class="more" aria-expanded={whole} onClick={() => setWhole(!whole)}>
+          {whole ? "Show less" : "Show all"}
+        </button>
+      ) : null}
+    </>
+  );
+}
+
+/** A message that the server does not have: it stays until it is sent or taken back. */
+function NotSent({ pending }: { readonly pending: Pending }): JSX.Element {
+  const acting = useActing();
+  const takeBack = (): void => {
+    const kept = discard(pending.client_id);
+    const draft = session.value?.draft.value ?? "";
+    if (kept !== null) {
+      saveDraft(draft === "" ? kept.text : `${kept.text}\n\n${draft}`);
+      attachAgain(kept.parts);
+    }
+    focusComposer();
+  };
+  return (
+    <div class="not-sent" role="alert">
+      <Icon name="warning" />
+      <span>
+        <strong>Not sent.</strong> {pending.trouble?.message ?? "No answer came."}
+      </span>
+      <button
+        type="button"
+        class="button small"
+        disabled={acting.busy}
+        onClick={() => acting.act(() => resend(pending.client_id))}
+      >
+        Send again
+      </button>
+      <button type="button" class="button quiet small" onClick={takeBack}>
+        Edit
+      </button>
+    </div>
+  );
+}
+
+interface ToolsProps {
+  readonly said: Said;
+  readonly last: boolean;
+  readonly onEdit: () => void;
+}
+
+function Tools({ said, last, onEdit }: ToolsProps): JSX.Element {
+  const acting = useActing();
+  const { entry } = said;
+  const here = session.value;
+  const idle = here !== null && here.currentRun.value === null && here.waiting.value.length === 0;
+  return (
+    <>
+      <div class={`talk-tools${last ? " stay" : ""}`}>
+        <time dateTime={new Date(said.atMs).toISOString()} title={moment(said.atMs)}>
+          {timeOfDay(said.atMs)}
+        </time>
+        <CopyButton text={() => said.text} what="message" />
+        {entry !== null && last && idle ? (
+          <button
+            type="button"
+            class="icon-button small"
+            aria-label="Edit and send again"
+            title="Edit and send again"
+            onClick={onEdit}
+          >
+            <Icon name="pencil" />
+          </button>
+        ) : null}
+        {entry !== null ? (
+          <button
+            type="button"
+            class="icon-button small"
+            aria-label="Fork from here"
+            title="Fork from here: a new chat with everything up to this message"
+            disabled={acting.busy}
+            onClick={() => acting.act(() => fork(entry.seq))}
+          >
+            <Icon name="fork" />
+          </button>
+        ) : null}
+      </div>
+      <Problem words={acting.trouble} />
+    </>
+  );
+}
+
+function Editing({
+  entry,
+  onClose,
+}: {
+  readonly entry: PersonEntry;
+  readonly onClose: () => void;
+}): JSX.Element {
+  const [text, setText] = useState(entry.message.text);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const whole = useRef<HTMLElement>(null);
+  const acting = useActing();
+  useFocusBack(whole);
+  useEffect(() => {
+    field.current?.focus();
+    field.current?.setSelectionRange(text.length, text.length);
+  }, []);
+  const isEmpty = text.trim() === "" && entry.message.parts.length === 0;
+  const save = async (): Promise<void> => {
+    if (!isEmpty && (await acting.act(() => editAndResend(entry, text)))) onClose();
+  };
+  return (
+    <article ref={whole} class="person editing" aria-label="You, being edited">
+      <div class="bubble">
+        <textarea
+          ref={field}
+          class="grow"
+          rows={Math.min(14, text.split("\n").length + 1)}
+          aria-label="Message"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => event.key === "Escape" && onClose()}
+        />
+        <p class="muted small-words">What came after this message leaves the chat; the log keeps it.</p>
+        <div class="buttons">
+          <button type="button" class="button quiet small" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="button" class="button primary small" disabled={acting.busy || isEmpty} onClick={save}>
+            Send
+          </button>
+        </div>
+        <Problem words={acting.trouble} />
+      </div>
+    </article>
+  );
+}

@@ -1,0 +1,10 @@
+/** What went wrong, where it went wrong. */
+import type { JSX } from "preact";
+
+export function Problem({ words }: { readonly words: string }): JSX.Element | null {
+  return words === "" ? null : (
+    <p class="problem" role="alert">
+      {words}
+    </p>
+  );
+}

@@ -1,0 +1,65 @@
+/** A question of the model: numbered choices, and room for words of one's own. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Icon } from "../icons.tsx";
+import { harmless } from "../markdown/safe.ts";
+import { type AskEntry, answerQuestion } from "../state.ts";
+import { useActing } from "./acting.ts";
+import { Problem } from "./problem.tsx";
+import { Prose } from "./prose.tsx";
+
+interface CardProps {
+  readonly ask: AskEntry;
+  readonly armed: boolean;
+}
+
+export function QuestionCard({ ask, armed }: CardProps): JSX.Element {
+  const [own, setOwn] = useState("");
+  const acting = useActing();
+  const disabled = !armed || acting.busy;
+  const answer = (text: string): void => {
+    if (text.trim() !== "" && !disabled) void acting.act(() => answerQuestion(ask, text));
+  };
+  const byNumber = (event: KeyboardEvent): void => {
+    const chosen = /^[1-9]$/.test(event.key) ? ask.choices[Number(event.key) - 1] : undefined;
+    if (chosen !== undefined && !(event.target instanceof HTMLInputElement)) answer(chosen);
+  };
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: the numbers are a short cut for the buttons inside
+    <div class="question" onKeyDown={byNumber}>
+      <Prose text={ask.text} done />
+      {ask.choices.length === 0 ? null : (
+        <ol class="choices">
+          {ask.choices.map((choice, at) => (
+            <li key={choice}>
+              <button type="button" class="choice" disabled={disabled} onClick={() => answer(choice)}>
+                <span class="choice-number">{at + 1}</span>
+                <span dir="auto">{harmless(choice)}</span>
+              </button>
+            </li>
+          ))}
+        </ol>
+      )}
+      <form
+        class="own-answer"
+        onSubmit={(event) => {
+          event.preventDefault();
+          answer(own);
+        }}
+      >
+        <input
+          class="field"
+          aria-label="Your answer"
+          placeholder={ask.choices.length === 0 ? "Your answer" : "Or in your own words"}
+          value={own}
+          onInput={(event) => setOwn(event.currentTarget.value)}
+        />
+        <button type="submit" class="button primary" disabled={disabled || own.trim() === ""}>
+          <Icon name="send" />
+          Answer
+        </button>
+      </form>
+      <Problem words={acting.trouble} />
+    </div>
+  );
+}

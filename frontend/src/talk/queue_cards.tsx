@@ -1,0 +1,189 @@
+/** Messages that wait for the run under way: edit them, take them back, or have them heard sooner. */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { plural } from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { harmless } from "../markdown/safe.ts";
+import { type Message, type OpenSession, queue } from "../state.ts";
+import { useActing } from "./acting.ts";
+import { useFocusBack } from "./focus.ts";
+import { Problem } from "./problem.tsx";
+
+/** The message that is about to be taken up: nothing stands before it, so it does not look like waiting. */
+export function startingOf(here: OpenSession): Message | null {
+  const first = here.waiting.value[0];
+  const isFree = here.currentRun.value === null && !here.queuePaused.value;
+  return first !== undefined && first.state === "queued" && isFree ? first : null;
+}
+
+export function QueueCards({ here }: { readonly here: OpenSession }): JSX.Element | null {
+  const acting = useActing();
+  const starting = startingOf(here);
+  const cards = here.waiting.value.filter((message) => message !== starting);
+  const paused = here.queuePaused.value && cards.length > 0;
+  if (cards.length === 0) return null;
+  return (
+    <section class="queue" aria-label="Messages that wait">
+      {paused ? (
+        <div class="queue-paused">
+          <Icon name="pause" />
+          <span>
+            <strong>Paused.</strong> {plural(cards.length, "message")} will wait until you say so.
+          </span>
+          <button
+            type="button"
+            class="button primary small"
+            disabled={acting.busy}
+            onClick={() => acting.act(queue.resume)}
+          >
+            Resume
+          </button>
+          <button
+            type="button"
+            class="button quiet small"
+            disabled={acting.busy}
+            onClick={() => acting.act(queue.clear)}
+          >
+            Clear
+          </button>
+        </div>
+      ) : null}
+      <Problem words={acting.trouble} />
+      <ul>
+        {cards.map((message, at) => (
+          <li key={message.message_id}>
+            <Card message={message} here={here} first={at === 0} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+interface CardProps {
+  readonly message: Message;
+  readonly here: OpenSession;
+  readonly first: boolean;
+}
+
+function Card({ message, here, first }: CardProps): JSX.Element {
+  const [editing, setEditing] = useState(false);
+  const acting = useActing();
+  const steering = message.state === "steering";
+  const runs = here.currentRun.value !== null;
+  if (editing) return <Editing message={message} onClose={() => setEditing(false)} />;
+  return (
+    <div class={`queue-card${steering ? " steering" : ""}`}>
+      <Icon name={steering ? "send" : "clock"} />
+      <div class="queue-words">
+        <p class="queue-text" dir="auto">
+          {harmless(message.text) || `${plural(message.parts.length, "attachment")}`}
+        </p>
+        <p class="muted small-words">
+          {steering
+            ? "Heard at the next step of this run"
+            : first
+              ? runs
+                ? "Next, after this run"
+                : "Next"
+              : "Waits"}
+        </p>
+        <Problem words={acting.trouble} />
+      </div>
+      <div class="queue-buttons">
+        {runs && !steering ? (
+          <>
+            <Small
+              name="bolt"
+              words="Steer now: heard at the next step of this run"
+              busy={acting.busy}
+              onClick={() => acting.act(() => queue.steerNow(message))}
+            />
+            <Small
+              name="swap"
+              words="Stop the run and send this"
+              busy={acting.busy}
+              onClick={() => acting.act(() => queue.stopAndSend(message))}
+            />
+          </>
+        ) : null}
+        <Small name="pencil" words="Edit this message" busy={acting.busy} onClick={() => setEditing(true)} />
+        <Small
+          name="close"
+          words="Remove this message"
+          busy={acting.busy}
+          onClick={() => acting.act(() => queue.remove(message))}
+        />
+      </div>
+    </div>
+  );
+}
+
+interface SmallProps {
+  readonly name: "bolt" | "swap" | "pencil" | "close";
+  readonly words: string;
+  readonly busy: boolean;
+  readonly onClick: () => void;
+}
+
+function Small({ name, words, busy, onClick }: SmallProps): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="icon-button"
+      aria-label={words}
+      title={words}
+      disabled={busy}
+      onClick={onClick}
+    >
+      <Icon name={name} />
+    </button>
+  );
+}
+
+function Editing({
+  message,
+  onClose,
+}: {
+  readonly message: Message;
+  readonly onClose: () => void;
+}): JSX.Element {
+  const [text, setText] = useState(message.text);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const whole = useRef<HTMLDivElement>(null);
+  const acting = useActing();
+  useFocusBack(whole);
+  useEffect(() => field.current?.focus(), []);
+  const save = async (): Promise<void> => {
+    if (text.trim() === "") return;
+    if (text === message.text || (await acting.act(() => queue.edit(message, text)))) onClose();
+  };
+  return (
+    <div ref={whole} class="queue-card editing">
+      <div class="queue-words">
+        <textarea
+          ref={field}
+          rows={Math.min(8, text.split("\n").length + 1)}
+          aria-label="Waiting message"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => event.key === "Escape" && onClose()}
+        />
+        <Problem words={acting.trouble} />
+        <div class="buttons">
+          <button type="button" class="button quiet small" onClick={onClose}>
+            Cancel
+          </button>
+          <button
+            type="button"
+            class="button primary small"
+            disabled={acting.busy || text.trim() === ""}
+            onClick={save}
+          >
+            Save
+          </button>
+        </div>
+      </div>
+    </div>
+  );
+}

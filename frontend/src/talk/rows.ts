@@ -1,0 +1,120 @@
+/** The rows of a transcript: entries as a reader sees them, with the work between two texts in one row; pure. */
+import type {
+  AskEntry,
+  EndingEntry,
+  Entry,
+  NoticeEntry,
+  PersonEntry,
+  TextEntry,
+  ThinkingEntry,
+  ToolEntry,
+} from "../view/entries.ts";
+
+export type Work = ThinkingEntry | ToolEntry | AskEntry;
+
+export type TalkRow =
+  | { readonly kind: "person"; readonly key: string; readonly entry: PersonEntry }
+  | { readonly kind: "text"; readonly key: string; readonly entry: TextEntry }
+  | { readonly kind: "activity"; readonly key: string; readonly work: readonly Work[] }
+  | { readonly kind: "question"; readonly key: string; readonly entry: AskEntry }
+  | { readonly kind: "notice"; readonly key: string; readonly entry: NoticeEntry }
+  | { readonly kind: "ending"; readonly key: string; readonly entry: EndingEntry };
+
+/** The rows of the entries; a row whose entries are the same as `before` is the same object. */
+export function rowsOf(entries: readonly Entry[], before: readonly TalkRow[]): readonly TalkRow[] {
+  const known = new Map(before.map((row) => [row.key, row]));
+  const rows: TalkRow[] = [];
+  let work: Work[] = [];
+  const flush = (): void => {
+    const first = work[0];
+    if (first !== undefined) rows.push(kept(known, { kind: "activity", key: `work:${first.key}`, work }));
+    work = [];
+  };
+  const questions = new Set(entries.map((entry) => (isQuestion(entry) ? entry.tool_call_id : "")));
+  for (const entry of entries) {
+    if (isQuestion(entry)) {
+      flush();
+      rows.push(kept(known, { kind: "question", key: entry.key, entry }));
+      continue;
+    }
+    // the question itself says all that its tool call would
+    if (entry.kind === "tool" && questions.has(entry.tool_call_id)) continue;
+    if (entry.kind === "thinking" || entry.kind === "tool" || entry.kind === "ask") {
+      if (work[0] !== undefined && work[0].run_id !== entry.run_id) flush();
+      work.push(entry);
+      continue;
+    }
+    // a message that was taken back before its run began left nothing that a reader would miss
+    if (entry.kind === "ending" && entry.cause === "removed") continue;
+    flush();
+    rows.push(kept(known, rowOf(entry)));
+  }
+  flush();
+  return rows.length === before.length && rows.every((row, at) => row === before[at]) ? before : rows;
+}
+
+function isQuestion(entry: Entry): entry is AskEntry & { readonly ask: "question" } {
+  return entry.kind === "ask" && entry.ask === "question";
+}
+
+function rowOf(entry: Exclude<Entry, Work>): TalkRow {
+  const { key } = entry;
+  switch (entry.kind) {
+    case "person":
+      return { kind: "person", key, entry };
+    case "text":
+      return { kind: "text", key, entry };
+    case "notice":
+      return { kind: "notice", key, entry };
+    case "ending":
+      return { kind: "ending", key, entry };
+  }
+}
+
+function kept(known: ReadonlyMap<string, TalkRow>, row: TalkRow): TalkRow {
+  const earlier = known.get(row.key);
+  if (earlier === undefined || earlier.kind !== row.kind) return row;
+  if (row.kind !== "activity" || earlier.kind !== "activity")
+    return row.kind !== "activity" && earlier.kind !== "activity" && earlier.entry === row.entry
+      ? earlier
+      : row;
+  const same =
+    earlier.work.length === row.work.length && row.work.every((one, at) => one === earlier.work[at]);
+  return same ? earlier : row;
+}
+
+/** How long the work took: from the first to the last moment of it that is known. */
+export function spentMs(work: readonly Work[], nowMs: number): number {
+  let begin = Number.POSITIVE_INFINITY;
+  let end = 0;
+  for (const one of work) {
+    begin = Math.min(begin, one.at_ms);
+    end = Math.max(end, endOf(one, nowMs));
+  }
+  return Math.max(0, end - begin);
+}
+
+function endOf(one: Work, nowMs: number): number {
+  if (one.kind === "tool")
+    return one.state === "ended" ? Math.max(one.at_ms, one.started_ms) + one.ms : nowMs;
+  if (one.kind === "ask") return one.state === "open" ? nowMs : one.at_ms;
+  return one.done ? one.at_ms : nowMs;
+}
+
+/** Whether something of the work is under way. */
+export function isBusy(work: readonly Work[]): boolean {
+  return work.some((one) =>
+    one.kind === "tool" ? one.state !== "ended" : one.kind === "thinking" && !one.done,
+  );
+}
+
+/** The clean answer of a run: the text since its last tool or, if there is none, the last text before. */
+export function answerOf(entries: readonly Entry[], runId: string): string {
+  const texts: string[] = [];
+  for (const entry of entries.toReversed()) {
+    if (entry.run_id !== runId) continue;
+    if (entry.kind === "text" && entry.text !== "") texts.unshift(entry.text);
+    else if (entry.kind === "tool" && texts.length > 0) break;
+  }
+  return texts.join("");
+}

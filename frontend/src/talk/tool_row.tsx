@@ -1,0 +1,132 @@
+/** One tool call: what it is aimed at, how it stands, and inside, what went in and what came out. */
+import type { JSX } from "preact";
+import { useId, useState } from "preact/hooks";
+import { bytes, duration } from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { languageOf } from "../markdown/languages.ts";
+import { exact, harmless, plainOutput } from "../markdown/safe.ts";
+import { type AskEntry, blobUrl, nowMs, type ToolEntry } from "../state.ts";
+import { ShadedText } from "./code_block.tsx";
+import { CopyButton } from "./copy_button.tsx";
+import { Parts } from "./parts.tsx";
+import { askLine, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
+
+const SHOWN_CHARS_MAX = 64 * 1024;
+
+interface ToolRowProps {
+  readonly tool: ToolEntry;
+  readonly asked: AskEntry | undefined;
+}
+
+export function ToolRow({ tool, asked }: ToolRowProps): JSX.Element {
+  const [open, setOpen] = useState(false);
+  const id = useId();
+  tool.version.value;
+  asked?.version.value;
+  const standing = standingOf(tool, asked);
+  return (
+    <div class={`tool${open ? " open" : ""}`}>
+      <button
+        type="button"
+        class="tool-head"
+        aria-expanded={open}
+        aria-controls={id}
+        onClick={() => setOpen(!open)}
+      >
+        <Icon name={toolIcon(tool.name)} />
+        <span class="tool-name">{harmless(tool.name)}</span>
+        <span class="tool-target">{targetLine(tool)}</span>
+        <span class={`tool-standing tone-${standing.tone}`}>
+          {standing.tone === "busy" ? (
+            <span class="spinner" />
+          ) : standing.tone === "ok" ? (
+            <Icon name="check" />
+          ) : null}
+          <span class={standing.tone === "ok" ? "unseen" : ""}>{standing.words}</span>
+        </span>
+        <Took tool={tool} />
+        <Icon name="chevron" />
+      </button>
+      <div id={id} class="tool-body" hidden={!open}>
+        {open ? <Inside tool={tool} asked={asked} /> : null}
+      </div>
+    </div>
+  );
+}
+
+function Took({ tool }: { readonly tool: ToolEntry }): JSX.Element {
+  if (tool.state === "ended") return <span class="tool-took">{tool.ms >= 1 ? duration(tool.ms) : ""}</span>;
+  if (tool.started_ms === 0) return <span class="tool-took" />;
+  return <span class="tool-took">{wholeSeconds(nowMs.value - tool.started_ms)}</span>;
+}
+
+function Inside({ tool, asked }: ToolRowProps): JSX.Element {
+  const output = plainOutput(tool.output);
+  const result = plainOutput(tool.result);
+  const said = tool.state === "ended" && output.trim() !== "" && result.includes(output.trim()) ? "" : output;
+  return (
+    <>
+      {asked === undefined ? null : <p class="work-line">{askLine(asked)}</p>}
+      <Arguments tool={tool} />
+      {said.trim() === "" ? null : <Box title="Output" text={said} note={cutNote(tool)} />}
+      {tool.state === "ended" ? <Box title="Result" text={result} note="" /> : null}
+      <Parts parts={tool.parts} />
+      {tool.blob === "" ? null : (
+        <a class="button quiet small" href={blobUrl(tool.blob)} download>
+          <Icon name="download" />
+          The whole output
+        </a>
+      )}
+    </>
+  );
+}
+
+function cutNote(tool: ToolEntry): string {
+  return tool.output_chars > tool.output.length ? `the end of ${bytes(tool.output_chars)}` : "";
+}
+
+/** What went in: the command itself if it is one, else the arguments as JSON. */
+function Arguments({ tool }: { readonly tool: ToolEntry }): JSX.Element {
+  if (tool.bad_args !== "")
+    return <Box title="Arguments that are not JSON" text={exact(tool.bad_args)} note="" />;
+  const { command, ...others } = tool.args;
+  if (typeof command !== "string")
+    return <Box title="Arguments" text={exact(written(tool.args))} note="" language="json" />;
+  return (
+    <>
+      <Box title="Command" text={exact(command)} note="" language="bash" />
+      {Object.keys(others).length === 0 ? null : (
+        <Box title="Options" text={exact(written(others))} note="" language="json" />
+      )}
+    </>
+  );
+}
+
+function written(args: Readonly<Record<string, unknown>>): string {
+  return JSON.stringify(args, null, 2);
+}
+
+interface BoxProps {
+  readonly title: string;
+  readonly text: string;
+  readonly note: string;
+  readonly language?: string;
+}
+
+function Box({ title, text, note, language = "" }: BoxProps): JSX.Element {
+  const shown = text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}\n…` : text;
+  return (
+    <figure class="box">
+      <figcaption>
+        <span>{title}</span>
+        {note === "" ? null : <span class="muted"> · {note}</span>}
+        <CopyButton text={() => text} what={title.toLowerCase()} />
+      </figcaption>
+      {text === "" ? (
+        <p class="muted work-line">Nothing.</p>
+      ) : (
+        <ShadedText text={shown} language={languageOf(language).language} label={title} />
+      )}
+    </figure>
+  );
+}

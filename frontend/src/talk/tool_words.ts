@@ -1,0 +1,115 @@
+/** What a tool call is about, in one line for people; pure. */
+import { duration } from "../format.ts";
+import type { IconName } from "../icons.tsx";
+import { plainOutput } from "../markdown/safe.ts";
+import type { AskEntry, ToolEntry } from "../view/entries.ts";
+
+const LINE_CHARS_MAX = 200;
+
+const ICONS: Readonly<Record<string, IconName>> = {
+  shell: "terminal",
+  shell_jobs: "terminal",
+  shell_kill: "stop",
+  read_file: "file",
+  write_file: "pencil",
+  edit_file: "pencil",
+  list_files: "folder",
+  search_files: "search",
+  fetch: "globe",
+  web_fetch: "globe",
+  fetch_url: "globe",
+  ask_user: "question",
+};
+
+// the argument that says most, the most telling first
+const TELLING = [
+  "command",
+  "path",
+  "file_path",
+  "url",
+  "pattern",
+  "query",
+  "text",
+  "question",
+  "job_id",
+  "name",
+];
+
+export function toolIcon(name: string): IconName {
+  return Object.hasOwn(ICONS, name) ? (ICONS[name] ?? "tool") : "tool";
+}
+
+/** What the call is aimed at: its command, path, address or pattern. */
+export function targetLine(tool: Pick<ToolEntry, "args" | "bad_args">): string {
+  for (const name of TELLING) {
+    const value = tool.args[name];
+    if (typeof value === "string" && value.trim() !== "") return oneLine(value);
+  }
+  if (tool.bad_args !== "") return oneLine(tool.bad_args);
+  const first = Object.values(tool.args).find(
+    (value) => typeof value === "string" || typeof value === "number",
+  );
+  return first === undefined ? "" : oneLine(String(first));
+}
+
+export function oneLine(text: string): string {
+  const line = plainOutput(text.slice(0, 4 * LINE_CHARS_MAX))
+    .replace(/\s+/g, " ")
+    .trim();
+  return line.length > LINE_CHARS_MAX ? `${line.slice(0, LINE_CHARS_MAX)}…` : line;
+}
+
+/** A length of time that still grows. */
+export function wholeSeconds(lengthMs: number): string {
+  const seconds = Math.max(0, Math.floor(lengthMs / 1000));
+  return seconds < 60 ? `${seconds} s` : duration(seconds * 1000);
+}
+
+export type ToolStanding = { readonly words: string; readonly tone: "" | "ok" | "warn" | "danger" | "busy" };
+
+const ENDINGS: Readonly<Record<string, ToolStanding>> = {
+  not_started: { words: "Not started", tone: "warn" },
+  killed: { words: "Stopped; its effect is unknown", tone: "warn" },
+  unknown: { words: "Outcome unknown", tone: "warn" },
+  detached: { words: "Goes on in the background", tone: "" },
+  denied: { words: "Denied", tone: "warn" },
+  expired: { words: "Nobody answered in time", tone: "warn" },
+  no_approver: { words: "Refused: nobody could approve it", tone: "warn" },
+};
+
+/** How a tool call stands. */
+export function standingOf(tool: ToolEntry, asked: AskEntry | undefined): ToolStanding {
+  if (tool.state === "ended") {
+    const ending = ENDINGS[tool.ending ?? "finished"];
+    if (ending !== undefined) return ending;
+    return tool.ok ? { words: "Done", tone: "ok" } : { words: "Failed", tone: "danger" };
+  }
+  if (asked?.state === "open") return { words: "Waits for you", tone: "warn" };
+  return tool.state === "started"
+    ? { words: "Running", tone: "busy" }
+    : { words: "About to run", tone: "busy" };
+}
+
+const VERDICTS: Readonly<Record<string, string>> = {
+  once: "Allowed once",
+  session: "Allowed for this session",
+  always: "Always allowed",
+  deny: "Denied",
+};
+
+/** What became of an approval or a question. */
+export function askLine(ask: AskEntry): string {
+  switch (ask.state) {
+    case "open":
+      return ask.ask === "approval" ? "Waits for your approval" : "Waits for your answer";
+    case "expired":
+      return "Nobody answered in time";
+    case "withdrawn":
+      return "No longer needed";
+    case "answered": {
+      const words =
+        ask.ask === "approval" ? (VERDICTS[ask.answer] ?? ask.answer) : `Answered: ${oneLine(ask.answer)}`;
+      return ask.reason ? `${words}: ${oneLine(ask.reason)}` : words;
+    }
+  }
+}

@@ -1,0 +1,198 @@
+/** The entries of a transcript: what people see of a session, in the shapes that the server sends. */
+
+import { type Signal, signal } from "@preact/signals";
+import type { Action, AskState, Failure, Mode, OutcomeKind, Part, ToolEnding } from "../events.ts";
+
+export const TOOL_OUTPUT_CHARS_MAX = 64 * 1024;
+
+export type MessageState = "queued" | "steering" | "dispatched" | "removed";
+export type NoticeKind = "switched" | "gated" | "resumed" | "compacted" | "steered";
+
+/** A message of a person as it stands now; `run_id` is the run that it waits for or that has it. */
+export interface Message {
+  readonly message_id: string;
+  readonly seq: number;
+  readonly at_ms: number;
+  text: string;
+  parts: readonly Part[];
+  readonly mode: Mode;
+  readonly client_id: string;
+  state: MessageState;
+  run_id: string;
+}
+
+/** What all entries have: `key` names it for lists, `version` grows whenever it changes. */
+interface Placed {
+  readonly key: string;
+  readonly version: Signal<number>;
+  readonly seq: number;
+  readonly at_ms: number;
+  readonly run_id: string;
+}
+
+/** What a person said, at the place where a run took it up. */
+export interface PersonEntry extends Placed {
+  readonly kind: "person";
+  readonly message: Message;
+}
+
+interface ModelOutput extends Placed {
+  readonly call_id: string;
+  readonly attempt_id: string;
+  readonly target: string;
+  readonly segment: number;
+  text: string;
+  done: boolean;
+}
+
+/** A stretch of the answer. */
+export interface TextEntry extends ModelOutput {
+  readonly kind: "text";
+}
+
+/** A stretch of thinking. */
+export interface ThinkingEntry extends ModelOutput {
+  readonly kind: "thinking";
+  opaque: Readonly<Record<string, string>>;
+}
+
+/** A tool call: what was asked, the end of what it said while it ran, what it brought. */
+export interface ToolEntry extends Placed {
+  readonly kind: "tool";
+  readonly call_id: string;
+  readonly attempt_id: string;
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly bad_args: string;
+  readonly opaque: Readonly<Record<string, string>>;
+  readonly target: string;
+  state: "asked" | "started" | "ended";
+  output: string;
+  output_chars: number;
+  ok: boolean;
+  result: string;
+  ending: ToolEnding | null;
+  parts: readonly Part[];
+  blob: string;
+  ms: number;
+  /** When this page saw it start, by the log; 0 while it has not, or if that came before the window. */
+  started_ms: number;
+}
+
+/** An approval (of `action`) or a question (`text`), and what became of it. */
+export interface AskEntry extends Placed {
+  readonly kind: "ask";
+  readonly ask: "approval" | "question";
+  readonly ask_id: string;
+  readonly tool_call_id: string;
+  readonly action: Action | null;
+  readonly text: string;
+  readonly findings: readonly string[];
+  readonly choices: readonly string[];
+  readonly expires_at_ms: number;
+  state: AskState;
+  answer: string;
+  by: string;
+  reason: string;
+}
+
+/** Something that people are told about a run in one line. */
+export interface NoticeEntry extends Placed {
+  readonly kind: "notice";
+  readonly notice: NoticeKind;
+  readonly text: string;
+  readonly until_ms: number;
+  readonly upto_seq: number;
+  readonly summary: string;
+}
+
+/** How a run ended; `words` says it to a person. */
+export interface EndingEntry extends Placed {
+  readonly kind: "ending";
+  readonly outcome: OutcomeKind;
+  readonly cause: string;
+  readonly words: string;
+  readonly failure: Failure | null;
+  readonly trace: readonly string[];
+  /** What stands under an interrupted run, where the server said so. */
+  readonly mark?: string;
+}
+
+export type Entry =
+  | PersonEntry
+  | TextEntry
+  | ThinkingEntry
+  | ToolEntry
+  | AskEntry
+  | NoticeEntry
+  | EndingEntry;
+
+type Bare<One> = One extends Entry ? Omit<One, "key" | "version" | "started_ms"> : never;
+
+/** An entry as the server sends it. */
+export type ShownEntry = Bare<Entry>;
+
+function keyOf(shown: ShownEntry): string {
+  switch (shown.kind) {
+    case "person":
+      return `person:${shown.message.client_id || shown.message.message_id}`;
+    case "text":
+    case "thinking":
+      return `${shown.kind}:${shown.run_id}:${shown.attempt_id}:${shown.segment}:${shown.seq}`;
+    case "tool":
+      return `tool:${shown.run_id}:${shown.tool_call_id}:${shown.seq}`;
+    case "ask":
+      return `ask:${shown.ask_id}`;
+    case "notice":
+      return `notice:${shown.notice}:${shown.seq}`;
+    case "ending":
+      return `ending:${shown.run_id}`;
+  }
+}
+
+/** The entry that a shape from the server, or from the fold, stands for. */
+export function entryOf<One extends ShownEntry>(shown: One): Extract<Entry, { kind: One["kind"] }> {
+  const own = { ...shown, key: keyOf(shown), version: signal(0) };
+  const entry = shown.kind === "tool" ? { ...own, started_ms: 0 } : own;
+  return entry as unknown as Extract<Entry, { kind: One["kind"] }>;
+}
+
+/** The entry in the server's shape again; what the golden logs compare. */
+export function shown(entry: Entry): Record<string, unknown> {
+  const fields: Record<string, unknown> = { ...entry };
+  for (const own of ["key", "version", "started_ms"]) {
+    delete fields[own];
+  }
+  return fields;
+}
+
+const OUTCOMES: Readonly<Record<OutcomeKind, string>> = {
+  completed: "Completed",
+  refused: "Refused by the model",
+  truncated: "Cut off at the length limit",
+  budget: "Budget used up",
+  failed: "Failed",
+  cancelled: "Stopped",
+  interrupted: "Interrupted",
+};
+
+const CAUSES: Readonly<Record<string, string>> = {
+  user_stop: "a person stopped it",
+  superseded: "a newer message took its place",
+  shutdown: "the server was shut down",
+  crash_loop: "three restarts in a row brought nothing new",
+  client_gone: "the client went away",
+  content_filter: "the provider's filter",
+  length: "",
+  restart: "the server was restarted",
+  removed: "its message was taken back",
+  forked: "the rest stayed in the session that this one is a copy of",
+  deleted: "the session was deleted",
+};
+
+/** How a run ended, as one line for people; a cause without a sentence of its own stands as it is. */
+export function endingWords(outcome: OutcomeKind, cause: string, failure: Failure | null): string {
+  const why = failure === null ? (CAUSES[cause] ?? cause) : failure.text;
+  return why ? `${OUTCOMES[outcome]}: ${why}` : OUTCOMES[outcome];
+}

@@ -1,0 +1,63 @@
+/** Which events bring entries to a run or change them. */
+
+import type * as e from "../events.ts";
+
+/** The events that can bring an entry to a run or change one. */
+export type RunStep =
+  | e.RunStarted
+  | e.CallStarted
+  | e.AttemptStarted
+  | e.AttemptSuperseded
+  | e.TextDelta
+  | e.TextDone
+  | e.ReasoningDelta
+  | e.ReasoningDone
+  | e.ToolAsked
+  | e.ToolStarted
+  | e.ToolOutput
+  | e.ToolEnded
+  | e.ApprovalAsked
+  | e.ApprovalAnswered
+  | e.ApprovalExpired
+  | e.ApprovalWithdrawn
+  | e.QuestionAsked
+  | e.QuestionAnswered
+  | e.QuestionExpired
+  | e.QuestionWithdrawn
+  | e.RunResumed
+  | e.TargetSwitched
+  | e.CallGated
+  | e.ContextCompacted
+  | e.RunEnded;
+
+const RUN_STEPS: Readonly<Record<RunStep["type"], true>> = {
+  "run.started": true,
+  "call.started": true,
+  "attempt.started": true,
+  "attempt.superseded": true,
+  "text.delta": true,
+  "text.done": true,
+  "reasoning.delta": true,
+  "reasoning.done": true,
+  "tool.asked": true,
+  "tool.started": true,
+  "tool.output": true,
+  "tool.ended": true,
+  "approval.asked": true,
+  "approval.answered": true,
+  "approval.expired": true,
+  "approval.withdrawn": true,
+  "question.asked": true,
+  "question.answered": true,
+  "question.expired": true,
+  "question.withdrawn": true,
+  "run.resumed": true,
+  "target.switched": true,
+  "call.gated": true,
+  "context.compacted": true,
+  "run.ended": true,
+};
+
+export function isRunStep(event: e.AnyEvent): event is RunStep {
+  return Object.hasOwn(RUN_STEPS, event.type);
+}

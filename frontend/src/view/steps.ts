@@ -1,0 +1,348 @@
+/** What each event of a run brings to it: a new entry, a change of one, or neither. */
+
+import type * as e from "../events.ts";
+import {
+  type AskEntry,
+  type Entry,
+  endingWords,
+  entryOf,
+  type NoticeEntry,
+  type NoticeKind,
+  type TextEntry,
+  type ThinkingEntry,
+} from "./entries.ts";
+import type { RunStep } from "./run_steps.ts";
+import type { RunView } from "./runs.ts";
+import { addTail } from "./tail.ts";
+
+/** What an event did: the entry that it brought, and the one that it changed. */
+export interface Seen {
+  readonly brought?: Entry;
+  readonly changed?: Entry | undefined;
+}
+
+const NOTHING: Seen = {};
+
+/** Whether the entry goes when the attempt is superseded; a tool that was started stays. */
+export function ofAttempt(entry: Entry, runId: string, attemptId: string): boolean {
+  switch (entry.kind) {
+    case "tool":
+      return entry.attempt_id === attemptId && entry.run_id === runId && entry.state === "asked";
+    case "text":
+    case "thinking":
+      return entry.attempt_id === attemptId && entry.run_id === runId;
+    default:
+      return false;
+  }
+}
+
+/** Changes the run by the event; the run has what it brought already. */
+export function see(run: RunView, seq: number, event: RunStep): Seen {
+  const seen = step(run, seq, event);
+  run.updated_ms = event.at_ms;
+  if (seen.brought !== undefined) {
+    run.entries.push(seen.brought);
+  }
+  return seen;
+}
+
+function step(run: RunView, seq: number, event: RunStep): Seen {
+  switch (event.type) {
+    case "run.started":
+      run.target = event.target ?? "";
+      return NOTHING;
+    case "call.started":
+      run.call_id = event.call_id;
+      run.answers = (event.purpose ?? "answer") === "answer";
+      return forgetSegments(run);
+    case "attempt.started":
+      run.call_id = event.call_id;
+      run.attempt_id = event.attempt_id;
+      run.target = event.target;
+      return forgetSegments(run);
+    case "attempt.superseded":
+      return superseded(run, event);
+    case "text.delta":
+    case "text.done":
+      return text(run, seq, event);
+    case "reasoning.delta":
+    case "reasoning.done":
+      return thought(run, seq, event);
+    case "tool.asked":
+    case "tool.started":
+    case "tool.output":
+    case "tool.ended":
+      return tool(run, seq, event);
+    case "approval.asked":
+    case "question.asked":
+      return asked(run, seq, event);
+    case "approval.answered":
+      return settle(run, event.approval_id, {
+        ...UNSAID,
+        state: "answered",
+        answer: event.choice,
+        by: event.by ?? "",
+        reason: event.reason ?? "",
+      });
+    case "question.answered":
+      return settle(run, event.question_id, {
+        ...UNSAID,
+        state: "answered",
+        answer: event.answer,
+        by: event.by ?? "",
+      });
+    case "approval.expired":
+      return settle(run, event.approval_id, { ...UNSAID, state: "expired" });
+    case "question.expired":
+      return settle(run, event.question_id, { ...UNSAID, state: "expired" });
+    case "approval.withdrawn":
+      return settle(run, event.approval_id, { ...UNSAID, state: "withdrawn", reason: event.cause });
+    case "question.withdrawn":
+      return settle(run, event.question_id, { ...UNSAID, state: "withdrawn", reason: event.cause });
+    case "run.resumed":
+    case "target.switched":
+    case "call.gated":
+    case "context.compacted":
+      return said(run, seq, event);
+    case "run.ended":
+      return ended(run, seq, event);
+    default:
+      return event satisfies never;
+  }
+}
+
+function forgetSegments(run: RunView): Seen {
+  run.texts = new Map();
+  run.thoughts = new Map();
+  return NOTHING;
+}
+
+function superseded(run: RunView, event: e.AttemptSuperseded): Seen {
+  const goes = (entry: Entry) => ofAttempt(entry, run.run_id, event.attempt_id);
+  run.entries = run.entries.filter((entry) => !goes(entry));
+  run.tools = new Map([...run.tools].filter(([, card]) => !goes(card)));
+  return run.attempt_id === event.attempt_id ? forgetSegments(run) : NOTHING;
+}
+
+function outputOf(run: RunView, seq: number, event: { at_ms: number; segment: number }) {
+  const { run_id, call_id, attempt_id, target } = run;
+  const { at_ms, segment } = event;
+  return { seq, at_ms, run_id, call_id, attempt_id, target, segment, text: "", done: false };
+}
+
+function text(run: RunView, seq: number, event: e.TextDelta | e.TextDone): Seen {
+  const known = run.texts.get(event.segment);
+  const entry: TextEntry = known ?? entryOf({ kind: "text", ...outputOf(run, seq, event) });
+  if (event.type === "text.delta") {
+    entry.text += event.text;
+  } else {
+    entry.text = event.text;
+    entry.done = true;
+  }
+  if (known !== undefined) {
+    return { changed: known };
+  }
+  run.texts.set(event.segment, entry);
+  // what a model says to compact the context or to find a title is no part of the conversation
+  return run.answers ? { brought: entry } : NOTHING;
+}
+
+function thought(run: RunView, seq: number, event: e.ReasoningDelta | e.ReasoningDone): Seen {
+  const known = run.thoughts.get(event.segment);
+  const entry: ThinkingEntry =
+    known ?? entryOf({ kind: "thinking", ...outputOf(run, seq, event), opaque: {} });
+  if (event.type === "reasoning.delta") {
+    entry.text += event.text;
+  } else {
+    entry.text = event.text;
+    entry.done = true;
+    entry.opaque = event.opaque ?? {};
+  }
+  if (known !== undefined) {
+    return { changed: known };
+  }
+  run.thoughts.set(event.segment, entry);
+  return run.answers ? { brought: entry } : NOTHING;
+}
+
+function tool(
+  run: RunView,
+  seq: number,
+  event: e.ToolAsked | e.ToolStarted | e.ToolOutput | e.ToolEnded,
+): Seen {
+  if (event.type === "tool.asked") {
+    return toolAsked(run, seq, event);
+  }
+  const card = run.tools.get(event.tool_call_id);
+  if (card === undefined) {
+    return NOTHING;
+  }
+  switch (event.type) {
+    case "tool.started":
+      card.state = "started";
+      card.started_ms = event.at_ms;
+      break;
+    case "tool.output":
+      addTail(card, event.text);
+      break;
+    case "tool.ended":
+      card.state = "ended";
+      card.ok = event.ok;
+      card.result = event.result;
+      card.ending = event.ending ?? "finished";
+      card.parts = event.parts ?? [];
+      card.blob = event.blob ?? "";
+      card.ms = event.ms ?? 0;
+      break;
+    default:
+      return event satisfies never;
+  }
+  return { changed: card };
+}
+
+function toolAsked(run: RunView, seq: number, event: e.ToolAsked): Seen {
+  const { run_id, call_id, attempt_id, target } = run;
+  const card = entryOf({
+    kind: "tool",
+    seq,
+    at_ms: event.at_ms,
+    run_id,
+    call_id,
+    attempt_id,
+    tool_call_id: event.tool_call_id,
+    name: event.name,
+    args: event.args ?? {},
+    bad_args: event.bad_args ?? "",
+    opaque: event.opaque ?? {},
+    target,
+    state: "asked",
+    output: "",
+    output_chars: 0,
+    ok: false,
+    result: "",
+    ending: null,
+    parts: [],
+    blob: "",
+    ms: 0,
+  });
+  run.tools.set(event.tool_call_id, card);
+  return { brought: card };
+}
+
+const UNSAID = { answer: "", by: "", reason: "" };
+
+function asked(run: RunView, seq: number, event: e.ApprovalAsked | e.QuestionAsked): Seen {
+  const { run_id } = run;
+  const { at_ms, tool_call_id } = event;
+  const about =
+    event.type === "approval.asked"
+      ? { ask: "approval" as const, ask_id: event.approval_id, action: event.action, text: "" }
+      : { ask: "question" as const, ask_id: event.question_id, action: null, text: event.text };
+  const card = entryOf({
+    kind: "ask",
+    seq,
+    at_ms,
+    run_id,
+    tool_call_id,
+    ...about,
+    findings: event.type === "approval.asked" ? (event.findings ?? []) : [],
+    choices: event.choices ?? (event.type === "approval.asked" ? ALL_CHOICES : []),
+    expires_at_ms: event.expires_at_ms ?? 0,
+    state: "open",
+    ...UNSAID,
+  });
+  run.asks.set(card.ask_id, card);
+  return { brought: card };
+}
+
+const ALL_CHOICES: readonly e.Choice[] = ["once", "session", "always", "deny"];
+
+type Settlement = Pick<AskEntry, "state" | "answer" | "by" | "reason">;
+
+function settle(run: RunView, askId: string, how: Settlement): Seen {
+  const card = run.asks.get(askId);
+  if (card === undefined || card.state !== "open") {
+    return NOTHING;
+  }
+  Object.assign(card, how);
+  return { changed: card };
+}
+
+/** Nobody can answer what an ended run asked; gives back the cards that this closes. */
+export function closeAsks(run: RunView): Entry[] {
+  return [...run.asks.keys()].flatMap(
+    (id) => settle(run, id, { ...UNSAID, state: "withdrawn", reason: "run_ended" }).changed ?? [],
+  );
+}
+
+/** One line about the run. */
+export function notice(
+  run: RunView,
+  seq: number,
+  event: { at_ms: number },
+  kind: NoticeKind,
+  words: string,
+): NoticeEntry {
+  const { run_id } = run;
+  return entryOf({
+    kind: "notice",
+    seq,
+    at_ms: event.at_ms,
+    run_id,
+    notice: kind,
+    text: words,
+    until_ms: 0,
+    upto_seq: 0,
+    summary: "",
+  });
+}
+
+function said(
+  run: RunView,
+  seq: number,
+  event: e.RunResumed | e.TargetSwitched | e.CallGated | e.ContextCompacted,
+): Seen {
+  switch (event.type) {
+    case "run.resumed":
+      return { brought: notice(run, seq, event, "resumed", `Resumed after ${event.after}.`) };
+    case "target.switched":
+      run.target = event.to_target;
+      return {
+        brought: notice(run, seq, event, "switched", `Answered by ${event.to_target}, because ${event.why}.`),
+      };
+    case "call.gated": {
+      const why = event.why ? ` (${event.why})` : "";
+      const line = notice(run, seq, event, "gated", `${event.target} asks to be called later${why}.`);
+      return { brought: { ...line, until_ms: event.until_ms } };
+    }
+    case "context.compacted": {
+      const line = notice(
+        run,
+        seq,
+        event,
+        "compacted",
+        "The model goes on from a summary of what came before.",
+      );
+      return { brought: { ...line, upto_seq: event.upto_seq, summary: event.summary } };
+    }
+    default:
+      return event satisfies never;
+  }
+}
+
+function ended(run: RunView, seq: number, event: e.RunEnded): Seen {
+  const cause = event.cause ?? "";
+  const failure = event.failure ?? null;
+  run.ending = entryOf({
+    kind: "ending",
+    seq,
+    at_ms: event.at_ms,
+    run_id: run.run_id,
+    outcome: event.outcome,
+    cause,
+    words: endingWords(event.outcome, cause, failure),
+    failure,
+    trace: event.trace ?? [],
+  });
+  return { brought: run.ending };
+}

@@ -1,0 +1,177 @@
+/** The page's state: what an event, a request and a broken line do to what components see. */
+
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+import type { LogRecord } from "../src/events.ts";
+import { ordered, putRow } from "../src/state/list.ts";
+import { Opened } from "../src/state/opened.ts";
+import { outbox, readOutbox } from "../src/state/outbox.ts";
+import { resend, send, sendLeftovers } from "../src/state/sending.ts";
+import { readSettings, settings } from "../src/state/settings.ts";
+import type { ListedSession } from "../src/state/shapes.ts";
+import { session, sessions } from "../src/state/signals.ts";
+import { answers, nextFrame, requests, storage } from "./browser.ts";
+import { logOf } from "./golden.ts";
+
+beforeEach(() => {
+  storage.clear();
+  answers.clear();
+  requests.length = 0;
+  outbox.value = [];
+  session.value = null;
+  sessions.value = [];
+});
+
+function opened(name: string, records: number): { here: Opened; rest: LogRecord[] } {
+  const log = logOf(name);
+  const here = new Opened("ses_1");
+  for (const record of log.slice(0, records)) {
+    assert.ok(here.take(record));
+  }
+  nextFrame();
+  return { here, rest: log.slice(records) };
+}
+
+test("a growing text changes its own version and not the list", () => {
+  const log = logOf("text_and_tools");
+  const at = log.findIndex(
+    (record, index) => record.type === "text.delta" && log[index - 1]?.type === "text.delta",
+  );
+  assert.ok(at > 0);
+  const { here, rest } = opened("text_and_tools", at);
+  const list = here.entries.value;
+  const entry = list.at(-1);
+  assert.ok(entry?.kind === "text" && rest[0]);
+  const [version, text] = [entry.version.value, entry.text];
+  here.take(rest[0]);
+  assert.equal(entry.version.value, version, "until the next frame");
+  nextFrame();
+  assert.equal(entry.version.value, version + 1);
+  assert.notEqual(entry.text, text);
+  assert.equal(here.entries.value, list);
+});
+
+test("an event is taken only if it is the next one, and one that came before changes nothing", () => {
+  const { here, rest } = opened("approval", 5);
+  const [next, afterNext] = rest;
+  assert.ok(next && afterNext);
+  assert.equal(here.take(afterNext), false);
+  assert.equal(here.lastSeq.value, 5);
+  assert.ok(here.take(next));
+  assert.ok(here.take(next));
+  nextFrame();
+  assert.equal(here.lastSeq.value, 6);
+});
+
+test("another log under the same id is noticed by its epoch", () => {
+  const { here } = opened("approval", 5);
+  const first = logOf("approval")[0];
+  assert.ok(first?.type === "session.created");
+  assert.ok(here.take(first));
+  assert.equal(here.take({ ...first, epoch: "another" }), false);
+});
+
+test("an open approval is shown until it is answered", () => {
+  const log = logOf("approval");
+  const asked = log.findIndex((record) => record.type === "approval.asked");
+  const answered = log.findIndex((record) => record.type === "approval.answered");
+  const { here, rest } = opened("approval", asked + 1);
+  assert.equal(here.openAsks.value.length, 1);
+  assert.equal(here.currentRun.value?.phase, "running");
+  for (const record of rest.slice(0, answered - asked)) {
+    here.take(record);
+  }
+  nextFrame();
+  assert.equal(here.openAsks.value.length, 0);
+});
+
+test("a message that cannot be sent is kept in the browser and sent again under the same id", async () => {
+  const here = new Opened("ses_1");
+  session.value = here;
+  const result = await send("precious words");
+  assert.ok(!result.ok);
+  const [kept] = here.pending.value;
+  assert.equal(kept?.state, "failed");
+  const key = `holdfast.outbox.${kept?.client_id}`;
+  assert.match(storage.get(key) ?? "", /precious words/);
+  storage.set("holdfast.outbox.broken", '{"text": 7}');
+
+  outbox.value = [];
+  assert.equal(readOutbox()[0]?.text, "precious words", "also by the next page");
+  answers.set("POST /v1/runs", () => ({
+    status: 202,
+    body: { run_id: "r", session_id: "ses_1", message_id: "m" },
+  }));
+  await sendLeftovers();
+  const posts = requests.filter((one) => one.what === "POST /v1/runs");
+  const [first, second] = posts.map((one) => one.headers.get("Idempotency-Key"));
+  assert.equal(posts.length, 2);
+  assert.equal(first, second);
+  assert.deepEqual(posts[0]?.body, posts[1]?.body);
+  assert.equal(here.pending.value[0]?.state, "sent");
+  assert.equal(storage.has(key), false, "the server has it");
+});
+
+test("a message that the server refuses is not sent again by itself, and its words are shown", async () => {
+  session.value = new Opened("ses_1");
+  const envelope = {
+    error: { message: "The session is deleted", code: "session_deleted", param: "session_id" },
+  };
+  answers.set("POST /v1/runs", () => ({ status: 409, body: envelope }));
+  await send("words");
+  await sendLeftovers();
+  assert.equal(requests.length, 1);
+  const [one] = outbox.value;
+  assert.equal(one?.trouble?.message, "The session is deleted");
+  await resend(one?.client_id ?? "");
+  assert.equal(requests.length, 2);
+});
+
+test("a bubble goes when its message is in the log", async () => {
+  const here = new Opened("ses_1");
+  session.value = here;
+  answers.set("POST /v1/runs", () => ({
+    status: 202,
+    body: { run_id: "r", session_id: "ses_1", message_id: "m" },
+  }));
+  await send("hello");
+  const client_id = outbox.value[0]?.client_id ?? "";
+  assert.equal(here.pending.value.length, 1);
+  here.take({ seq: 1, type: "session.created", at_ms: 1, epoch: "e" });
+  here.take({ seq: 2, type: "message.accepted", at_ms: 1, message_id: "m", text: "hello", client_id });
+  nextFrame();
+  assert.equal(here.pending.value.length, 0);
+  assert.equal(here.waiting.value.length, 1);
+});
+
+function row(id: string, updated_at: number, more: Partial<ListedSession> = {}): ListedSession {
+  const flags = { pinned: false, archived: false, open_runs: 0, open_asks: 0, read_seq: 0, unread: false };
+  const texts = { epoch: "e", title: id, source: "api", workspace: "", preview: "" };
+  return { id, created_at: 0, updated_at, message_count: 0, ...flags, ...texts, ...more };
+}
+
+test("the list has pinned sessions first and then the newest, however changes come", () => {
+  const rows = [row("a", 1), row("b", 3), row("c", 2, { pinned: true }), row("d", 3)];
+  assert.deepEqual(
+    ordered(rows).map((one) => one.id),
+    ["c", "d", "b", "a"],
+  );
+  rows.forEach(putRow);
+  putRow(row("a", 9));
+  putRow(row("b", 3, { archived: true }));
+  putRow(row("x", 9, { source: "openai" }));
+  assert.deepEqual(
+    sessions.value.map((one) => one.id),
+    ["c", "a", "d"],
+  );
+});
+
+test("settings of a wrong type, or that cannot be read, are the defaults", () => {
+  storage.set("holdfast.settings", '{"theme": "dark", "sendKey": 7, "unknown": 1}');
+  readSettings();
+  assert.deepEqual([settings.value.theme, settings.value.sendKey], ["dark", "enter"]);
+  assert.equal("unknown" in settings.value, false);
+  storage.set("holdfast.settings", "{broken");
+  readSettings();
+  assert.equal(settings.value.theme, "system");
+});

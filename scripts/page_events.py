@@ -1,0 +1,124 @@
+"""Writes frontend/src/events.ts, the page's types of events, from holdfast.events; --check only compares."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec.inspect as mi
+
+from holdfast import values
+from holdfast.codec import TYPES
+
+OUT = Path(__file__).parents[1] / "frontend" / "src" / "events.ts"
+HEAD = "// Made by scripts/page_events.py from holdfast.events; change those and run it again."
+
+
+def aliases() -> dict[frozenset[Any], str]:
+    """The names of the closed sets of words."""
+    named = {name: value for name, value in vars(values).items() if get_origin(value) is Literal}
+    return {frozenset(get_args(value)): name for name, value in named.items()}
+
+
+class Writer:
+    """Turns msgspec's description of types into TypeScript, and gathers the structs on its way."""
+
+    def __init__(self) -> None:
+        self.structs: dict[str, str] = {}
+        self._words = aliases()
+
+    def written(self, kind: mi.Type) -> str:
+        """One type as TypeScript."""
+        match kind:
+            case mi.StrType():
+                return "string"
+            case mi.IntType() | mi.FloatType():
+                return "number"
+            case mi.BoolType():
+                return "boolean"
+            case mi.NoneType():
+                return "null"
+            case mi.LiteralType():
+                name = self._words.get(frozenset(kind.values))
+                return name or " | ".join(f'"{value}"' for value in sorted(map(str, kind.values)))
+            case mi.UnionType():
+                return " | ".join(self.written(one) for one in kind.types)
+            case _:
+                return self._made_of_others(kind)
+
+    def _made_of_others(self, kind: mi.Type) -> str:
+        match kind:
+            case mi.VarTupleType():
+                inner = self.written(kind.item_type)
+                return f"readonly ({inner})[]" if "|" in inner else f"readonly {inner}[]"
+            case mi.DictType():
+                return f"Readonly<Record<string, {self.written(kind.value_type)}>>"
+            case mi.StructType():
+                self._add(kind)
+                return kind.cls.__name__
+            case mi.RawType():
+                return "AnyEvent"
+            case mi.AnyType() | mi.CustomType():
+                return "unknown"
+            case _:
+                raise TypeError(f"no TypeScript for {kind!r}")
+
+    def _add(self, struct: mi.StructType) -> None:
+        name = struct.cls.__name__
+        if name in self.structs:
+            return
+        self.structs[name] = ""
+        lines = [f"/** {(struct.cls.__doc__ or '').splitlines()[0]} */", f"export interface {name} {{"]
+        if struct.tag is not None:
+            lines.append(f'  readonly {struct.tag_field}: "{struct.tag}";')
+        for field in struct.fields:
+            optional = "" if field.required else "?"
+            lines.append(f"  readonly {field.encode_name}{optional}: {self.written(field.type)};")
+        self.structs[name] = "\n".join([*lines, "}"])
+
+
+def sets_of_words() -> Iterator[str]:
+    """The closed sets as TypeScript."""
+    for words, name in sorted(aliases().items(), key=lambda item: item[1]):
+        lines = "".join(f'\n  | "{word}"' for word in sorted(words))
+        yield f"export type {name} ={lines};"
+
+
+def unions() -> Iterator[str]:
+    """The named choices between structs as TypeScript."""
+    for name, value in vars(values).items():
+        if isinstance(value, UnionType):
+            yield f"export type {name} = {' | '.join(one.__name__ for one in get_args(value))};"
+
+
+def source(events: Mapping[str, type]) -> str:
+    """The whole file."""
+    writer = Writer()
+    for event in events.values():
+        writer.written(mi.type_info(event))
+    names = "".join(f"\n  | {event.__name__}" for event in events.values())
+    union = f"/** What can happen. */\nexport type AnyEvent ={names};"
+    place = "/** An event at its place in the log. */"
+    record = f"{place}\nexport type LogRecord = AnyEvent & {{ readonly seq: number }};"
+    types = 'export type EventType = AnyEvent["type"];'
+    return (
+        "\n\n".join([HEAD, *sets_of_words(), *writer.structs.values(), *unions(), union, record, types])
+        + "\n"
+    )
+
+
+def main() -> int:
+    """0, or 1 when the file is stale."""
+    wanted = source(TYPES)
+    if "--check" not in sys.argv[1:]:
+        OUT.write_text(wanted, encoding="utf-8")
+        return 0
+    if OUT.read_text(encoding="utf-8") == wanted:
+        return 0
+    print("frontend/src/events.ts is stale; run: .venv/bin/python scripts/page_events.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Attach to the server that runs on the data directory, or be it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from holdfast.cli.configuration import BadConfiguration, Loaded
+from holdfast.cli.place import Place, place_of
+from holdfast.cli.reads import Reads
+from holdfast.cli.terminal_out import restore
+from holdfast.client import Client, ClientError, Unreachable
+from holdfast.client.exchange import Patience
+from holdfast.interfaces import JournalError
+from holdfast.server.lock import DirectoryBusy, DirectoryLock
+
+OK, FAILED, STOPPED = 0, 1, 130
+
+# What a server of our own does beside the work: go on with every run that has no ending; work on what the
+# command asks for; nothing, so that what the command says is only written down.
+Works: TypeAlias = Literal["all", "asked", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A server to work with: in this process (`loaded` is its configuration) or in another one."""
+
+    client: Client
+    place: Place
+    loaded: Loaded | None
+    url: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it ends with this process."""
+        return self.loaded is not None
+
+
+TROUBLE = (BadConfiguration, JournalError, OSError, ClientError, KeyboardInterrupt)
+
+
+def told(error: BaseException) -> int:
+    """Say what went wrong in one line; the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        return STOPPED
+    if isinstance(error, BrokenPipeError):
+        # Whoever read the output has enough; the interpreter is not to try again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    print(f"holdfast: {error}", file=sys.stderr)
+    return FAILED
+
+
+Work: TypeAlias = Callable[[Attached], Awaitable[int]]
+
+
+def with_server(
+    flags: Mapping[str, object], work: Work, *, works: Works = "asked", patience: Patience | None = None
+) -> int:
+    """Do the work with a server; the exit code. `works` says what a server of our own goes on with."""
+    try:
+        place = place_of(flags)
+        with ExitStack() as stack:
+            try:
+                lock = stack.enter_context(DirectoryLock(place.data_dir))
+            except DirectoryBusy:
+                return asyncio.run(_attached(place, work, patience=patience or Patience()))
+            return _owning(place, lock, work=work, works=works)
+    except TROUBLE as error:
+        return told(error)
+    finally:
+        restore()
+
+
+async def _attached(place: Place, work: Work, *, patience: Patience) -> int:
+    async with Client(where=place.where, patience=patience) as client:
+        await client.health()  # it may be just starting
+        return await work(Attached(client, place, None, (await place.where()).url))
+
+
+def reading(flags: Mapping[str, object], work: Callable[[Reads], Awaitable[int]]) -> int:
+    """Do work that only reads: through the server that runs, else from the store, which nothing locks."""
+    try:
+        place = place_of(flags)
+        return asyncio.run(_reading(place, work))
+    except TROUBLE as error:
+        return told(error)
+
+
+async def _reading(place: Place, work: Callable[[Reads], Awaitable[int]]) -> int:
+    if await asyncio.to_thread(place.address) is not None:
+        async with Client(where=place.where, patience=Patience(call_s=2.0)) as client:
+            if await _is_there(client):
+                return await work(client)
+    from holdfast.cli.stored import StoredReads
+
+    async with StoredReads(place.settings) as stored:
+        return await work(stored)
+
+
+async def _is_there(client: Client) -> bool:
+    try:
+        await client.health()
+    except Unreachable:
+        return False  # it is gone by now
+    return True
+
+
+def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: Works) -> int:
+    """Everything that a server needs is imported here, so that attaching is quick."""
+    from holdfast.cli.local import private
+    from holdfast.cli.logs import log_to
+
+    private()
+    loaded = place.completed()
+    for warning in loaded.warnings:
+        print(f"holdfast: {warning}", file=sys.stderr)
+    log_to(loaded.settings)
+
+    async def main() -> int:
+        async with _own_client(loaded, lock, works=works) as (client, url):
+            return await work(Attached(client, place, loaded, url))
+
+    import uvicorn
+
+    loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(main())
+
+
+@asynccontextmanager
+async def _own_client(
+    loaded: Loaded, lock: DirectoryLock, *, works: Works
+) -> AsyncGenerator[tuple[Client, str]]:
+    from holdfast.cli.local import local_server
+
+    async with local_server(loaded, lock, works=works) as address, Client(address.url, address.key) as client:
+        yield client, address.url

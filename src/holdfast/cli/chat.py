@@ -1,0 +1,267 @@
+"""`holdfast chat`: a conversation in the terminal, on a server of its own or on the one that runs."""
+
+import asyncio
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import aclosing
+
+from holdfast import __version__
+from holdfast import events as e
+from holdfast.cli.attach import FAILED, OK, Attached, with_server
+from holdfast.cli.chat_asks import ChatAsks
+from holdfast.cli.chat_commands import COMMANDS, Commands
+from holdfast.cli.chat_entries import entry_text, person_text
+from holdfast.cli.ink import Ink
+from holdfast.cli.run import workspace_of
+from holdfast.cli.safe_text import safe_line
+from holdfast.cli.teller import Teller
+from holdfast.client import (
+    Away,
+    Back,
+    BadAnswer,
+    Client,
+    ClientError,
+    Live,
+    Patience,
+    Refused,
+    Seen,
+    Unreachable,
+)
+
+TWICE_S = 2.0
+SHOWN_AT_FIRST = 40
+PATIENCE = Patience(call_s=15.0, follow_s=600.0)
+
+
+def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
+    """Talk until the person leaves; the exit code."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print(
+            "holdfast: chat needs a terminal; scripts use holdfast run (see holdfast --help)", file=sys.stderr
+        )
+        return FAILED
+
+    async def work(attached: Attached) -> int:
+        return await Chat(attached, model=model).run(session)
+
+    return with_server(flags, work, works="all", patience=PATIENCE)
+
+
+class Chat:
+    """One terminal; the session may change while it is open."""
+
+    def __init__(self, attached: Attached, *, model: str) -> None:
+        from holdfast.cli.chat_history import ChatHistory
+        from holdfast.cli.chat_prompt import ChatPrompt, Words
+
+        self.attached = attached
+        self.ink = Ink()
+        self.model = model
+        self.session_id = ""
+        self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
+        self.teller = Teller(self.ink)
+        self.asks = ChatAsks(self)
+        self.prompt = ChatPrompt(
+            history=ChatHistory(attached.place.data_dir / "chat-history"),
+            words=Words(COMMANDS, lambda: self.known),
+            live=self._live,
+            status=lambda: self.teller.status(time.time_ns() // 1_000_000),
+            interrupt=self._interrupt,
+        )
+        self._commands = Commands(self)
+        self._watching: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._interrupted_s = -TWICE_S
+
+    def _live(self) -> str:
+        return self.teller.live()  # of the session that is open now
+
+    @property
+    def client(self) -> Client:
+        """The server."""
+        return self.attached.client
+
+    async def run(self, session: str) -> int:
+        """The conversation."""
+        await self._greet()
+        if session and not await self.open(session):
+            return FAILED
+        for number in (signal.SIGHUP, signal.SIGTERM):  # the window was closed: leave in good order
+            asyncio.get_running_loop().add_signal_handler(number, self.prompt.leave)
+        reading = asyncio.create_task(self.prompt.run())
+        taking = asyncio.create_task(self._take_lines())
+        try:
+            done, _ = await asyncio.wait({reading, taking}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            self.prompt.leave()
+            taking.cancel()
+            await asyncio.wait({reading, taking})
+            goodbye, watching = self._goodbye(), self._watching
+            await self.close_session()
+            if watching is not None and not watching.cancelled():
+                watching.result()
+        if goodbye:
+            print(goodbye)
+        return OK
+
+    async def _greet(self) -> None:
+        targets = await self.client.targets()
+        model = self.model or (targets[0].model if targets else "")
+        where = "" if self.attached.is_own else f" · attached to {self.attached.url}"
+        text = self.ink.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
+        if self.attached.loaded is not None and self.attached.loaded.is_demo:
+            text += self.ink.dim(
+                "No model is configured, so the built-in demo model answers. Say hello to it."
+            )
+        text += self.ink.dim("/help says what there is. Ctrl-C stops a run, twice leaves.")
+        await self.prompt.print(text)
+
+    def _goodbye(self) -> str:
+        if not self.session_id:
+            return ""
+        again = f"holdfast chat --session {self.session_id}"
+        if not self.teller.open_runs:
+            return f"To come back: {again}"
+        if self.attached.is_own:
+            return f"The run is paused, and goes on when you come back: {again}"
+        return f"The run goes on in the server. To come back: {again}"
+
+    async def _take_lines(self) -> None:
+        while (typed := await self.prompt.lines.get()) is not None:
+            try:
+                if typed.line.startswith("/"):
+                    await self.prompt.print(person_text(self.ink, typed.line.strip()))
+                    if not await self._commands.take(typed.line.strip()):
+                        return
+                elif typed.about:
+                    await self.asks.take(typed)
+                elif typed.line.strip():
+                    await self.send(typed.line)
+            except ClientError as error:
+                await self.complain(error)
+
+    async def complain(self, error: ClientError) -> None:
+        """Say what went wrong; the conversation goes on."""
+        await self.prompt.print(self.ink.line(f"✗ {safe_line(str(error))}", "red"))
+
+    async def send(self, text: str, *, when_busy: str = "steer") -> None:
+        """Say something to the session; while a run works it hears this at its next step."""
+        client_id = secrets.token_hex(8)
+        self.teller.own.add(client_id)
+        await self.prompt.print(person_text(self.ink, text))
+        try:
+            started = await self.client.start(
+                text,
+                session_id=self.session_id,
+                when_busy="queue" if when_busy == "queue" else "steer",
+                model=self.model,
+                more={"client_id": client_id, "workspace": str(workspace_of(self.attached))},
+            )
+        except (Refused, Unreachable, BadAnswer) as error:
+            await self.complain(error)
+            await self.prompt.print(self.ink.dim("  It was not sent; it is back in the input line."))
+            self.prompt.put_back(text)
+            return
+        if started.session_id != self.session_id:
+            await self.close_session()
+            self._watch(started.session_id, after=0)
+
+    async def open(self, session_id: str) -> bool:
+        """Show the end of a session and go on with it; False if there is none."""
+        try:
+            page = await self.client.messages(session_id, limit=SHOWN_AT_FIRST)
+            runs = await self.client.runs(session_id=session_id, limit=20)
+        except Refused as error:
+            await self.complain(error)
+            return False
+        await self.close_session()
+        working = {run.run_id for run in runs.data if run.outcome is None}
+        of_runs = [entry for entry in page.data if entry.get("run_id") in working]
+        shown = [entry for entry in page.data if entry not in of_runs or entry.get("kind") == "person"]
+        text = self.ink.dim("…") if page.has_more else ""
+        await self.prompt.print(text + "".join(entry_text(self.ink, entry) for entry in shown))
+        after = min((int(entry["seq"]) for entry in of_runs), default=page.last_seq + 1) - 1
+        self.teller.last_run = runs.data[0].run_id if runs.data else ""
+        self.teller.open_runs = [run.run_id for run in reversed(runs.data) if run.run_id in working]
+        self._watch(session_id, after=after)
+        return True
+
+    async def close_session(self) -> None:
+        """Follow nothing any more."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
+            self._watching = None
+        self.session_id = ""
+        self.teller = Teller(self.ink, own=self.teller.own)
+        self.asks.clear()
+
+    def _watch(self, session_id: str, *, after: int) -> None:
+        self.session_id = session_id
+        self._watching = asyncio.create_task(self._follow(session_id, after=after), name="follow")
+        self._watching.add_done_callback(self._left_alone)
+
+    def _left_alone(self, watching: asyncio.Task[None]) -> None:
+        """A bug of ours ends the chat rather than leaving a person with a screen that stands still."""
+        if not watching.cancelled() and watching.exception() is not None:
+            self.prompt.leave()
+
+    async def _follow(self, session_id: str, *, after: int) -> None:
+        try:
+            async with aclosing(self.client.watch_session(session_id, after=after)) as heard:
+                async for one in heard:
+                    match one:
+                        case Seen():
+                            await self._hear(one.event)
+                        case Live():
+                            self.teller.server_says = one.text
+                        case Away():
+                            self.teller.lost(one)
+                        case Back():
+                            self.teller.away = None
+                    await self.prompt.print("")
+        except ClientError as error:
+            await self.complain(error)
+            await self.prompt.print(
+                self.ink.dim(f"  Go on with /sessions {session_id} when the server is there.")
+            )
+            self.teller.away = None
+
+    async def _hear(self, event: e.Event) -> None:
+        await self.prompt.print(self.teller.hear(event))
+        if isinstance(event, e.RunEnded) and event.outcome not in {"completed", "refused", "cancelled"}:
+            await self.prompt.print(self.ink.dim("  /retry tries it again."))
+        await self.asks.hear()
+
+    def _interrupt(self) -> None:
+        now_s = time.monotonic()
+        is_second = now_s - self._interrupted_s < TWICE_S
+        self._interrupted_s = now_s
+        if is_second:
+            self.prompt.leave()
+        elif self.teller.run_id:
+            self._stopping = asyncio.create_task(self.stop())
+        elif self.prompt.typed:
+            self.prompt.clear()
+            self._interrupted_s = -TWICE_S
+        else:
+            self._stopping = asyncio.create_task(self.prompt.print(self.ink.dim("Ctrl-C again leaves.")))
+
+    async def stop(self) -> None:
+        """Ask the run under way to stop."""
+        run_id = self.teller.run_id
+        if not run_id:
+            await self.prompt.print(self.ink.dim("Nothing is under way."))
+            return
+        try:
+            await self.client.stop(run_id)
+        except Refused as error:
+            if error.code != "run_not_found":
+                await self.complain(error)
+        except ClientError as error:
+            await self.complain(error)

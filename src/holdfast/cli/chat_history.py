@@ -1,0 +1,47 @@
+"""What was typed in the chat, kept in the data directory for its owner's eyes."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from prompt_toolkit.history import History
+
+KEPT_MAX = 1000
+BYTES_MAX = 4 * 1024 * 1024
+
+
+class ChatHistory(History):
+    """One JSON string a line, newest last; a line that cannot be read is passed over."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def load_history_strings(self) -> Iterable[str]:
+        """See History: the newest first."""
+        try:
+            lines = self._path.read_bytes()[-BYTES_MAX:].splitlines()[-KEPT_MAX:]
+        except FileNotFoundError:
+            return []
+        if self._path.stat().st_size > 2 * BYTES_MAX:
+            self._write(b"\n".join(lines) + b"\n", os.O_TRUNC)
+        return [text for line in reversed(lines) if (text := _text(line))]
+
+    def store_string(self, string: str) -> None:
+        """See History."""
+        self._write(msgspec.json.encode(string) + b"\n", os.O_APPEND)
+
+    def _write(self, data: bytes, how: int) -> None:
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | how, 0o600)
+        try:
+            os.write(file, data)
+        finally:
+            os.close(file)
+
+
+def _text(line: bytes) -> str:
+    try:
+        return msgspec.json.decode(line, type=str)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""

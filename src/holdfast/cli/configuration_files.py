@@ -1,0 +1,88 @@
+"""Where holdfast.toml is looked for, and whether the one that lies about in a working directory counts."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.cli.configuration_environment import CONFIG
+from holdfast.cli.configuration_secrets import read_text_file
+from holdfast.cli.configuration_sources import BadConfiguration
+from holdfast.cli.configuration_trust import TrustBook, TrustUnreadable
+
+FILE_NAME = "holdfast.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A configuration file as it was read."""
+
+    path: Path
+    text: str = field(repr=False)
+    open_to_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The file that counts, if any, and what a person should hear about one that does not."""
+
+    file: ConfigFile | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def config_home(environ: Mapping[str, str]) -> Path:
+    """Where the user's own configuration is, and the record of what they trust."""
+    return Path(environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config") / "holdfast"
+
+
+def own_config_home() -> Path:
+    """The same of this process's user: no agent may write there."""
+    return config_home(os.environ)  # noqa: TID251  # this is the edge
+
+
+def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Path) -> Found:
+    """The file that was named, else that of the directory if it is trusted, else that of the user.
+
+    A file that lies in a directory may have come with somebody else's repository, and it could name programs
+    to start and servers to send conversations to. Raises BadConfiguration.
+    """
+    named = config or (Path(environ[CONFIG]) if environ.get(CONFIG) else None)
+    if named is not None:
+        file = read_config(named)
+        if file is None:
+            raise BadConfiguration([f"{named}: there is no such file"])
+        return Found(file)
+    home = config_home(environ)
+    if directory.resolve() == home.resolve():
+        return Found(read_config(home / FILE_NAME))
+    here = _file_of(directory, TrustBook(home))
+    return here if here.file else Found(read_config(home / FILE_NAME), here.warnings)
+
+
+def _file_of(directory: Path, book: TrustBook) -> Found:
+    """The directory's file if it counts; one that is not trusted can do nothing but be named."""
+    path = directory / FILE_NAME
+    try:
+        file = read_config(path)
+        if file is None or book.trusts(path, file.text):
+            return Found(file)
+        why = "changed since you trusted it" if book.knows(path) else "is not trusted"
+    except BadConfiguration as error:
+        return Found(warnings=(f"{error}, so it does not count",))
+    except TrustUnreadable as error:
+        raise BadConfiguration([str(error)]) from error
+    advice = "read it, then run `holdfast config trust` there, or name it with --config"
+    return Found(warnings=(f"{path} {why}, so it does not count: {advice}",))
+
+
+def read_config(path: Path) -> ConfigFile | None:
+    """The file, or None if there is none; raises BadConfiguration if it cannot be read."""
+    try:
+        file = read_text_file(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise BadConfiguration([f"{path}: cannot be read: {error.strerror}"]) from error
+    except ValueError as error:
+        raise BadConfiguration([f"{path}: cannot be read: {error}"]) from error
+    return ConfigFile(path, file.text, open_to_all=file.open_to_all)

@@ -1,0 +1,76 @@
+"""Which files of working directories count: those that their user trusted, as they stood then."""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+FILE_NAME = "trusted.json"
+BYTES_MAX = 1_048_576
+
+
+class TrustUnreadable(Exception):
+    """The record of trust is there and cannot be used; the text says which file."""
+
+
+class TrustBook:
+    """The files that count without being named, each by its place and the digest of its text.
+
+    A file that changed after it was trusted is another file. The book lies beside the user's own
+    configuration, where no agent may write.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+
+    def trusts(self, file: Path, text: str) -> bool:
+        """Whether this text at this place was trusted; raises TrustUnreadable."""
+        return self._entries().get(_place(file)) == _digest(text)
+
+    def knows(self, file: Path) -> bool:
+        """Whether some text at this place was trusted; raises TrustUnreadable."""
+        return _place(file) in self._entries()
+
+    def trust(self, file: Path, text: str) -> None:
+        """Let this text at this place count; raises TrustUnreadable or OSError."""
+        self._write({**self._entries(), _place(file): _digest(text)})
+
+    def forget(self, file: Path) -> bool:
+        """Let nothing at this place count any more; False if nothing did."""
+        entries = dict(self._entries())
+        known = entries.pop(_place(file), None) is not None
+        if known:
+            self._write(entries)
+        return known
+
+    def _entries(self) -> Mapping[str, str]:
+        try:
+            with self._path.open("rb") as file:
+                body = file.read(BYTES_MAX + 1)
+            return msgspec.json.decode(body, type=dict[str, str])
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no JSON table of texts"
+            raise TrustUnreadable(f"{self._path} cannot be read: {why}") from error
+
+    def _write(self, entries: Mapping[str, str]) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = self._path.with_name(f"{FILE_NAME}.{secrets.token_hex(4)}")
+        beside.touch(mode=0o600, exist_ok=False)
+        try:
+            beside.write_bytes(msgspec.json.format(msgspec.json.encode(entries, order="sorted")))
+            beside.replace(self._path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def _place(file: Path) -> str:
+    return os.path.realpath(file)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

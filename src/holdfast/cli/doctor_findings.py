@@ -1,0 +1,33 @@
+"""What the doctor finds: one line a check, and what to do where something is wrong."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+State: TypeAlias = Literal["ok", "note", "fault"]
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The outcome of one check; a fault makes the exit code 1, a note does not."""
+
+    name: str
+    state: State
+    text: str
+    advice: str = ""
+    facts: Mapping[str, object] = {}
+
+
+def ok(name: str, text: str, **facts: object) -> Finding:
+    """All is well."""
+    return Finding(name, "ok", text, facts=facts)
+
+
+def note(name: str, text: str, advice: str, **facts: object) -> Finding:
+    """It works, and could be better."""
+    return Finding(name, "note", text, advice, facts)
+
+
+def fault(name: str, text: str, advice: str, **facts: object) -> Finding:
+    """It does not work, or will not."""
+    return Finding(name, "fault", text, advice, facts)

@@ -1,0 +1,171 @@
+"""`holdfast import hermes`: targets, keys and conversations of hermes-agent, which is left as it is."""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from rich.progress import Progress, SpinnerColumn
+
+from holdfast.cli.configuration import BadConfiguration, Given, load, outside
+from holdfast.cli.configuration_files import config_home
+from holdfast.cli.import_hermes_file import FileOutcome, Plan, plan_of
+from holdfast.cli.import_hermes_log import Written, written
+from holdfast.cli.import_hermes_messages import HermesSession
+from holdfast.cli.import_hermes_sessions import HermesSessions
+from holdfast.cli.import_hermes_settings import TakenSettings, read_settings
+from holdfast.interfaces import Appended, IfSessionNew, JournalError
+from holdfast.journal.reader import SqliteReader
+from holdfast.journal.sqlite import SqliteStore
+from holdfast.secrets_out import Secrets
+from holdfast.server.bodies import checked_session_id
+from holdfast.server.lock import DirectoryBusy, DirectoryLock
+from holdfast.server.problems import Problem
+
+OK, FAILED = 0, 1
+PROBLEMS_TOLD_MAX = 50
+
+Fate: TypeAlias = Literal["taken", "known", "empty", "unfit"]
+
+
+def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal["try", "do"]) -> int:
+    """Take over what there is, or only say what would be taken; the exit code."""
+    try:
+        given = outside(flags)
+        settings = load(given).settings
+    except BadConfiguration as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return FAILED
+    folder = hermes_home(home, given)
+    if not folder.is_dir():
+        print(f"holdfast: there is no directory {folder}; name the home of hermes-agent", file=sys.stderr)
+        return FAILED
+    taken = read_settings(folder)
+    plan = plan_of(taken, config_home(given.environ))
+    sessions = HermesSessions(folder)
+    try:
+        if how == "do":
+            fates = _store_all(sessions.read(), settings.data_dir, taken=taken)
+            outcome = plan.carry_out(given.environ)
+        else:
+            fates = asyncio.run(_judge_all(sessions.read(), settings.data_dir))
+            outcome = plan.outcome(given.environ)
+    except (DirectoryBusy, JournalError, OSError) as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return FAILED
+    faults = plan.faults(given.environ) if outcome == "wrong" else ()
+    _tell_settings(taken, plan, outcome=outcome)
+    _tell_sessions(fates, problems=[*faults, *taken.problems, *sessions.problems])
+    if how == "try":
+        print("This was a dry run: nothing was written.")
+    return OK
+
+
+def hermes_home(home: str | None, given: Given) -> Path:
+    """The directory that was named, else the one that hermes-agent itself would use."""
+    named = home or given.environ.get("HERMES_HOME") or f"{given.environ.get('HOME', '')}/.hermes"
+    return Path(named).expanduser()
+
+
+def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSettings) -> Mapping[Fate, int]:
+    bar = Progress("{task.description}", SpinnerColumn(), transient=True, disable=not sys.stdout.isatty())
+    with DirectoryLock(data_dir), bar:
+        task = bar.add_task("Sessions: 0", total=None)
+
+        def on_one(number: int) -> None:
+            bar.update(task, description=f"Sessions: {number}")
+
+        return asyncio.run(_append_all(found, data_dir, hidden=Secrets(taken.secrets), on_one=on_one))
+
+
+async def _append_all(
+    found: Iterator[HermesSession], data_dir: Path, *, hidden: Secrets, on_one: Callable[[int], None]
+) -> Mapping[Fate, int]:
+    fates: Counter[Fate] = Counter()
+    store = await SqliteStore.open(data_dir / "holdfast.db")
+    try:
+        while (session := await asyncio.to_thread(next, found, None)) is not None:
+            log = written(session, workspace=await asyncio.to_thread(_workspace, session))
+            fate = _fate(session, log)
+            if fate == "taken":
+                fate = await _append(store, session.session_id, log, hidden=hidden)
+            fates[fate] += 1
+            on_one(fates.total())
+    finally:
+        await store.close()
+    return fates
+
+
+async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: Secrets) -> Fate:
+    """The whole log in one transaction, unless the session is there: a second import adds nothing."""
+    if await store.session(session_id) is not None:
+        return "known"
+    for data in log.blobs.values():
+        await store.put_blob(data)
+    events = [hidden.out_of(event) for event in log.events]
+    fence = await store.claim(session_id)
+    result = await store.append_run(session_id, events, fence=fence, when=[IfSessionNew()])
+    return "taken" if isinstance(result, Appended) else "known"
+
+
+async def _judge_all(found: Iterator[HermesSession], data_dir: Path) -> Mapping[Fate, int]:
+    """What an import would do, without the lock and without a write."""
+    database = data_dir / "holdfast.db"
+    reader = SqliteReader(database) if await asyncio.to_thread(database.exists) else None
+    fates: Counter[Fate] = Counter()
+    try:
+        while (session := await asyncio.to_thread(next, found, None)) is not None:
+            fate = _fate(session, written(session))
+            known = fate == "taken" and reader is not None and await reader.session(session.session_id)
+            fates["known" if known else fate] += 1
+    finally:
+        if reader is not None:
+            await reader.close()
+    return fates
+
+
+def _fate(session: HermesSession, log: Written) -> Fate:
+    try:
+        checked_session_id(session.session_id)
+    except Problem:
+        return "unfit"
+    return "taken" if log.events else "empty"
+
+
+def _workspace(session: HermesSession) -> str:
+    """The directory that the conversation was about, if it is still there."""
+    path = session.workspace
+    return path if path.startswith("/") and Path(path).is_dir() else ""
+
+
+def _tell_settings(taken: TakenSettings, plan: Plan, *, outcome: FileOutcome) -> None:
+    for target in taken.targets:
+        with_key = ", with its key" if target.key else ""
+        print(f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}")
+    if taken.server_key:
+        print("the key of its API server, so that its clients keep working")
+    words: Mapping[FileOutcome, str] = {
+        "nothing": "no targets to take",
+        "written": f"to {plan.path}, with the keys in files beside it",
+        "same": f"{plan.path} holds them already",
+        "other": f"{plan.path} is yours and stays as it is; add what you want of this:\n\n{plan.text}",
+        "wrong": f"{plan.path} is not written: a server would not start with it",
+    }
+    print(words[outcome])
+
+
+def _tell_sessions(fates: Mapping[Fate, int], *, problems: Sequence[str]) -> None:
+    print(f"{fates.get('taken', 0)} sessions taken, {fates.get('known', 0)} there already")
+    left: Mapping[Fate, str] = {
+        "empty": "hold no message of a person",
+        "unfit": "have an id that cannot be one here",
+    }
+    for fate, why in left.items():
+        if fates.get(fate):
+            print(f"not taken: {fates[fate]} sessions that {why}")
+    for problem in problems[:PROBLEMS_TOLD_MAX]:
+        print(f"not taken: {problem}")
+    if len(problems) > PROBLEMS_TOLD_MAX:
+        print(f"not taken: and {len(problems) - PROBLEMS_TOLD_MAX} more")

@@ -1,0 +1,158 @@
+"""One message as hermes-agent or its web UI keeps it, read from whatever shape its fields have."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+import msgspec
+
+# In front of content that is a list of parts; earlier and later versions use another first byte.
+JSON_PREFIXES = ("\x00json:", "\x01json:")
+MS_FROM = 100_000_000_000  # a time in seconds does not come this far, one in milliseconds is past it
+IMAGE_BYTES_MAX = 20 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HermesImage:
+    """An image that was kept inside a message."""
+
+    media_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HermesToolCall:
+    """A tool call; `bad_args` holds arguments that are no JSON object."""
+
+    call_id: str
+    name: str
+    args: dict[str, object]
+    bad_args: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HermesMessage:
+    """One message; `lost` counts parts of it that cannot be taken over."""
+
+    role: Literal["user", "assistant", "tool", "system"]
+    text: str = ""
+    images: tuple[HermesImage, ...] = ()
+    reasoning: str = ""
+    tool_calls: tuple[HermesToolCall, ...] = ()
+    tool_call_id: str = ""
+    at_ms: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HermesSession:
+    """One conversation."""
+
+    session_id: str
+    messages: tuple[HermesMessage, ...]
+    title: str = ""
+    model: str = ""
+    workspace: str = ""
+    pinned: bool = False
+    archived: bool = False
+    created_ms: int = 0
+    origin: str = ""
+
+
+def message_of(fields: Mapping[str, object]) -> HermesMessage | None:
+    """The message in a row or a JSON object; None if it has no role that we know."""
+    role = fields.get("role")
+    if role not in {"user", "assistant", "tool", "system"}:
+        return None
+    text, images, lost = _content(fields.get("content"))
+    return HermesMessage(
+        role=cast("Literal['user', 'assistant', 'tool', 'system']", role),
+        text=text,
+        images=images,
+        reasoning=_text(fields.get("reasoning")) or _text(fields.get("reasoning_content")),
+        tool_calls=_tool_calls(fields.get("tool_calls")),
+        tool_call_id=_text(fields.get("tool_call_id")),
+        at_ms=ms_of(fields.get("timestamp") or fields.get("_ts")),
+        lost=lost,
+    )
+
+
+def ms_of(value: object) -> int:
+    """Milliseconds of Unix time of a time in seconds or milliseconds; 0 if it is neither."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MS_FROM * 1000:
+        return 0
+    return round(value) if value >= MS_FROM else round(value * 1000)
+
+
+def table_of(value: object) -> Mapping[str, object]:
+    """The value, if it is a table; else an empty one."""
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _content(value: object) -> tuple[str, tuple[HermesImage, ...], int]:
+    """The text, the images, and how many parts are neither."""
+    if isinstance(value, str) and value.startswith(JSON_PREFIXES):
+        value = _json(value.partition(":")[2]) or value
+    if not isinstance(value, list):
+        return _text(value), (), 0
+    texts: list[str] = []
+    images: list[HermesImage] = []
+    lost = 0
+    for part in cast("list[object]", value):
+        fields = table_of(part)
+        if isinstance(part, str):
+            texts.append(part)
+        elif fields.get("type") in {"text", "input_text", "output_text"}:
+            texts.append(_text(fields.get("text")))
+        elif (image := _image(fields)) is not None:
+            images.append(image)
+        else:
+            lost += 1
+    return "\n".join(text for text in texts if text), tuple(images), lost
+
+
+def _image(part: Mapping[str, object]) -> HermesImage | None:
+    """The image of a part whose bytes stand in it as a data: URL."""
+    url = part.get("image_url")
+    if isinstance(url, dict):
+        url = table_of(cast("object", url)).get("url")
+    head, _, body = _text(url).partition(",")
+    if not head.startswith("data:image/") or not head.endswith(";base64") or len(body) > IMAGE_BYTES_MAX * 2:
+        return None
+    try:
+        return HermesImage(head[len("data:") : -len(";base64")], base64.b64decode(body, validate=True))
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _tool_calls(value: object) -> tuple[HermesToolCall, ...]:
+    found = _json(value) if isinstance(value, str) and value else value
+    calls = cast("list[object]", found) if isinstance(found, list) else []
+    return tuple(call for one in calls if (call := _tool_call(one)) is not None)
+
+
+def _tool_call(value: object) -> HermesToolCall | None:
+    fields = table_of(value)
+    function = table_of(fields.get("function")) or fields
+    name = _text(function.get("name"))
+    if not name:
+        return None
+    call_id = _text(fields.get("id")) or _text(fields.get("call_id"))
+    given = function.get("arguments", {})
+    args = _json(given) if isinstance(given, str) else given
+    if isinstance(args, dict):
+        return HermesToolCall(call_id, name, cast("dict[str, object]", args))
+    return HermesToolCall(call_id, name, {}, bad_args=_text(given))
+
+
+def _json(text: str) -> object:
+    try:
+        return msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None

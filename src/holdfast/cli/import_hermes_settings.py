@@ -1,0 +1,288 @@
+"""The targets and keys of hermes-agent, from its config.yaml and .env, as tables of our own configuration."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import yaml
+
+from holdfast.cli.configuration_environment import Layers, put_hermes_patience
+from holdfast.cli.configuration_meanings import is_loopback
+from holdfast.cli.configuration_secrets import read_text_file
+from holdfast.targets import Wire
+
+WIRES: Mapping[str, Wire] = {
+    "chat_completions": "chat",
+    "codex_responses": "responses",
+    "anthropic_messages": "anthropic",
+}
+UNNAMED = frozenset({"", "auto"})
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", re.ASCII)
+
+Table = Mapping[str, object]
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the name of a provider means."""
+
+    names: tuple[str, ...]
+    wire: Wire
+    base_url: str
+    keys: tuple[str, ...]
+    base_url_variable: str = ""
+    keyless: bool = False
+
+
+class _SignsIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    names: tuple[str, ...]
+
+
+class _Providers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    providers: tuple[Provider, ...]
+    signs_in: _SignsIn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenTarget:
+    """A target as it will stand in holdfast.toml; the key goes to a file of its own."""
+
+    name: str
+    wire: Wire
+    base_url: str
+    model: str
+    key: str = field(default="", repr=False)
+    context_window: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    patience: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(slots=True)
+class TakenSettings:
+    """What was found, and in plain words what could not be taken."""
+
+    targets: list[TakenTarget] = field(default_factory=list[TakenTarget])
+    server: dict[str, object] = field(default_factory=dict[str, object])
+    server_key: str = field(default="", repr=False)
+    problems: list[str] = field(default_factory=list[str])
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All that must not get into a log."""
+        headers = (value for target in self.targets for value in target.headers.values())
+        return (*(target.key for target in self.targets), self.server_key, *headers)
+
+
+class Unfit(Exception):
+    """A target cannot be taken; the text is the rest of a sentence about it."""
+
+
+def read_settings(home: Path) -> TakenSettings:
+    """Everything that the two files say and that has a meaning here."""
+    taken = TakenSettings()
+    environ = _environ(home / ".env", taken)
+    config = _config(home / "config.yaml", taken)
+    wanted = list(_wanted(config))
+    for provider, entry in wanted:
+        try:
+            target = _target(provider, entry, config=config, environ=environ)
+        except Unfit as error:
+            taken.problems.append(f"target {provider or 'auto'}: {error}")
+        else:
+            _add(taken, target)
+    _patience(taken, environ)
+    _server(taken, environ)
+    if servers := _table(config.get("mcp_servers")):
+        names = ", ".join(sorted(servers))
+        taken.problems.append(f"MCP servers ({names}): write them as [[mcp_servers]] yourself, after a look")
+    return taken
+
+
+def _add(taken: TakenSettings, target: TakenTarget) -> None:
+    same = (target.base_url, target.model)
+    if same not in [(known.base_url, known.model) for known in taken.targets]:
+        names = {known.name for known in taken.targets}
+        number = next(n for n in range(1, 1000) if _numbered(target.name, n) not in names)
+        name = _numbered(target.name, number)
+        taken.targets.append(replace(target, name=name))
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
+
+
+def _environ(path: Path, taken: TakenSettings) -> dict[str, str]:
+    """The variables of a .env file."""
+    try:
+        text = read_text_file(path).text
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        taken.problems.append(f"{path}: cannot be read: {error}")
+        return {}
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if match := _LINE.match(line):
+            found[match[1]] = _unquoted(match[2].strip())
+    return {name: value for name, value in found.items() if value}
+
+
+def _unquoted(text: str) -> str:
+    if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
+        return text[1 : text.index(text[0], 1)]
+    return text.partition(" #")[0].strip()
+
+
+def _config(path: Path, taken: TakenSettings) -> Table:
+    try:
+        found = cast("object", yaml.safe_load(read_text_file(path).text))
+    except FileNotFoundError:
+        taken.problems.append(f"{path}: there is none, so there are no targets to take")
+        return {}
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        first = str(error).partition("\n")[0]
+        taken.problems.append(f"{path}: cannot be read: {first}")
+        return {}
+    return _table(found)
+
+
+def _table(value: object) -> Table:
+    return cast("Table", value) if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _wanted(config: Table) -> Iterator[tuple[str, Table]]:
+    """The main model, then the fallbacks in order: a provider's name and what is said about it."""
+    model = config.get("model")
+    main = {"model": model} if isinstance(model, str) else _table(model)
+    if main:
+        yield _text(main.get("provider")) or _text(config.get("provider")), main
+    listed = config.get("fallback_providers")
+    fallbacks = cast("list[object]", listed) if isinstance(listed, list) else []
+    for entry in (*fallbacks, config.get("fallback_model")):
+        if fields := _table(entry):
+            yield _text(fields.get("provider")), fields
+
+
+def _target(provider: str, entry: Table, *, config: Table, environ: Mapping[str, str]) -> TakenTarget:
+    model = next((found for key in ("default", "model", "name") if (found := _text(entry.get(key)))), "")
+    own = _own_provider(provider, config)
+    known = _known(provider, base_url=_text(entry.get("base_url")), environ=environ) if not own else None
+    merged: Table = {**own, **{key: value for key, value in entry.items() if value}}
+    model = model or _text(own.get("model")) or _text(own.get("default_model"))
+    if not model:
+        raise Unfit("it names no model")
+    elsewhere = environ.get(known.base_url_variable, "") if known else ""
+    base_url = _resolved(merged.get("base_url"), environ) or elsewhere or (known.base_url if known else "")
+    if not base_url:
+        raise Unfit("it has no base_url")
+    if merged.get("key_cmd"):
+        raise Unfit("its key comes from a command (key_cmd); give a key of its own")
+    wire = WIRES.get(_text(merged.get("api_mode"))) or (known.wire if known else "chat")
+    key = _key(merged, known, environ=environ)
+    window = merged.get("context_length")
+    headers = {**_table(merged.get("default_headers")), **_table(merged.get("extra_headers"))}
+    return TakenTarget(
+        name=_name(known.names[0] if known and provider in UNNAMED else provider),
+        wire=wire,
+        base_url=base_url.rstrip("/"),
+        model=model,
+        key=key,
+        context_window=window if isinstance(window, int) and window > 0 else 0,
+        headers={name: _resolved(value, environ) for name, value in headers.items()},
+    )
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", text).strip("-") or "main"
+
+
+def _own_provider(name: str, config: Table) -> Table:
+    """A provider that the configuration itself describes."""
+    if name in (described := _table(config.get("providers"))) and _table(described[name]).get("base_url"):
+        return _table(described[name])
+    listed = config.get("custom_providers")
+    for entry in cast("list[object]", listed) if isinstance(listed, list) else []:
+        if _text(_table(entry).get("name")) == name.removeprefix("custom:"):
+            return _table(entry)
+    return {}
+
+
+def _known(name: str, *, base_url: str, environ: Mapping[str, str]) -> Provider:
+    text = (files("holdfast.cli") / "hermes_providers.toml").read_text("utf-8")
+    data = msgspec.convert(tomllib.loads(text), _Providers)
+    if name in data.signs_in.names:
+        raise Unfit("it signs in through a browser or another program, so there is no key to take")
+    if name in UNNAMED:
+        found = [
+            one
+            for one in data.providers
+            if (one.base_url == base_url.rstrip("/") if base_url else any(key in environ for key in one.keys))
+        ]
+        custom = next(one for one in data.providers if "custom" in one.names)
+        if not found and not base_url:
+            raise Unfit("no provider is named, and .env holds no key that would tell")
+        return found[0] if found else custom
+    for one in data.providers:
+        if name in one.names:
+            return one
+    raise Unfit("this provider is not known here; write it as [[targets]] with its base_url")
+
+
+def _key(entry: Table, known: Provider | None, *, environ: Mapping[str, str]) -> str:
+    if given := _resolved(entry.get("api_key"), environ):
+        return given
+    if variable := _text(entry.get("key_env")):
+        if variable not in environ:
+            raise Unfit(f"its key is in {variable}, which .env does not hold")
+        return environ[variable]
+    if known is None:
+        return ""
+    for variable in known.keys:
+        if variable in environ:
+            return environ[variable]
+    if known.keyless:
+        return ""
+    raise Unfit(f".env holds no key for it ({' or '.join(known.keys)})")
+
+
+def _resolved(value: object, environ: Mapping[str, str]) -> str:
+    """A text with ${NAME} replaced; raises Unfit if .env does not hold the variable."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if match[1] not in environ:
+            raise Unfit(f"it refers to {match[1]}, which .env does not hold")
+        return environ[match[1]]
+
+    return _VARIABLE.sub(replaced, _text(value))
+
+
+def _patience(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+    """The knobs of hermes-agent that .env sets, on the targets that they are about."""
+    layers = Layers()
+    tables: list[dict[str, object]] = [{"wire": target.wire} for target in taken.targets]
+    layers.tree["targets"] = tables
+    taken.problems += put_hermes_patience(layers, environ)
+    for index, table in enumerate(tables):
+        if patience := _table(table.get("patience")):
+            taken.targets[index] = replace(taken.targets[index], patience=patience)
+
+
+def _server(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+    """What clients of its API server know: the key, and where it listened."""
+    taken.server_key = environ.get("API_SERVER_KEY", "")
+    host = environ.get("API_SERVER_HOST", "")
+    if host and not taken.server_key and not is_loopback(host):
+        taken.problems.append(f"API_SERVER_HOST {host}: without a key the server listens on loopback only")
+    elif host:
+        taken.server["host"] = host
+    if (port := environ.get("API_SERVER_PORT", "")).isdecimal():
+        taken.server["port"] = int(port)

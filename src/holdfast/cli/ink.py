@@ -1,0 +1,95 @@
+"""What is shown on a terminal, as text with colours; nothing here writes."""
+
+import re
+import shutil
+from collections.abc import Callable
+from functools import cached_property
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.blocks import Block
+from holdfast.cli.safe_text import safe
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH_MAX = 120
+MARKDOWN_CHARS_MAX = 20_000  # a longer paragraph is no prose, and reading it as markdown takes too long
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def terminal_width() -> int:
+    """How wide text is set; very wide lines are hard to read."""
+    return min(WIDTH_MAX, shutil.get_terminal_size((80, 24)).columns)
+
+
+class Ink:
+    """Renders for a terminal of the width that it has at the moment."""
+
+    def __init__(self, width: Callable[[], int] = terminal_width) -> None:
+        self.width = width
+
+    @cached_property
+    def _console(self) -> "Console":
+        from rich.console import Console
+
+        return Console(file=StringIO(), force_terminal=True, highlight=False, emoji=False, markup=False)
+
+    def rendered(self, what: Any) -> str:
+        """Anything that rich can show; the text ends with a line's end."""
+        console = self._console
+        console.width = max(20, self.width())
+        with console.capture() as captured:
+            console.print(what, crop=False, overflow="fold")
+        return without_padding(captured.get())
+
+    def line(self, text: str, style: str = "") -> str:
+        """Text of ours in one style; it is wrapped, and ends with a line's end."""
+        from rich.text import Text
+
+        return self.rendered(Text(text, style=style))
+
+    def dim(self, text: str) -> str:
+        """What a person may pass over."""
+        return self.line(text, "dim")
+
+    def block(self, block: Block) -> str:
+        """A block of an answer."""
+        text = safe(block.text)
+        if block.language is not None:
+            from rich.padding import Padding
+            from rich.syntax import Syntax
+
+            from holdfast.cli.markdown import CODE_THEME
+
+            code = Syntax(text, block.language or "text", theme=CODE_THEME, word_wrap=True)
+            return self.rendered(Padding(code, (0, 0, 0, 2)))
+        if len(text) > MARKDOWN_CHARS_MAX:
+            return self.line(text)
+        from holdfast.cli.markdown import ChatMarkdown
+
+        return self.rendered(ChatMarkdown(text))
+
+
+def without_padding(text: str) -> str:
+    """Without the padding that rich adds: a narrower window would wrap it, and a copy would hold it."""
+    lines = [_shortened(line) for line in text.split("\n")]
+    while lines and not _COLOUR.sub("", lines[-1]):
+        lines.pop()
+    first = next((at for at, line in enumerate(lines) if _COLOUR.sub("", line)), 0)
+    return "\n".join(lines[first:]) + "\n"
+
+
+def _shortened(line: str) -> str:
+    """The line without spaces at its end, also where colours end between them."""
+    if not line.endswith((" ", "m")):
+        return line
+    pieces: list[str] = []
+    end = len(line)
+    while True:
+        shorter = len(line[:end].rstrip(" "))
+        colour = line.rfind("\x1b[", 0, shorter)
+        if colour < 0 or not _COLOUR.fullmatch(line, colour, shorter):
+            return line[:shorter] + "".join(reversed(pieces))
+        pieces.append(line[colour:shorter])
+        end = colour

@@ -1,0 +1,50 @@
+"""`holdfast keys`: names for those who may use the server, each revocable."""
+
+import sys
+from collections.abc import Mapping
+
+from holdfast.cli.attach import OK, Attached, reading, with_server
+from holdfast.cli.columns import print_columns, print_json, when
+from holdfast.cli.reads import Reads
+
+
+def list_keys(flags: Mapping[str, object], *, form: str) -> int:
+    """Print the names of all keys."""
+
+    async def work(reads: Reads) -> int:
+        keys = await reads.keys()
+        if form == "json":
+            print_json(keys)
+        else:
+            rows = [(one.name, one.source, when(one.created_at or 0)) for one in keys]
+            print_columns(("NAME", "FROM", "MADE"), rows)
+        return OK
+
+    return reading(flags, work)
+
+
+def add_key(flags: Mapping[str, object], name: str, *, form: str) -> int:
+    """Make a key and print it, this once."""
+
+    async def work(attached: Attached) -> int:
+        made = await attached.client.add_key(name)
+        if form == "json":
+            print_json({"name": made.name, "key": made.key})
+        else:
+            print(made.key)
+            if sys.stdout.isatty():
+                print("Keep it: it is not shown again.", file=sys.stderr)
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def revoke_key(flags: Mapping[str, object], name: str) -> int:
+    """The key opens nothing any more."""
+
+    async def work(attached: Attached) -> int:
+        await attached.client.revoke_key(name)
+        print("Revoked.")
+        return OK
+
+    return with_server(flags, work, works="nothing")

@@ -1,0 +1,28 @@
+"""The log file, which has every line."""
+
+import logging
+import logging.handlers
+
+from holdfast.settings import Settings
+
+LOG_BYTES_MAX = 10 * 1024 * 1024
+# They log whole addresses and messages, which may hold what is nobody's business.
+CHATTY = ("mcp", "client", "httpx2")
+
+
+def log_to(settings: Settings, *further: logging.Handler) -> None:
+    """Every line goes to the file, and to whatever else there is as far as that wants it."""
+    file = logging.handlers.RotatingFileHandler(
+        settings.log_file, maxBytes=LOG_BYTES_MAX, backupCount=3, encoding="utf-8"
+    )
+    for chatty in CHATTY:
+        logging.getLogger(chatty).setLevel(logging.ERROR)
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, format=form, handlers=[file, *further])
+
+
+def to_terminal(settings: Settings) -> logging.Handler:
+    """What a person who watches a server should see."""
+    terminal = logging.StreamHandler()
+    terminal.setLevel(settings.log.level.upper())
+    return terminal

@@ -1,0 +1,140 @@
+"""`holdfast run`: one task, its answer, and an exit code that tells how it went."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast import events as e
+from holdfast.cli.attach import FAILED, OK, STOPPED, Attached, with_server
+from holdfast.cli.run_asks import Asks
+from holdfast.cli.run_output import Output, output_for
+from holdfast.client import Client, Refused, Seen
+
+STDIN_BYTES_MAX = 8 * 1024 * 1024
+EXIT_CODES: Mapping[str, int] = {"completed": OK, "refused": OK, "cancelled": STOPPED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is to be done, and how the answer is wanted."""
+
+    text: str
+    session_id: str = ""
+    model: str = ""
+    form: str = "text"  # or json
+
+
+def text_of(words: Sequence[str]) -> str:
+    """What the words say; `-`, or no word at all with something piped in, stands for the standard input."""
+    if not words and sys.stdin.isatty():
+        return ""
+    parts = [_stdin() if word == "-" else word for word in words or ["-"]]
+    return " ".join(parts).strip()
+
+
+def _stdin() -> str:
+    text = sys.stdin.read(STDIN_BYTES_MAX + 1)
+    if len(text) > STDIN_BYTES_MAX:
+        raise SystemExit(f"holdfast: the standard input is longer than {STDIN_BYTES_MAX} characters")
+    return text
+
+
+def run(flags: Mapping[str, object], task: Task) -> int:
+    """Do the task; the exit code."""
+    if not task.text:
+        print("holdfast: say what is to be done: holdfast run 'summarise README.md'", file=sys.stderr)
+        return 2
+
+    async def work(attached: Attached) -> int:
+        started = await attached.client.start(
+            task.text,
+            session_id=task.session_id,
+            model=task.model,
+            more={"workspace": str(workspace_of(attached))},
+        )
+        return await followed(attached.client, started.run_id, output=output_for(task.form))
+
+    return with_server(flags, work)
+
+
+def workspace_of(attached: Attached) -> Path:
+    """Where the agent works: the directory of this command, unless the configuration names another."""
+    return Path(attached.place.settings.agent.workspace).expanduser().absolute()
+
+
+async def followed(client: Client, run_id: str, *, output: Output) -> int:
+    """Tell the run to its ending; Ctrl-C stops it, a second one leaves at once."""
+    telling = asyncio.create_task(_told(client, run_id, output=output))
+    stopping = _Stopping(client, run_id, telling)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, stopping.interrupt)
+    try:
+        return await telling
+    except asyncio.CancelledError:
+        if not stopping.is_left:
+            raise
+        return STOPPED
+    except BrokenPipeError:
+        # Nobody reads on, so nobody wants the rest.
+        stopping.interrupt()
+        raise
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        await stopping.settled()
+        await output.close()
+
+
+async def _told(client: Client, run_id: str, *, output: Output) -> int:
+    asks = Asks(client, output)
+    ticking = asyncio.create_task(output.tick())
+    try:
+        async with aclosing(client.watch(run_id)) as heard:
+            async for one in heard:
+                await output.hear(one)
+                if isinstance(one, Seen):
+                    await asks.hear(one.event)
+                    if isinstance(one.event, e.RunEnded):
+                        await output.end(one.event)
+                        return EXIT_CODES.get(one.event.outcome, FAILED)
+    finally:
+        ticking.cancel()
+        await asks.close()
+        await asyncio.wait({ticking})
+    return FAILED
+
+
+class _Stopping:
+    """What Ctrl-C does."""
+
+    def __init__(self, client: Client, run_id: str, telling: asyncio.Task[int]) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._telling = telling
+        self._asked: asyncio.Task[None] | None = None
+        self.is_left = False
+
+    def interrupt(self) -> None:
+        """The first time ask the run to stop, the second time go."""
+        if self._asked is None:
+            self._asked = asyncio.create_task(self._stop())
+        else:
+            self.is_left = True
+            self._telling.cancel()
+
+    async def _stop(self) -> None:
+        try:
+            await self._client.stop(self._run_id)
+        except Refused as error:
+            if error.code != "run_not_found":  # it is over, which is what was wanted
+                raise
+
+    async def settled(self) -> None:
+        """Wait for a request that is under way."""
+        if self._asked is not None:
+            if self.is_left:
+                self._asked.cancel()
+            await asyncio.wait({self._asked})

@@ -1,0 +1,212 @@
+"""Where a single run is told: on a terminal as it happens, elsewhere its answer alone, or its events."""
+
+import asyncio
+import sys
+import time
+from typing import Protocol, TextIO
+
+from holdfast import events as e
+from holdfast import transcript
+from holdfast.cli.ink import Ink
+from holdfast.cli.live_region import LiveRegion
+from holdfast.cli.teller import Teller
+from holdfast.cli.telling import plain_ending
+from holdfast.client import Away, Back, Heard, Live, Seen
+
+TICK_S = 0.5
+
+
+class Output(Protocol):
+    """Takes what is heard of one run."""
+
+    async def hear(self, heard: Heard) -> None:
+        """One more event, or something beside the log."""
+        ...
+
+    async def say(self, text: str) -> None:
+        """A line of our own, for the person."""
+        ...
+
+    async def hush(self) -> None:
+        """Take back what is live: somebody else writes now."""
+        ...
+
+    async def speak(self) -> None:
+        """Show what is live again."""
+        ...
+
+    async def tick(self) -> None:
+        """Keep what is live up to date until this is cancelled."""
+        ...
+
+    async def end(self, ended: e.RunEnded) -> None:
+        """The run is over."""
+        ...
+
+    async def close(self) -> None:
+        """Leave nothing behind."""
+        ...
+
+
+class TerminalOutput:
+    """For a person who watches."""
+
+    def __init__(self, out: TextIO, errors: TextIO) -> None:
+        self._errors = errors
+        self.ink = Ink()
+        self._teller = Teller(self.ink)
+        self._region = LiveRegion(out)
+        self._writing = asyncio.Lock()
+        self._is_hushed = False
+        self._is_begun = False
+
+    async def hear(self, heard: Heard) -> None:
+        """See Output."""
+        text = ""
+        match heard:
+            case Seen(event=e.RunEnded() as ended):
+                text = self._teller.finished(ended)
+            case Seen():
+                text = self._teller.hear(heard.event)
+            case Live():
+                self._teller.server_says = heard.text
+            case Away():
+                self._teller.lost(heard)
+            case Back():
+                self._teller.away = None
+        await self._show(text)
+
+    async def say(self, text: str) -> None:
+        """See Output."""
+        await self._show(text)
+
+    async def hush(self) -> None:
+        """See Output."""
+        async with self._writing:
+            self._is_hushed = True
+            await asyncio.to_thread(self._region.clear)
+
+    async def speak(self) -> None:
+        """See Output."""
+        self._is_hushed = False
+        await self._show("")
+
+    async def tick(self) -> None:
+        """See Output."""
+        while True:
+            await self._show("")
+            await asyncio.sleep(TICK_S)
+
+    async def end(self, ended: e.RunEnded) -> None:
+        """See Output."""
+        await self.close()
+        await tell_ending(self._errors, ended)
+
+    async def close(self) -> None:
+        """See Output."""
+        async with self._writing:
+            await asyncio.to_thread(self._region.clear)
+            self._is_hushed = True
+
+    async def _show(self, settled: str) -> None:
+        async with self._writing:
+            if settled and not self._is_begun:
+                settled, self._is_begun = settled.lstrip("\n"), True
+            if self._is_hushed:
+                if settled:
+                    await asyncio.to_thread(self._region.show, settled, "")
+                return
+            now_ms = time.time_ns() // 1_000_000
+            status = self._teller.status(now_ms)
+            live = self._teller.live() + (self.ink.dim(f"⋯ {status}") if status else "")
+            await asyncio.to_thread(self._region.show, settled, live)
+
+
+class PlainOutput:
+    """For a file or a program: the answer, clean, once it is there; what went wrong goes to stderr."""
+
+    def __init__(self, out: TextIO, errors: TextIO) -> None:
+        self._out = out
+        self._errors = errors
+        self._seen = transcript.Transcript()
+
+    async def hear(self, heard: Heard) -> None:
+        """See Output."""
+        if isinstance(heard, Seen):
+            transcript.apply(self._seen, heard.seq, heard.event)
+
+    async def say(self, text: str) -> None:
+        """See Output."""
+        await asyncio.to_thread(_write, self._errors, text)
+
+    async def hush(self) -> None:
+        """See Output."""
+
+    async def speak(self) -> None:
+        """See Output."""
+
+    async def tick(self) -> None:
+        """See Output: nothing is live."""
+
+    async def end(self, ended: e.RunEnded) -> None:
+        """See Output."""
+        answer = transcript.output(self._seen, ended.run_id)
+        if answer:
+            await asyncio.to_thread(_write, self._out, answer if answer.endswith("\n") else answer + "\n")
+        await tell_ending(self._errors, ended)
+
+    async def close(self) -> None:
+        """See Output."""
+
+
+class JsonOutput:
+    """For a program that wants everything: each event as journaled, one JSON object a line."""
+
+    def __init__(self, out: TextIO, errors: TextIO) -> None:
+        self._out = out
+        self._errors = errors
+
+    async def hear(self, heard: Heard) -> None:
+        """See Output."""
+        if isinstance(heard, Seen):
+            await asyncio.to_thread(_write, self._out, heard.body.decode() + "\n")
+
+    async def say(self, text: str) -> None:
+        """See Output."""
+        await asyncio.to_thread(_write, self._errors, text)
+
+    async def hush(self) -> None:
+        """See Output."""
+
+    async def speak(self) -> None:
+        """See Output."""
+
+    async def tick(self) -> None:
+        """See Output: nothing is live."""
+
+    async def end(self, ended: e.RunEnded) -> None:
+        """See Output."""
+        await tell_ending(self._errors, ended)
+
+    async def close(self) -> None:
+        """See Output."""
+
+
+async def tell_ending(errors: TextIO, ended: e.RunEnded) -> None:
+    """Nothing if all went well; the whole trace, once, if it did not."""
+    if ended.outcome != "completed":
+        await asyncio.to_thread(_write, errors, "\n".join(plain_ending(ended)) + "\n")
+
+
+def output_for(form: str) -> TerminalOutput | PlainOutput | JsonOutput:
+    """The output that suits what was asked for and where it goes."""
+    if form == "json":
+        return JsonOutput(sys.stdout, sys.stderr)
+    if sys.stdout.isatty():
+        return TerminalOutput(sys.stdout, sys.stderr)
+    return PlainOutput(sys.stdout, sys.stderr)
+
+
+def _write(out: TextIO, text: str) -> None:
+    out.write(text)
+    out.flush()

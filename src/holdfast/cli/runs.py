@@ -1,0 +1,127 @@
+"""`holdfast runs`: look at runs, follow them, stop them, try them again."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing
+from datetime import timedelta
+
+from holdfast import events as e
+from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
+from holdfast.cli.columns import print_columns, print_json, when
+from holdfast.cli.reads import Reads
+from holdfast.cli.run import EXIT_CODES, followed
+from holdfast.cli.run_output import output_for
+from holdfast.cli.safe_text import exact, safe, safe_line
+from holdfast.client import RunShown, Seen
+
+
+def list_runs(flags: Mapping[str, object], *, session: str, status: str, limit: int, form: str) -> int:
+    """Print runs, newest first."""
+
+    async def work(reads: Reads) -> int:
+        page = await reads.runs(session_id=session, status=status, limit=limit)
+        if form == "json":
+            print_json(page.data)
+        else:
+            rows = [
+                (run.run_id, run.status, when(run.created_at), _lasted(run), run.session_id)
+                for run in page.data
+            ]
+            print_columns(("RUN", "STATUS", "STARTED", "TOOK", "SESSION"), rows)
+        return OK
+
+    return reading(flags, work)
+
+
+def show_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
+    """Print one run."""
+
+    async def work(reads: Reads) -> int:
+        run = await reads.run(run_id)
+        if form == "json":
+            print_json(run)
+        else:
+            print("\n".join(_lines(run)))
+        return OK
+
+    return reading(flags, work)
+
+
+def tail_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
+    """Tell a run from its beginning to its end; leaving does not stop it."""
+
+    async def work(reads: Reads) -> int:
+        output = output_for(form)
+        ticking = asyncio.create_task(output.tick())
+        try:
+            async with aclosing(reads.watch(run_id)) as heard:
+                async for one in heard:
+                    await output.hear(one)
+                    if isinstance(one, Seen) and isinstance(one.event, e.RunEnded):
+                        await output.end(one.event)
+                        return EXIT_CODES.get(one.event.outcome, FAILED)
+        finally:
+            ticking.cancel()
+            await asyncio.wait({ticking})
+            await output.close()
+        await output.say("The run has no ending yet, and no server works on it.\n")
+        return FAILED
+
+    return reading(flags, work)
+
+
+def stop_run(flags: Mapping[str, object], run_id: str) -> int:
+    """Stop a run, and wait until it has stopped."""
+
+    async def work(attached: Attached) -> int:
+        await attached.client.stop(run_id)
+        if attached.is_own:
+            print("No server works on it now; when one does, the run ends as stopped.")
+            return OK
+        run = await attached.client.ended(run_id)
+        print(f"{run.run_id} {run.status}")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def retry_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
+    """Answer the same input anew, and tell that run as `holdfast run` does."""
+
+    async def work(attached: Attached) -> int:
+        started = await attached.client.retry(run_id)
+        return await followed(attached.client, started.run_id, output=output_for(form))
+
+    return with_server(flags, work)
+
+
+def _lasted(run: RunShown) -> str:
+    seconds = max(0, round(run.updated_at - run.created_at))
+    return str(timedelta(seconds=seconds)) if run.outcome else "-"
+
+
+def _lines(run: RunShown) -> list[str]:
+    lines = [
+        f"run      {run.run_id}",
+        f"session  {run.session_id}",
+        f"status   {run.status}" + (f" ({safe_line(run.cause)})" if run.cause else ""),
+        f"model    {safe_line(run.model)}",
+        f"started  {when(run.created_at)}",
+        f"took     {_lasted(run)}",
+    ]
+    if run.usage is not None:
+        cost = "" if run.usage.cost_usd is None else f", {run.usage.cost_usd:.4f} USD"
+        lines.append(f"usage    {run.usage.input_tokens} tokens in, {run.usage.output_tokens} out{cost}")
+    if run.approval is not None:
+        lines.append(f"waits    for an approval ({run.approval.approval_id}): {exact(run.approval.command)}")
+    if run.question is not None:
+        lines.append(
+            f"waits    for an answer ({run.question.question_id}): {safe_line(run.question.question)}"
+        )
+    if run.error:
+        lines.append(f"error    {safe_line(run.error)}")
+    if run.hint:
+        lines.append(f"hint     {safe_line(run.hint)}")
+    if run.output:
+        lines += ["", safe(run.output)]
+    return lines

@@ -1,0 +1,117 @@
+"""`holdfast sessions`: list, find, read, export and delete conversations."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
+from holdfast.cli.columns import print_columns, print_json, when
+from holdfast.cli.reads import Reads
+from holdfast.cli.safe_text import safe, safe_line
+from holdfast.client import SessionShown
+
+ENTRIES_MAX = 500
+
+
+def list_sessions(flags: Mapping[str, object], *, words: str, archived: str, limit: int, form: str) -> int:
+    """Print sessions, newest first, or those in which the words are found."""
+
+    async def work(reads: Reads) -> int:
+        page = await reads.sessions(words=words, limit=limit, archived=archived)
+        if form == "json":
+            print_json(page.data)
+        elif words:
+            print_columns(("SESSION", "UPDATED", "FOUND"), [_hit(one) for one in page.data])
+        else:
+            print_columns(
+                ("SESSION", "UPDATED", "MESSAGES", "STATE", "TITLE"), [_row(one) for one in page.data]
+            )
+        return OK
+
+    return reading(flags, work)
+
+
+def show_session(flags: Mapping[str, object], session_id: str, *, limit: int, form: str) -> int:
+    """Print the end of a conversation."""
+
+    async def work(reads: Reads) -> int:
+        page = await reads.messages(session_id, limit=min(limit, ENTRIES_MAX))
+        if form == "json":
+            print_json(page)
+            return OK
+        if page.has_more:
+            print("… (more with --limit)")
+        if sys.stdout.isatty():
+            from holdfast.cli.chat_entries import entry_text
+            from holdfast.cli.ink import Ink
+
+            ink = Ink()
+            print("".join(entry_text(ink, one) for one in page.data), end="")
+        else:
+            print("\n\n".join(text for one in page.data if (text := _plain(one))))
+        for mark in page.marks.values():
+            print(f"({safe_line(mark)})")
+        return OK
+
+    return reading(flags, work)
+
+
+def export_session(
+    flags: Mapping[str, object], session_id: str, *, form: Literal["json", "md"], output: str
+) -> int:
+    """Write a conversation to a file, or to the standard output."""
+
+    async def work(reads: Reads) -> int:
+        data = await reads.export(session_id, form=form)
+        if output:
+            Path(output).write_bytes(data)  # noqa: ASYNC240  # nothing else goes on here
+        else:
+            sys.stdout.buffer.write(data if data.endswith(b"\n") else data + b"\n")
+            sys.stdout.flush()
+        return OK
+
+    return reading(flags, work)
+
+
+def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal["soon", "now"]) -> int:
+    """Delete a conversation: at once, or so that it can be taken back for a minute."""
+    if how == "now" and sys.stdin.isatty():
+        typed = input(f"Delete {safe_line(session_id)} for good? Type yes: ")
+        if typed.strip().lower() != "yes":
+            print("Nothing was deleted.")
+            return FAILED
+
+    async def work(attached: Attached) -> int:
+        if how == "now":
+            await attached.client.purge(session_id)
+            print("Deleted.")
+        else:
+            await attached.client.delete(session_id)
+            print("Deleted; purged in a minute, until then it can be taken back on the page.")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def _row(one: SessionShown) -> tuple[str, ...]:
+    state = "waits for you" if one.open_asks else "at work" if one.open_runs else "-"
+    return (one.session_id, when(one.updated_at), str(one.message_count), state, one.title or one.preview)
+
+
+def _hit(one: SessionShown) -> tuple[str, ...]:
+    return (one.session_id, when(one.updated_at), one.hit.passage if one.hit else one.title)
+
+
+def _plain(entry: dict[str, Any]) -> str:
+    match entry.get("kind"):
+        case "person":
+            return f"> {safe(str(entry.get('content', '')))}"
+        case "text":
+            return safe(str(entry.get("content", ""))).strip()
+        case "tool":
+            return f"[{safe_line(str(entry.get('name', '')))}: {entry.get('ending') or entry.get('state')}]"
+        case "ending" if entry.get("outcome") != "completed":
+            return f"({safe_line(str(entry.get('words', '')))})"
+        case _:
+            return ""

@@ -1,0 +1,212 @@
+"""The store as commands read it while no server runs: the same answers, straight from the file."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+import msgspec
+
+from holdfast import events as e
+from holdfast import session, transcript
+from holdfast.cli.server_keys import key_for_clients, keys_of
+from holdfast.client.answers import (
+    KeyShown,
+    OpenAsk,
+    RunPage,
+    RunShown,
+    SessionPage,
+    SessionShown,
+    TranscriptPage,
+)
+from holdfast.client.errors import Envelope, Refused
+from holdfast.client.streams import Heard, Seen
+from holdfast.clock import SystemClock
+from holdfast.interfaces import ListedSession, Record, RunQuery, SessionQuery
+from holdfast.journal.reader import SqliteReader
+from holdfast.rows import RunRow, run_of
+from holdfast.server import hermes
+from holdfast.server.folds import RunFold
+from holdfast.server.keys import AddedKeys
+from holdfast.server.read_marks import ReadMarks
+from holdfast.server.run_answers import shown
+from holdfast.server.session_answers import entry, hit, listed
+from holdfast.server.session_log import markdown_of
+from holdfast.session import Session
+from holdfast.settings import Settings
+from holdfast.transcript import Transcript
+
+AT_ONCE = 1000
+NOT_FOUND = 404
+
+Answer = TypeVar("Answer")
+
+
+class StoredReads:
+    """Reads only, beside whoever writes; an async context manager. See Reads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._path = settings.data_dir / "holdfast.db"
+        self._reader = SqliteReader(self._path)
+        self._marks = ReadMarks(self._reader)  # pyright: ignore[reportArgumentType]  # it is asked, never told
+
+    async def __aenter__(self) -> Self:
+        if not await asyncio.to_thread(self._path.exists):
+            raise FileNotFoundError(f"there is nothing in {self._path.parent} yet")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._reader.close()
+
+    async def runs(
+        self, *, session_id: str = "", status: str = "", limit: int = 50, cursor: str = ""
+    ) -> RunPage:
+        """See Reads; the first page is all that there is."""
+        del cursor
+        rows = await self._reader.runs(RunQuery(limit=limit, session_id=session_id))
+        found = [await self._shown(row) for row in rows]
+        return RunPage(data=tuple(run for run in found if not status or run.status == status))
+
+    async def run(self, run_id: str) -> RunShown:
+        """See Reads."""
+        return await self._shown(await self._row(run_id))
+
+    async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
+        """See Reads: without a server, nothing follows what is there."""
+        row = await self._row(run_id)
+        at = max(after, row.first_seq - 1)
+        while records := await self._reader.read(row.session_id, after=at, limit=AT_ONCE):
+            for record in records:
+                if run_of(record.event) == run_id:
+                    yield Seen(record.seq, record.event, _line(record))
+            at = records[-1].seq
+
+    async def sessions(
+        self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = ""
+    ) -> SessionPage:
+        """See Reads; the first page is all that there is."""
+        del cursor
+        if not words:
+            wanted = SessionQuery(limit=limit, archived=archived == "true", sources_hidden=("openai",))
+            found = await self._reader.sessions(wanted)
+            return SessionPage(data=tuple(self._session(one) for one in found))
+        data: list[SessionShown] = []
+        for one in await self._reader.search(words, limit=limit):
+            row = await self._reader.listed(one.session_id)
+            if row is not None:
+                data.append(_as(listed(row, self._marks) | {"hit": hit(one)}, SessionShown))
+        return SessionPage(data=tuple(data))
+
+    async def session(self, session_id: str) -> SessionShown:
+        """See Reads."""
+        return self._session(await self._listed(session_id))
+
+    async def messages(self, session_id: str, *, before: int = 0, limit: int = 100) -> TranscriptPage:
+        """See Reads."""
+        await self._listed(session_id)
+        state, seen = await self._folded(session_id)
+        below = [one for one in seen.entries if not before or one.seq < before]
+        now_ms = SystemClock().now_ms()
+        page = below[-limit:]
+        return TranscriptPage(
+            session_id=session_id,
+            data=_json([entry(one, state, seen, now_ms=now_ms, owned=False) for one in page]),
+            last_seq=seen.last_seq,
+            has_more=len(below) > len(page),
+        )
+
+    async def export(self, session_id: str, *, form: Literal["json", "md"] = "json") -> bytes:
+        """See Reads."""
+        found = await self._listed(session_id)
+        if form == "md":
+            return markdown_of(*await self._folded(session_id)).encode()
+        events = [
+            {"seq": record.seq, **msgspec.json.decode(record.body)} for record in await self._all(session_id)
+        ]
+        about = {"object": "holdfast.session.export", "session": listed(found, self._marks)}
+        return msgspec.json.encode(about | {"events": events})
+
+    async def approvals(self) -> Sequence[OpenAsk]:
+        """See Reads."""
+        data: list[OpenAsk] = []
+        for ask in await self._reader.open_asks():
+            found = await self._reader.read(ask.session_id, after=ask.seq - 1, limit=1)
+            asked = found[0].event if found else None
+            if isinstance(asked, e.ApprovalAsked):
+                what = hermes.approval_of(asked)
+            elif isinstance(asked, e.QuestionAsked):
+                what = hermes.question_of(asked)
+            else:
+                continue
+            about = {"kind": ask.kind, "run_id": ask.run_id, "session_id": ask.session_id}
+            data.append(_as(about | {"asked_at": ask.asked_ms / 1000} | what, OpenAsk))
+        return tuple(data)
+
+    async def keys(self) -> Sequence[KeyShown]:
+        """See Reads."""
+        made = key_for_clients(self._settings) if self._settings.server.api_keys is None else ""
+        configured = keys_of(self._settings, made or None) or ()
+        added = AddedKeys(self._reader, SystemClock())  # pyright: ignore[reportArgumentType]  # the same
+        await added.load()
+        return [
+            *(KeyShown(name=key.name, source="configured") for key in configured),
+            *(KeyShown(name=key.name, created_at=key.created_ms / 1000) for key in added.list()),
+        ]
+
+    async def _row(self, run_id: str) -> RunRow:
+        row = await self._reader.run(run_id)
+        if row is None:
+            raise _unknown(f"Run not found: {run_id[:100]}", "run_not_found")
+        return row
+
+    async def _shown(self, row: RunRow) -> RunShown:
+        fold = RunFold(row)
+        at = row.first_seq - 1
+        while records := await self._reader.read(row.session_id, after=at, limit=AT_ONCE):
+            for record in records:
+                fold.add(record, row.run_id)
+            at = records[-1].seq
+        return _as(shown(fold, row), RunShown)
+
+    async def _listed(self, session_id: str) -> ListedSession:
+        found = await self._reader.listed(session_id)
+        if found is None or found.row.purge_at_ms:
+            raise _unknown(f"Session not found: {session_id[:100]}", "session_not_found")
+        return found
+
+    def _session(self, found: ListedSession) -> SessionShown:
+        return _as(listed(found, self._marks), SessionShown)
+
+    async def _all(self, session_id: str) -> list[Record]:
+        found: list[Record] = []
+        while records := await self._reader.read(session_id, after=len(found), limit=AT_ONCE):
+            found += records
+        return found
+
+    async def _folded(self, session_id: str) -> tuple[Session, Transcript]:
+        state, seen = Session(), Transcript()
+        for record in await self._all(session_id):
+            session.apply(state, record.seq, record.event)
+            transcript.apply(seen, record.seq, record.event)
+        return state, seen
+
+
+def _line(record: Record) -> bytes:
+    """The event with its seq in front, as a stream has it."""
+    return record.frame.partition(b"data: ")[2].rstrip(b"\n")
+
+
+def _json(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """What a client would read."""
+    return msgspec.json.decode(msgspec.json.encode(entries), type=tuple[dict[str, Any], ...])
+
+
+def _as(answer: dict[str, Any], kind: type[Answer]) -> Answer:
+    return msgspec.convert(answer, kind)
+
+
+def _unknown(message: str, code: str) -> Refused:
+    return Refused(NOT_FOUND, Envelope(message=message, type="invalid_request_error", code=code))

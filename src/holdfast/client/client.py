@@ -1,0 +1,258 @@
+"""The client: one method for each thing that one can ask of a server."""
+
+import secrets
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from holdfast import events as e
+from holdfast.client import answers as a
+from holdfast.client.errors import BadAnswer
+from holdfast.client.exchange import Address, Asked, Exchange, Patience, Where, at
+from holdfast.client.streams import Heard, HermesFrame, Seen, heard, hermes_frames
+from holdfast.values import Choice, GrantRule
+
+ENDINGS = frozenset({"run.completed", "run.failed", "run.cancelled"})
+
+Answer = TypeVar("Answer")
+
+
+class Client:
+    """A server as a program sees it; an async context manager.
+
+    Requests are sent again while that is safe (each POST that creates carries an idempotency key), and
+    streams go on from their cursor, so a restart of the server is a pause. Every method may raise
+    `Refused`, `Unreachable` or `BadAnswer`.
+    """
+
+    def __init__(
+        self, url: str = "", key: str = "", *, where: Where | None = None, patience: Patience | None = None
+    ) -> None:
+        self._exchange = Exchange(where or at(Address(url, key)), patience or Patience())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._exchange.close()
+
+    async def start(
+        self,
+        text: str,
+        *,
+        session_id: str = "",
+        when_busy: Literal["queue", "steer", "redirect", "reject"] = "queue",
+        model: str = "",
+        more: Mapping[str, Any] | None = None,
+    ) -> a.Started:
+        """Hand a message in; `more` are further fields of POST /v1/runs (instructions, workspace, …)."""
+        body: dict[str, Any] = {"input": text, "when_busy": when_busy}
+        body |= {"session_id": session_id} if session_id else {}
+        body |= {"model": model} if model else {}
+        return await self._post("/v1/runs", body | dict(more or {}), a.Started, once=_once())
+
+    async def run(self, run_id: str) -> a.RunShown:
+        """A run as it stands."""
+        return await self._get(f"/v1/runs/{_in_path(run_id)}", a.RunShown)
+
+    async def runs(
+        self, *, session_id: str = "", status: str = "", limit: int = 50, cursor: str = ""
+    ) -> a.RunPage:
+        """Runs, newest first."""
+        query = {"session_id": session_id, "status": status, "limit": str(limit), "cursor": cursor}
+        return await self._get("/v1/runs", a.RunPage, query=query)
+
+    async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
+        """A run's events to its ending, its live line, and when the server is away and back."""
+        path = f"/v1/runs/{_in_path(run_id)}/events"
+        async with aclosing(heard(self._exchange, path, view="native", after=after)) as found:
+            async for one in found:
+                yield one
+                if isinstance(one, Seen) and isinstance(one.event, e.RunEnded):
+                    return
+
+    async def follow(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Seen]:
+        """A run's events to its ending."""
+        async with aclosing(self.watch(run_id, after=after)) as found:
+            async for one in found:
+                if isinstance(one, Seen):
+                    yield one
+
+    async def follow_hermes(self, run_id: str, *, after: int = 0) -> AsyncGenerator[HermesFrame]:
+        """A run's frames in hermes' words, to its ending."""
+        path = f"/v1/runs/{_in_path(run_id)}/events"
+        async with aclosing(hermes_frames(self._exchange, path, after=after)) as found:
+            async for one in found:
+                yield one
+                if one.event in ENDINGS:
+                    return
+
+    async def ended(self, run_id: str) -> a.RunShown:
+        """Wait for the run's ending, and show it."""
+        async for _ in self.follow(run_id):
+            pass
+        return await self.run(run_id)
+
+    async def stop(self, run_id: str) -> None:
+        """Ask the run to stop; raises Refused (404) if it is unknown or over."""
+        await self._post(f"/v1/runs/{_in_path(run_id)}/stop", {}, a.Json, once=_once())
+
+    async def steer(
+        self, run_id: str, text: str, *, mode: Literal["steer", "redirect", "queue"] = "steer"
+    ) -> a.Accepted:
+        """Say something to a run under way."""
+        body = {"message": text, "mode": mode}
+        return await self._post(f"/v1/runs/{_in_path(run_id)}/messages", body, a.Accepted, once=_once())
+
+    async def queue(self, session_id: str, text: str) -> a.Started:
+        """A message for the session's next run."""
+        return await self.start(text, session_id=session_id)
+
+    async def retry(self, run_id: str) -> a.Started:
+        """A new run from the same input, in the place of this one."""
+        return await self._post(f"/v1/runs/{_in_path(run_id)}/retry", {}, a.Started, once=_once())
+
+    async def try_now(self, run_id: str) -> None:
+        """End the wait for a time that a provider named."""
+        await self._post(f"/v1/runs/{_in_path(run_id)}/gate", {"action": "try_now"}, a.Json)
+
+    async def approvals(self) -> Sequence[a.OpenAsk]:
+        """All that waits for someone: approvals and questions."""
+        return (await self._get("/v1/approvals", a.AskList)).data
+
+    async def approve(self, run_id: str, approval_id: str, *, choice: Choice, reason: str = "") -> None:
+        """Decide about one exact action; raises Refused (409) if that is no longer open.
+
+        It is sent again after a lost answer, since the id makes it happen once; Refused may then mean that
+        the first one arrived, which the log tells.
+        """
+        body = {"choice": choice, "approval_id": approval_id, "reason": reason}
+        await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, a.Json, once=_once())
+
+    async def rule(
+        self, run_id: str, approval_id: str, *, choice: Literal["session", "always"]
+    ) -> GrantRule | None:
+        """The rule that such an answer would store."""
+        path = f"/v1/runs/{_in_path(run_id)}/approval/{_in_path(approval_id)}/rule"
+        return (await self._get(path, a.RulePreview, query={"choice": choice})).rule
+
+    async def answer(self, run_id: str, question_id: str, *, answer: str) -> None:
+        """Answer a question; the same holds as for an approval."""
+        path = f"/v1/runs/{_in_path(run_id)}/question/{_in_path(question_id)}"
+        await self._post(path, {"answer": answer}, a.Json, once=_once())
+
+    async def sessions(
+        self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = ""
+    ) -> a.SessionPage:
+        """Sessions, newest first, or those in which the words are found; archived is "true" or nothing."""
+        query = {"q": words, "limit": str(limit), "cursor": cursor, "archived": archived}
+        return await self._get("/api/sessions", a.SessionPage, query=query)
+
+    async def session(self, session_id: str) -> a.SessionShown:
+        """A session as the list shows it."""
+        return await self._get(_session(session_id), a.SessionShown)
+
+    async def messages(self, session_id: str, *, before: int = 0, limit: int = 100) -> a.TranscriptPage:
+        """The newest entries of the transcript below a seq."""
+        query = {"limit": str(limit), "before": str(before) if before else ""}
+        return await self._get(_session(session_id) + "/messages", a.TranscriptPage, query=query)
+
+    async def watch_session(self, session_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
+        """The whole log of a session, without end."""
+        path = _session(session_id) + "/events"
+        async with aclosing(heard(self._exchange, path, after=after)) as found:
+            async for one in found:
+                yield one
+
+    async def export(self, session_id: str, *, form: Literal["json", "md"] = "json") -> bytes:
+        """A session as a file."""
+        asked = Asked("GET", _session(session_id) + "/export", query={"format": form}, accept="*/*")
+        return await self._exchange.call(asked)
+
+    async def rename(self, session_id: str, title: str) -> a.SessionShown:
+        """Give the session another title."""
+        asked = Asked("PATCH", _session(session_id), {"title": title})
+        return await self._answer(asked, a.SessionShown)
+
+    async def delete(self, session_id: str) -> None:
+        """Hide the session and purge it in a minute; until then it can be restored."""
+        await self._exchange.call(Asked("DELETE", _session(session_id)))
+
+    async def purge(self, session_id: str) -> None:
+        """Delete the session for good."""
+        await self._exchange.call(Asked("DELETE", _session(session_id), query={"now": "true"}))
+
+    async def undelete(self, session_id: str) -> a.SessionShown:
+        """Take a deletion back."""
+        return await self._post(_session(session_id) + "/undelete", {}, a.SessionShown, once=_once())
+
+    async def fork(self, session_id: str, *, at_seq: int | None = None) -> a.Forked:
+        """A copy of the session, up to a seq."""
+        body = {} if at_seq is None else {"at_seq": at_seq}
+        return await self._post(_session(session_id) + "/fork", body, a.Forked, once=_once())
+
+    async def queued(self, session_id: str) -> a.QueueShown:
+        """What waits in the session."""
+        return await self._get(_session(session_id) + "/queue", a.QueueShown)
+
+    async def change_queue(
+        self, session_id: str, action: Literal["pause", "resume", "clear"]
+    ) -> a.QueueShown:
+        """Pause, resume or clear the session's queue."""
+        return await self._post(f"{_session(session_id)}/queue/{action}", {}, a.QueueShown, once=_once())
+
+    async def targets(self) -> Sequence[a.TargetShown]:
+        """The targets and their health, the default first."""
+        return (await self._get("/api/targets", a.TargetList)).data
+
+    async def health(self) -> a.Health:
+        """Whether the server is alive."""
+        return await self._get("/health", a.Health)
+
+    async def keys(self) -> Sequence[a.KeyShown]:
+        """The names of all keys."""
+        return (await self._get("/api/keys", a.KeyList)).data
+
+    async def add_key(self, name: str) -> a.KeyMade:
+        """A new key; its secret is shown this once."""
+        return await self._post("/api/keys", {"name": name}, a.KeyMade)
+
+    async def revoke_key(self, name: str) -> None:
+        """The key opens nothing any more."""
+        await self._exchange.call(Asked("DELETE", f"/api/keys/{_in_path(name)}"))
+
+    async def _get(self, path: str, kind: type[Answer], *, query: Mapping[str, str] | None = None) -> Answer:
+        given = {name: value for name, value in (query or {}).items() if value}
+        return await self._answer(Asked("GET", path, query=given), kind)
+
+    async def _post(self, path: str, body: Any, kind: type[Answer], *, once: str = "") -> Answer:
+        return await self._answer(Asked("POST", path, body, once), kind)
+
+    async def _answer(self, asked: Asked, kind: type[Answer]) -> Answer:
+        body = await self._exchange.call(asked)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise BadAnswer(f"{asked.method} {asked.path} was not answered by a Holdfast: {error}") from error
+
+
+def _once() -> str:
+    return secrets.token_hex(16)
+
+
+def _in_path(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _session(session_id: str) -> str:
+    return f"/api/sessions/{_in_path(session_id)}"

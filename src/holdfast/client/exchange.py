@@ -1,0 +1,193 @@
+"""One request and its answer, tried again while that is safe and the patience lasts."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+import aiohttp
+import msgspec
+
+from holdfast import __version__
+from holdfast.client.errors import BadAnswer, Refused, Unreachable, refusal
+
+ANSWER_BYTES_MAX = 512 * 1024 * 1024
+PIECE_BYTES = 256 * 1024
+# A server that goes down, or whose store is busy, says so; the next one takes the request.
+_LATER = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+_SAFE_METHODS = frozenset({"GET", "PUT", "DELETE"})
+
+# What aiohttp raises for a connection that is not there or breaks; a deadline is a TimeoutError.
+BROKEN: tuple[type[Exception], ...] = (aiohttp.ClientError, OSError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is, and the key that opens it; `socket` is a path, if it listens on one."""
+
+    url: str
+    key: str = field(default="", repr=False)
+    socket: str = ""
+
+
+Where: TypeAlias = Callable[[], Awaitable[Address]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a client waits for a server that is not there, and how quickly it looks again."""
+
+    first_s: float = 0.1
+    most_s: float = 2.0
+    call_s: float = 20.0  # for a request
+    follow_s: float = 300.0  # for an event stream that broke off
+    silence_s: float = 60.0  # a stream sends a heartbeat every 15 s, so this is a dead line
+    answer_s: float = 120.0  # for the next byte of an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request; `once` is its idempotency key, which makes it safe to send it twice."""
+
+    method: str
+    path: str
+    body: Any = None
+    once: str = ""
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    accept: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it can be sent again without knowing what became of the first."""
+        return bool(self.once) or self.method in _SAFE_METHODS
+
+
+class NowhereToBeFound(ConnectionError):
+    """Nobody knows where the server is at the moment."""
+
+
+class Exchange:
+    """Sends requests over one pool of connections; the address is looked up anew when it fails."""
+
+    def __init__(self, where: Where, patience: Patience) -> None:
+        self._where = where
+        self.patience = patience
+        self._address: Address | None = None
+        self._http: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    async def call(self, asked: Asked) -> bytes:
+        """The body of the answer; raises Refused or Unreachable."""
+        now_s = asyncio.get_running_loop().time
+        until_s = now_s() + self.patience.call_s
+        tries = 0
+        while True:
+            try:
+                async with self.opened(asked) as answer:
+                    return await _body(answer)
+            except Refused as error:
+                left_s = until_s - now_s()
+                if error.status not in _LATER or not asked.may_repeat or left_s <= error.retry_after_s:
+                    raise
+                pause_s = max(error.retry_after_s, self.pause_s(tries))
+            except BROKEN as error:
+                left_s = until_s - now_s()
+                never_sent = isinstance(error, aiohttp.ClientConnectorError | NowhereToBeFound)
+                if left_s <= 0 or not (asked.may_repeat or never_sent):
+                    raise self.unreachable(error) from error
+                pause_s = self.pause_s(tries)
+            tries += 1
+            await asyncio.sleep(min(pause_s, left_s))
+
+    @asynccontextmanager
+    async def opened(self, asked: Asked, *, silence_s: float = 0.0) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """The answer as it comes; raises Refused if it is none, and one of BROKEN."""
+        address = await self._reach()
+        assert self._http is not None
+        headers = {"Accept": asked.accept, "User-Agent": f"holdfast/{__version__}", **asked.headers}
+        if address.key:
+            headers["Authorization"] = f"Bearer {address.key}"
+        if asked.once:
+            headers["Idempotency-Key"] = asked.once
+        body = None
+        if asked.body is not None:
+            body = msgspec.json.encode(asked.body)
+            headers["Content-Type"] = "application/json"
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=5.0, sock_read=silence_s or self.patience.answer_s
+        )
+        try:
+            async with self._http.request(
+                asked.method,
+                address.url + asked.path,
+                params=asked.query or None,
+                data=body,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+            ) as answer:
+                if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+                    retry_after = answer.headers.get("Retry-After", "")
+                    raise refusal(answer.status, await _body(answer), retry_after=retry_after)
+                yield answer
+        except BROKEN:
+            self._address = None  # it may have moved: the next try asks where it is
+            raise
+
+    def pause_s(self, tries: int) -> float:
+        """How long to wait before the next try."""
+        return min(self.patience.most_s, self.patience.first_s * 2 ** min(tries, 16))
+
+    def unreachable(self, error: Exception) -> Unreachable:
+        """Nobody answers."""
+        url = self._address.url if self._address else "the server"
+        return Unreachable(getattr(error, "url", None) or url, told(error))
+
+    async def _reach(self) -> Address:
+        if self._address is None:
+            try:
+                self._address = await self._where()
+            except OSError as error:
+                raise NowhereToBeFound(str(error)) from error
+        if self._http is None:
+            socket = self._address.socket
+            connector = aiohttp.UnixConnector(socket) if socket else aiohttp.TCPConnector(limit=0)
+            self._http = aiohttp.ClientSession(connector=connector, auto_decompress=True)
+        return self._address
+
+
+def told(error: Exception) -> str:
+    """An exception of a connection in a few words."""
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.os_error.strerror or "no connection"
+    return str(error) or type(error).__name__
+
+
+async def _body(answer: aiohttp.ClientResponse) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in answer.content.iter_chunked(PIECE_BYTES):
+        size += len(piece)
+        if size > ANSWER_BYTES_MAX:
+            raise BadAnswer(f"an answer of more than {ANSWER_BYTES_MAX} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def at(address: Address) -> Where:
+    """A server that never moves."""
+
+    async def where() -> Address:
+        return replace(address, url=address.url.rstrip("/"))
+
+    return where

@@ -1,0 +1,209 @@
+"""Event streams that go on from their cursor when the connection, or the whole server, was away."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.client.errors import BadAnswer, Refused, Unreachable
+from holdfast.client.exchange import BROKEN, Asked, Exchange, told
+from holdfast.codec import UnreadableEvent, decode
+from holdfast.events import AnyEvent
+
+FRAME_BYTES_MAX = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An event of the log, as journaled; `body` is its JSON with the seq in it."""
+
+    seq: int
+    event: AnyEvent
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HermesFrame:
+    """A frame in hermes' words; seq 0 is an ephemeral one."""
+
+    seq: int
+    event: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a run waits for now; it is on no log."""
+
+    run_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The stream broke off, and is looked for again."""
+
+    why: str
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """The stream goes on from its cursor."""
+
+
+Heard: TypeAlias = Seen | Live | Away | Back
+
+
+class _Aside(msgspec.Struct):
+    type: str = ""
+    run_id: str = ""
+    text: str = ""
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """One frame of a stream; id 0 is none."""
+
+    id: int
+    data: bytes
+
+
+class FrameParser:
+    """Cuts a stream of ours into frames; a comment is a frame of no data and is passed over."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, piece: bytes) -> list[Frame]:
+        """The frames that the piece completes."""
+        looked = max(0, len(self._rest) - 1)
+        self._rest += piece
+        if len(self._rest) > FRAME_BYTES_MAX:
+            raise BadAnswer(f"a frame of more than {FRAME_BYTES_MAX} bytes")
+        end = self._rest.rfind(b"\n\n", looked)
+        if end < 0:
+            return []
+        blocks = bytes(self._rest[:end]).split(b"\n\n")
+        del self._rest[: end + 2]
+        return [frame for block in blocks if (frame := _frame_of(block)) is not None]
+
+
+def _frame_of(block: bytes) -> Frame | None:
+    seq = 0
+    data: list[bytes] = []
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"id" and value.isdigit():
+            seq = int(value[:18])
+        elif name == b"data":
+            data.append(value)
+    return Frame(seq, b"\n".join(data)) if data else None
+
+
+async def frames(
+    exchange: Exchange, path: str, *, view: str = "", after: int = 0
+) -> AsyncGenerator[Frame | Away | Back]:
+    """The frames after the cursor, each id once, over as many connections as it takes.
+
+    Ends when the server says that nothing follows; raises Refused, and Unreachable after the patience.
+    """
+    now_s = asyncio.get_running_loop().time
+    newest, tries, lost_s = 0, 0, 0.0
+    while True:
+        why = "the stream ended"
+        try:
+            asked = _asked(path, view, newest or after)
+            async with aclosing(_connection(exchange, asked, newest=newest)) as found:
+                async for frame in found:
+                    if frame is None:
+                        return
+                    if tries:
+                        tries = 0
+                        yield Back()
+                    newest = frame.id or newest
+                    if frame.data:
+                        yield frame
+        except BROKEN as error:
+            why = told(error)
+        if not tries:
+            lost_s = now_s()
+        elif now_s() - lost_s > exchange.patience.follow_s:
+            raise Unreachable("the server", why)
+        tries += 1
+        yield Away(why, tries)
+        await asyncio.sleep(exchange.pause_s(tries - 1))
+
+
+async def _connection(exchange: Exchange, asked: Asked, *, newest: int) -> AsyncGenerator[Frame | None]:
+    """The frames of one connection: an empty one first, None if nothing follows; raises one of BROKEN.
+
+    Those up to `newest` were seen already: a cursor that the log does not know is answered from the start.
+    """
+    try:
+        async with exchange.opened(asked, silence_s=exchange.patience.silence_s) as answer:
+            if answer.status == HTTPStatus.NO_CONTENT:
+                yield None
+                return
+            yield Frame(0, b"")
+            parser = FrameParser()
+            async for piece in answer.content.iter_any():
+                for frame in parser.feed(piece):
+                    if frame.id > newest or not frame.id:
+                        yield frame
+    except Refused as error:
+        if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        raise ConnectionError(error.message) from error
+
+
+def _asked(path: str, view: str, cursor: int) -> Asked:
+    return Asked(
+        "GET",
+        path,
+        query={"view": view} if view else {},
+        accept="text/event-stream",
+        headers={"Last-Event-ID": str(cursor)} if cursor else {},
+    )
+
+
+async def heard(exchange: Exchange, path: str, *, view: str = "", after: int = 0) -> AsyncGenerator[Heard]:
+    """Events as journaled, and beside them what is on no log."""
+    async with aclosing(frames(exchange, path, view=view, after=after)) as found:
+        async for frame in found:
+            if isinstance(frame, Away | Back):
+                yield frame
+            elif frame.id:
+                yield Seen(frame.id, _event(frame), frame.data)
+            else:
+                aside = _decoded(frame.data, _Aside)
+                if aside.type == "live":
+                    yield Live(aside.run_id, aside.text)
+
+
+async def hermes_frames(exchange: Exchange, path: str, *, after: int = 0) -> AsyncGenerator[HermesFrame]:
+    """The frames of a run in hermes' words, ephemeral ones included."""
+    async with aclosing(frames(exchange, path, view="hermes", after=after)) as found:
+        async for frame in found:
+            if isinstance(frame, Away | Back):
+                continue
+            data = _decoded(frame.data, dict[str, Any])
+            yield HermesFrame(frame.id, str(data.get("event", "")), data)
+
+
+def _event(frame: Frame) -> AnyEvent:
+    try:
+        return decode(frame.data, where=f"frame {frame.id}")
+    except UnreadableEvent as error:
+        raise BadAnswer(f"the server sent an event that this version does not know: {error}") from error
+
+
+def _decoded(data: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadAnswer(f"the server sent a frame that is no JSON object: {error}") from error

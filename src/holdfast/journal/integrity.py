@@ -1,0 +1,117 @@
+"""Whether everything that was ever written is still readable; the store may be in use meanwhile."""
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+from zlib import crc32
+
+import apsw
+
+from holdfast.interfaces import StoreDamaged
+from holdfast.journal.blobs import FileBlobs
+from holdfast.journal.connection import open_for_reading, sqlite_errors_named
+from holdfast.journal.queries import migrations
+
+FAULTS_MAX = 20
+STEP = 5_000
+_MARK = struct.Struct("<Q")
+
+COUNT = "SELECT (SELECT count(*) FROM events), (SELECT count(DISTINCT blob) FROM blob_refs)"
+COMMITS = "SELECT commits FROM store WHERE id = 1"
+NEWEST = "SELECT coalesce(max(updated_ms), 0) FROM sessions"
+EVENTS = """
+SELECT session_id, session, seq, crc, body FROM events LEFT JOIN sessions ON sessions.key = events.session
+ORDER BY session, seq
+"""
+BLOBS = "SELECT DISTINCT blob FROM blob_refs ORDER BY blob"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was looked at and what is wrong with it, each fault with its place."""
+
+    events: int = 0
+    blobs: int = 0
+    newest_ms: int = 0
+    faults: list[str] = field(default_factory=list[str])
+
+    def fault(self, place: str, why: str) -> None:
+        """One more fault; a flood is cut short."""
+        if len(self.faults) < FAULTS_MAX:
+            self.faults.append(f"integrity check failed at {place}: {why}")
+
+
+def check_store(path: Path, *, on_progress: Progress) -> Checked:
+    """Read every page, event and blob; raises JournalError if the file cannot be read at all."""
+    checked = Checked()
+    published = published_commits(path)  # before the store is looked at, which may go on meanwhile
+    with sqlite_errors_named(path):
+        connection = open_for_reading(path, vfs=None)
+        try:
+            _check_file(connection, checked, path=path)
+            if not checked.faults:
+                _check_mark(connection, checked, path=path, published=published)
+                _check_events(connection, checked, on_progress=on_progress)
+                _check_blobs(connection, checked, path=path)
+        finally:
+            connection.close()
+    return checked
+
+
+def _check_file(connection: apsw.Connection, checked: Checked, *, path: Path) -> None:
+    version = int(connection.pragma("user_version"))
+    if version > len(migrations()):
+        checked.fault(str(path), f"a newer Holdfast wrote it (schema {version}); upgrade this one")
+        return
+    for (line,) in cast("Iterator[tuple[str]]", connection.execute(f"PRAGMA integrity_check({FAULTS_MAX})")):
+        if line != "ok":
+            checked.fault(str(path), line)
+
+
+def published_commits(path: Path) -> int:
+    """How many commits the mark beside the store says were published; 0 if there is none."""
+    mark = path.with_name(f"{path.name}-mark")
+    data = mark.read_bytes() if mark.exists() else b""
+    return _MARK.unpack(data)[0] if len(data) == _MARK.size else 0
+
+
+def _check_mark(connection: apsw.Connection, checked: Checked, *, path: Path, published: int) -> None:
+    found = cast("tuple[int]", connection.execute(COMMITS).fetchone())[0]
+    if found < published:
+        why = f"{published} commits were published, but only {found} are readable"
+        checked.fault(str(path), f"{why}; the write-ahead log was cut, or an older file was put in its place")
+
+
+def _check_events(connection: apsw.Connection, checked: Checked, *, on_progress: Progress) -> None:
+    counted = cast("tuple[int, int]", connection.execute(COUNT).fetchone())
+    checked.newest_ms = cast("tuple[int]", connection.execute(NEWEST).fetchone())[0]
+    before = (0, 0)
+    rows = cast("Iterator[tuple[str | None, int, int, int, bytes]]", connection.execute(EVENTS))
+    for session_id, session, seq, crc, body in rows:
+        expected = before[1] + 1 if session == before[0] else 1
+        place = f"session {session_id or f'number {session}'} seq {seq}"
+        if session_id is None:
+            checked.fault(place, "the event belongs to no session")
+        elif seq != expected:
+            checked.fault(place, f"seq {expected} is missing before it")
+        if crc32(body) != crc:
+            checked.fault(place, "the stored event is not the one that was written")
+        before = (session, seq)
+        checked.events += 1
+        if checked.events % STEP == 0:
+            on_progress(checked.events, counted[0])
+
+
+def _check_blobs(connection: apsw.Connection, checked: Checked, *, path: Path) -> None:
+    blobs = FileBlobs(path.with_name("blobs"))
+    for (name,) in cast("Iterator[tuple[str]]", connection.execute(BLOBS)):
+        checked.blobs += 1
+        try:
+            if blobs.get(name) is None:
+                checked.fault(f"blob {name}", "the file is missing")
+        except StoreDamaged:
+            checked.fault(f"blob {name}", "its bytes are not the ones that were written")

@@ -1,0 +1,44 @@
+"""How late the event loop is: one small task that notices when something held it up."""
+
+import asyncio
+import logging
+from collections import deque
+
+_log = logging.getLogger(__name__)
+
+LOOK_S = 0.25
+STUCK_S = 0.5
+LOOKS_KEPT = 240  # one minute of them
+
+
+class LoopLag:
+    """Looks at the clock again and again; `run` is owned by whoever wants to know."""
+
+    def __init__(self) -> None:
+        self.last_s = 0.0
+        self.stuck = 0  # how often it was held up for longer than STUCK_S
+        self._looks: deque[float] = deque(maxlen=LOOKS_KEPT)
+
+    @property
+    def worst_s(self) -> float:
+        """The longest hold-up of the last minute."""
+        return max(self._looks, default=0.0)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        now_s = asyncio.get_running_loop().time
+        while True:
+            due_s = now_s() + LOOK_S
+            await asyncio.sleep(LOOK_S)
+            self.late(max(0.0, now_s() - due_s))
+
+    def late(self, late_s: float) -> None:
+        """The loop came back so late."""
+        self.last_s = late_s
+        self._looks.append(late_s)
+        if late_s > STUCK_S:
+            self.stuck += 1
+            _log.warning(
+                "the event loop was stuck for %.2f s: something blocked it, or the machine is overloaded",
+                late_s,
+            )

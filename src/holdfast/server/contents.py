@@ -1,0 +1,123 @@
+"""The content of a message as clients write it: text, and attachments as blobs or inline."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any, TypeAlias, cast
+
+from holdfast.interfaces import Blobs
+from holdfast.models.parts import IMAGE_TYPES
+from holdfast.server.bodies import converted
+from holdfast.server.problems import Problem, bad_request
+from holdfast.values import FilePart, ImagePart, Part, TextPart
+
+Attached: TypeAlias = dict[str, bytes]  # what came inline, by the names that it will have as blobs
+Raw: TypeAlias = dict[str, Any]
+
+NAME_CHARS_MAX = 255
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+_BLOB = re.compile(r"[0-9a-f]{64}")
+_DATA_URL = re.compile(
+    r"data:(?P<kind>[\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,(?P<data>.*)", re.DOTALL
+)
+
+
+def content_of(
+    content: str | list[Raw] | None, *, param: str, attached: Attached
+) -> tuple[str, tuple[Part, ...]]:
+    """Text and attachments of a message; what came inline is put into `attached`."""
+    if content is None or isinstance(content, str):
+        return content or "", ()
+    texts: list[str] = []
+    parts: list[Part] = []
+    for at, part in enumerate(content):
+        where = f"{param}[{at}]"
+        kind = part.get("type") or part.get("kind")
+        if kind in _TEXTS and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        elif "blob" in part:
+            parts.append(_named_blob(part, where))
+        elif kind in {"image_url", "input_image"}:
+            parts.append(_image(part, where, attached))
+        elif kind in {"file", "input_file"}:
+            parts.append(_file(part, where, attached))
+        else:
+            raise bad_request(
+                f"Invalid '{where}': a part is text, an image or a file as a data: URL, "
+                "or names a blob of POST /api/blobs",
+                param=where,
+            )
+    return "\n".join(texts), tuple(parts)
+
+
+async def keep_attached(
+    blobs: Blobs, parts: Iterable[Part], *, attached: Mapping[str, bytes], param: str = "parts"
+) -> None:
+    """Put what came inline on disk, before an event names it; raises a Problem if a named blob is unknown."""
+    for part in parts:
+        if isinstance(part, TextPart) or part.blob in attached:
+            continue
+        if not _BLOB.fullmatch(part.blob) or await blobs.blob(part.blob) is None:
+            raise Problem(
+                400,
+                f"There is no blob {part.blob[:80]!r}; upload it with POST /api/blobs first",
+                code="blob_not_found",
+                param=param,
+            )
+    for data in attached.values():
+        await blobs.put_blob(data)
+
+
+def _named_blob(part: Raw, where: str) -> Part:
+    media_type = str(part.get("media_type", ""))
+    kind = ImagePart if media_type.startswith("image/") else FilePart
+    fields = {key: part[key] for key in ("blob", "media_type", "name") if key in part}
+    return converted(
+        {"kind": "image" if kind is ImagePart else "file", "name": "", **fields}, kind, param=where
+    )
+
+
+def _image(part: Raw, where: str, attached: Attached) -> ImagePart:
+    given = part.get("image_url")
+    url = cast("Raw", given).get("url") if isinstance(given, dict) else given
+    media_type, blob = _inline(url, f"{where}.image_url", attached)
+    if media_type not in IMAGE_TYPES:
+        raise bad_request(
+            f"Invalid '{where}.image_url': {media_type} is none of {', '.join(sorted(IMAGE_TYPES))}",
+            param=f"{where}.image_url",
+        )
+    return ImagePart(blob=blob, media_type=media_type)
+
+
+def _file(part: Raw, where: str, attached: Attached) -> FilePart | ImagePart:
+    nested = part.get("file")
+    file = cast("Raw", nested) if isinstance(nested, dict) else part
+    media_type, blob = _inline(file.get("file_data"), f"{where}.file_data", attached)
+    name = file.get("filename")
+    name = name[:NAME_CHARS_MAX] if isinstance(name, str) else ""
+    if media_type in IMAGE_TYPES:
+        return ImagePart(blob=blob, media_type=media_type, name=name)
+    return FilePart(blob=blob, media_type=media_type, name=name or "file")
+
+
+def _inline(url: object, param: str, attached: Attached) -> tuple[str, str]:
+    """Media type and blob name of a data: URL; the server fetches nothing on a client's word."""
+    found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
+    if found is None:
+        raise bad_request(
+            f"Invalid '{param}': it must be a data: URL in base64. Addresses are not fetched and file "
+            "ids are not known here: send the bytes, or upload them with POST /api/blobs",
+            param=param,
+            code="not_a_data_url",
+        )
+    try:
+        data = base64.b64decode(found["data"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise bad_request(f"Invalid '{param}': {error}", param=param) from None
+    if not data:
+        raise bad_request(f"Invalid '{param}': it holds no bytes", param=param)
+    name = sha256(data).hexdigest()
+    attached[name] = data
+    return found["kind"].lower(), name

@@ -1,0 +1,83 @@
+"""Named keys over HTTP: who has one, one more, one less."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.server.bodies import decoded, json_answer
+from holdfast.server.keys import KEYS_MAX, NAME_CHARS_MAX, AddedKeys, KeyExists, is_key_name
+from holdfast.server.means import ServerMeans
+from holdfast.server.problems import Problem, bad_request, too_many
+
+
+class NewKey(msgspec.Struct):
+    """The body of POST /api/keys."""
+
+    name: str
+
+
+class KeyRoutes:
+    """What the routes under /api/keys do; no answer but the one that makes a key holds a secret."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    @property
+    def _added(self) -> AddedKeys:
+        return self._means.keys.added
+
+    async def list(self, request: Request) -> Response:
+        """GET /api/keys."""
+        del request
+        configured = [_shown(name) for name in self._means.keys.configured]
+        added = [_shown(key.name, created_ms=key.created_ms) for key in self._added.list()]
+        return json_answer({"object": "list", "data": [*configured, *added]})
+
+    async def add(self, request: Request) -> Response:
+        """POST /api/keys."""
+        means = self._means
+        name = (await decoded(request, means.limits, NewKey)).name.strip()
+        if not is_key_name(name):
+            raise bad_request(
+                f"'name' must be 1 to {NAME_CHARS_MAX} printable characters without / and \\", param="name"
+            )
+        if means.keys.is_open:
+            raise Problem(409, "This server is open to everyone: it needs no keys", code="no_keys_needed")
+        if len(self._added.list()) >= KEYS_MAX:
+            raise too_many(
+                f"There are {KEYS_MAX} keys; revoke one first", code="too_many_keys", retry_after_s=60
+            )
+        if name in means.keys.configured:
+            raise _exists()
+        try:
+            secret = await self._added.add(name)
+        except KeyExists:
+            raise _exists() from None
+        created_ms = next(key.created_ms for key in self._added.list() if key.name == name)
+        return json_answer(_shown(name, created_ms=created_ms) | {"key": secret}, 201)
+
+    async def revoke(self, request: Request) -> Response:
+        """DELETE /api/keys/{name}."""
+        name: str = request.path_params["name"]
+        if not await self._added.revoke(name):
+            if name in self._means.keys.configured:
+                raise Problem(
+                    409,
+                    "This key stands in the configuration; take it out there and restart",
+                    code="key_configured",
+                    param="name",
+                )
+            raise Problem(404, "There is no key of this name", code="key_not_found", param="name")
+        return json_answer({"name": name, "deleted": True})
+
+
+def _shown(name: str, *, created_ms: int | None = None) -> dict[str, Any]:
+    if created_ms is None:
+        return {"name": name, "source": "configured", "created_at": None}
+    return {"name": name, "source": "added", "created_at": created_ms / 1000}
+
+
+def _exists() -> Problem:
+    return Problem(409, "There is a key of this name already", code="key_exists", param="name")

@@ -1,0 +1,63 @@
+"""GET /metrics: the figures of this process as Prometheus reads them."""
+
+import asyncio
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.interfaces import RunQuery
+from holdfast.metrics import Figures
+from holdfast.server.means import ServerMeans
+
+PAGE = 500
+
+
+async def begin_figures(means: ServerMeans) -> None:
+    """Count the runs that an earlier process left open."""
+    for status in ("running", "stopping", "queued"):
+        before: tuple[int, str] | None = None
+        while True:
+            rows = await means.store.runs(RunQuery(limit=PAGE, before=before, status=status))
+            means.figures.begin_with(rows)
+            if len(rows) < PAGE:
+                break
+            before = (rows[-1].created_ms, rows[-1].run_id)
+
+
+class MetricsRoutes:
+    """What the route does; the exporter's library is loaded when someone asks for the first time."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    async def show(self, request: Request) -> Response:
+        """GET /metrics."""
+        del request
+        gauges = await self._now()
+        text = await asyncio.to_thread(_exposition, self._means.figures, gauges)
+        return Response(text, media_type="text/plain; version=1.0.0")
+
+    async def _now(self) -> Mapping[str, tuple[str, float]]:
+        """What is measured at this moment, in the event loop."""
+        means = self._means
+        lag = means.supervisor.lag
+        return {
+            "active_sessions": ("Sessions that have something to run.", means.supervisor.active),
+            "waiting_sessions": ("Of these, those that wait for a slot.", means.supervisor.waiting),
+            "open_streams": ("Event streams that clients have open.", len(means.streams)),
+            "open_asks": (
+                "Approvals and questions that wait for a person.",
+                len(await means.store.open_asks()),
+            ),
+            "event_loop_lag_seconds": ("How late the event loop was at the last look.", lag.last_s),
+            "event_loop_lag_worst_seconds": ("The longest hold-up of the last minute.", lag.worst_s),
+            "event_loop_tasks": ("Tasks that exist in the event loop.", len(asyncio.all_tasks())),
+        }
+
+
+def _exposition(figures: Figures, gauges: Mapping[str, tuple[str, float]]) -> bytes:
+    """Loads the exporter and reads files of the process, so it wants a thread of its own."""
+    from holdfast.server.exposition import exposition
+
+    return exposition(figures, gauges)

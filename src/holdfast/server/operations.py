@@ -1,0 +1,122 @@
+"""What each route takes and answers: the description of the API is made of it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from holdfast.server import answers_server as a
+from holdfast.server.key_routes import NewKey
+from holdfast.server.openai_chat import ChatRequest
+from holdfast.server.openai_responses import ResponsesRequest
+from holdfast.server.operation import EVENTS, ONCE, SESSION_HEADER, START_ERRORS, WHOLE_ERRORS, Operation
+from holdfast.server.operations_runs import RUNS
+from holdfast.server.operations_sessions import SESSIONS
+from holdfast.server.signing_in import SignInRequest
+
+_IMAGES: Mapping[str, None] = dict.fromkeys(
+    ("application/octet-stream", "image/png", "image/jpeg", "image/gif", "image/webp")
+)
+OTHERS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "POST /v1/chat/completions": Operation(
+            says=(
+                "Chat Completions as the OpenAI API has them; the server's own tools work. temperature, the "
+                "length and the effort are handed to the model where it takes them. What is not named here "
+                "(top_p, stop, seed, n, tools, tool_choice, response_format, logprobs, …) is ignored."
+            ),
+            body=ChatRequest,
+            answers={200: {"application/json": a.ChatCompletion, EVENTS: None}},
+            errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_missing"},
+            headers={**ONCE, **SESSION_HEADER},
+            needs_body=True,
+        ),
+        "GET /v1/models": Operation(says="The names that `model` may hold.", answers={200: a.ModelList}),
+        "POST /v1/responses": Operation(
+            says=(
+                "Responses as the OpenAI API has them; the server's own tools work. temperature, the length "
+                "and the effort are handed to the model where it takes them. What is not named here (top_p, "
+                "tools, tool_choice, text, truncation, include, background, …) is ignored."
+            ),
+            body=ResponsesRequest,
+            answers={200: {"application/json": a.Response, EVENTS: None}},
+            errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_missing"},
+            headers={**ONCE, **SESSION_HEADER},
+            needs_body=True,
+        ),
+        "GET /v1/responses/{response_id}": Operation(
+            says="A response again.", answers={200: a.Response}, errors={404: "response_not_found"}
+        ),
+        "DELETE /v1/responses/{response_id}": Operation(
+            says="Do not show a response any more.",
+            answers={200: a.DeletedResponse},
+            errors={404: "response_not_found"},
+        ),
+        "GET /api/events": Operation(
+            says="News of the session list, without end: for a client that has no session open.",
+            answers={200: {EVENTS: None}},
+            errors={429: "too_many_streams"},
+        ),
+        "POST /api/blobs": Operation(
+            says="Upload the bytes of an image or file; parts of messages refer to them by the name.",
+            raw_body="application/octet-stream",
+            answers={201: a.Blob},
+            errors={400: "empty_blob, body_cut_off"},
+            needs_body=True,
+        ),
+        "GET /api/blobs/{blob}": Operation(
+            says="The bytes again, as an image where `media_type` says so, else as a download.",
+            answers={200: _IMAGES},
+            errors={404: "blob_not_found"},
+            query={"media_type": "image/png, image/jpeg, image/gif or image/webp."},
+        ),
+        "POST /api/sign-in": Operation(
+            says="A browser signs in with a key, or with the one-time token of the printed link.",
+            body=SignInRequest,
+            answers={200: a.SignedIn},
+            errors={400: "invalid_request, invalid_json"},
+            needs_body=True,
+        ),
+        "POST /api/sign-out": Operation(says="A browser signs out.", answers={200: a.SignedOut}),
+        "GET /api/keys": Operation(says="Who has a key.", answers={200: a.KeyList}),
+        "POST /api/keys": Operation(
+            says="One more key; its secret is in this answer and nowhere else.",
+            body=NewKey,
+            answers={201: a.MadeKey},
+            errors={
+                400: "invalid_request, invalid_json",
+                409: "key_exists, no_keys_needed",
+                429: "too_many_keys",
+            },
+            needs_body=True,
+        ),
+        "DELETE /api/keys/{name}": Operation(
+            says="Revoke a key, and sign out whoever signed in with it.",
+            answers={200: a.Revoked},
+            errors={404: "key_not_found", 409: "key_configured"},
+        ),
+        "GET /api/targets": Operation(says="The targets and how they are.", answers={200: a.TargetList}),
+        "GET /v1/capabilities": Operation(
+            says="What this server can do, as hermes clients ask.", answers={200: a.Capabilities}
+        ),
+        "GET /health": Operation(says="Whether it is alive; needs no key.", answers={200: a.Health}),
+        "GET /health/detailed": Operation(says="How it is.", answers={200: a.DetailedHealth}),
+        "GET /metrics": Operation(says="Figures for Prometheus.", answers={200: {"text/plain": None}}),
+        "GET /openapi.json": Operation(says="This description.", answers={200: dict[str, Any]}),
+        "GET /docs": Operation(says="The same for people.", answers={200: {"text/html": None}}),
+    }
+)
+# Other names for the same routes.
+SAME: Mapping[str, str] = MappingProxyType(
+    {
+        "POST /v1/runs/{run_id}/cancel": "POST /v1/runs/{run_id}/stop",
+        "POST /v1/runs/{run_id}/steer": "POST /v1/runs/{run_id}/messages",
+        "GET /v1/health": "GET /health",
+    }
+)
+
+
+def operation_of(method: str, path: str) -> Operation:
+    """The description of a route; a route without one is a mistake that the first request would show."""
+    name = f"{method} {path}"
+    name = SAME.get(name, name)
+    return RUNS.get(name) or SESSIONS.get(name) or OTHERS[name]

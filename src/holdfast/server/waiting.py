@@ -1,0 +1,58 @@
+"""Waiting for a run's end on behalf of a client that wants one whole answer."""
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.requests import Request
+
+from holdfast import events as e
+from holdfast.rows import RunRow, run_of
+from holdfast.run import Run
+from holdfast.server.means import ServerMeans
+from holdfast.server.problems import Problem
+
+
+async def wait_for(
+    means: ServerMeans, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
+) -> tuple[Run, str]:
+    """Wait until the run is over; the run and its clean answer.
+
+    The wait ends, too, when the client leaves or the server goes down: neither may hold up the other.
+    `on_left` is called when nobody waits any more, for whatever reason.
+    """
+    ending = asyncio.ensure_future(_ended(means, row))
+    leaving = asyncio.ensure_future(_left(request))
+    closing = asyncio.ensure_future(means.streams.until_end())
+    tasks = {ending, leaving, closing}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        if on_left is not None:
+            on_left()
+    if not ending.cancelled():
+        return ending.result()
+    raise Problem(
+        503,
+        "The server is going down; the run goes on with the next one",
+        code="shutting_down",
+        headers={"Retry-After": "2"},
+    )
+
+
+async def _ended(means: ServerMeans, row: RunRow) -> tuple[Run, str]:
+    async for records in means.store.follow(row.session_id, after=row.first_seq - 1):
+        for record in records:
+            if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
+                current = await means.store.run(row.run_id) or row
+                frames = (await means.folds.run(current)).frames
+                assert frames.run is not None, "what has an ending has a beginning"
+                return frames.run, frames.output
+    raise Problem(503, "The run's session is gone, or the server is going down", code="shutting_down")
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,53 @@
+"""The store as the server uses it: no secret goes in with an input, and what is on disk is counted."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from holdfast.agent.means import AgentMeans
+from holdfast.events import Event, Input, SessionForked
+from holdfast.interfaces import Appended, Declined, Fence, KeyConflict, Replayed, Store
+from holdfast.metrics import Figures
+
+
+def watched(agent: AgentMeans, figures: Figures) -> Store:
+    """The agent's store; `figures` sees what is appended through this one, as everyone else does."""
+    return cast("Store", _Watched(agent, figures))
+
+
+class _Watched:
+    """Hands everything on, and looks at what was appended."""
+
+    def __init__(self, agent: AgentMeans, figures: Figures) -> None:
+        self._store = agent.store
+        self._clock = agent.clock
+        self._secrets = agent.secrets
+        self._figures = figures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append(
+        self, session_id: str, inputs: Sequence[Input], **rest: Any
+    ) -> Appended | Declined | Replayed | KeyConflict:
+        began_s = self._clock.monotonic_s()
+        clean = cast("Sequence[Input]", [self._secrets.out_of(one) for one in inputs])
+        result = await self._store.append(session_id, clean, **rest)
+        # The copied log of a fork happened somewhere else, and was counted there.
+        is_copy = any(isinstance(one, SessionForked) for one in inputs)
+        self._count(result, () if is_copy else inputs, began_s)
+        return result
+
+    async def append_run(
+        self, session_id: str, events: Sequence[Event], *, fence: Fence, **rest: Any
+    ) -> Appended | Declined | Replayed:
+        began_s = self._clock.monotonic_s()
+        result = await self._store.append_run(session_id, events, fence=fence, **rest)
+        self._count(result, events, began_s)
+        return result
+
+    def _count(self, result: object, events: Sequence[Event], began_s: float) -> None:
+        if not isinstance(result, Appended):
+            return
+        self._figures.commit_s.add(self._clock.monotonic_s() - began_s)
+        for event in events:
+            self._figures.add(event)

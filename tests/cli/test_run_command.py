@@ -1,0 +1,205 @@
+"""`holdfast run` as a script uses it: what it prints where, and how it ends."""
+
+import asyncio
+import json
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.terminal import HOLDFAST, terminal
+from cli.test_serve import configure, serving
+from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say, Wait
+from holdfast.chaos.ports import closed_port
+from holdfast.tools.ask import ASK_USER
+
+QUICK = """
+[targets.retry]
+attempts_max = 3
+backoff_base_s = 0.01
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command that is over."""
+
+    code: int
+    out: str
+    err: str
+
+
+async def started(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(*HOLDFAST, *arguments, "--config", str(folder / "holdfast.toml")),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+    )
+
+
+async def command(folder: Path, *arguments: str, typed: str = "") -> Ended:
+    process = await started(folder, *arguments)
+    out, err = await process.communicate(typed.encode())
+    return Ended(process.returncode or 0, out.decode(), err.decode())
+
+
+def configured(folder: Path, url: str) -> None:
+    text = f"""
+[server]
+data_dir = "{folder}/data"
+[[targets]]
+name = "main"
+wire = "chat"
+base_url = "{url}"
+model = "m"
+{QUICK}"""
+    (folder / "holdfast.toml").write_text(text)
+
+
+async def test_the_answer_alone_is_printed_and_nothing_of_the_recovery(tmp_path: Path) -> None:
+    """S000-12, P9: a stream that broke once leaves no trace on either output; exit code 0."""
+    broken = [Say("half of"), Drop()]
+    async with ChaosServer(broken, [Say("the whole\nanswer")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        ended = await command(tmp_path, "run", "hi")
+        assert len(chaos.seen.requests) == 2
+    assert ended == Ended(0, "the whole\nanswer\n", "")
+
+
+async def test_an_unreachable_endpoint_prints_the_trace_once_at_the_end_and_fails(tmp_path: Path) -> None:
+    """S000-12, P9: nothing on the standard output, the whole trace on the other one, exit code 1."""
+    with closed_port() as port:
+        await asyncio.to_thread(configured, tmp_path, f"http://127.0.0.1:{port}/v1")
+        ended = await command(tmp_path, "run", "hi")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("holdfast: Failed: ")
+    for nth in (1, 2, 3):
+        assert ended.err.count(f"attempt {nth} (main)") == 1
+
+
+async def test_on_a_terminal_neither_trace_nor_live_line_is_left(tmp_path: Path) -> None:
+    """S000-12: the screen holds the answer, and after a failure the trace, each once."""
+    gate = Gate()
+    broken = [Say("half of"), Drop()]
+    async with ChaosServer(broken, [Say("the whole "), Wait(gate), Say("answer")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        run = (*HOLDFAST, "run", "hi", "--config", str(tmp_path / "holdfast.toml"))
+        async with terminal(*run, folder=tmp_path) as window:
+            screen = await window.until("the whole")
+            assert "⋯ answering" in screen
+            gate.open()
+            screen = await window.until("exit=0")
+            assert screen.strip() == "the whole answer\nexit=0"
+    with closed_port() as port:
+        await asyncio.to_thread(configured, tmp_path, f"http://127.0.0.1:{port}/v1")
+        async with terminal(*run, folder=tmp_path) as window:
+            screen = await window.until("exit=1")
+            assert screen.count("attempt 3 (main)") == 1
+            assert "⋯" not in screen
+
+
+async def test_the_task_is_read_from_the_standard_input_and_events_are_lines(tmp_path: Path) -> None:
+    async with ChaosServer([Say("ok")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        ended = await command(tmp_path, "run", "--json", "review:", "-", typed="a diff\n")
+        body = str(chaos.seen.requests[0].body)
+    assert "review: a diff" in body
+    events = [json.loads(line) for line in ended.out.splitlines()]
+    assert (ended.code, ended.err) == (0, "")
+    assert events[0]["type"] == "run.queued"
+    assert (events[-1]["type"], events[-1]["outcome"]) == ("run.ended", "completed")
+    assert [event["seq"] for event in events] == sorted(event["seq"] for event in events)
+
+
+async def test_an_interrupt_stops_the_run_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    """P5: 130, after the run has said that it is cancelled."""
+    gate = Gate()
+    async with ChaosServer([Say("half"), Wait(gate)]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        process = await started(tmp_path, "run", "--json", "hi")
+        await gate.reached()
+        process.send_signal(signal.SIGINT)
+        out, _ = await process.communicate()
+    assert process.returncode == 130
+    last = json.loads(out.splitlines()[-1])
+    assert (last["type"], last["outcome"]) == ("run.ended", "cancelled")
+
+
+async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path) -> None:
+    """P8: silence is never consent; the model hears why, and so does whoever reads the output."""
+    calls = [CallTool("shell", {"command": "touch made"}), CallTool(ASK_USER, {"text": "Which?"})]
+    async with ChaosServer(calls, [Say("so be it")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        ended = await command(tmp_path, "run", "make it")
+        told = str(chaos.seen.requests[-1].body)
+    assert (ended.code, ended.out) == (0, "so be it\n")
+    assert "refused, because nobody is there to ask: touch made" in ended.err
+    assert "nobody is there to answer: Which?" in ended.err
+    assert told.count("no_approver") >= 2
+    assert not await asyncio.to_thread((tmp_path / "made").exists)
+
+
+async def test_on_a_terminal_an_approval_is_asked_in_place(tmp_path: Path) -> None:
+    """P8: by a word, and the run goes on."""
+    async with ChaosServer([CallTool("shell", {"command": "touch made"})], [Say("all done")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        run = (*HOLDFAST, "run", "make it", "--config", str(tmp_path / "holdfast.toml"))
+        async with terminal(*run, folder=tmp_path) as window:
+            await window.until("answer>")
+            await window.keys("Enter")
+            await window.until("Type one of these words")
+            await window.say("once")
+            screen = await window.until("exit=0")
+            assert "all done" in screen
+            assert "✓ shell touch made" in screen
+            assert "⋯" not in screen
+
+
+async def test_runs_are_stopped_tried_again_and_approved_through_the_server_that_runs(
+    tmp_path: Path,
+) -> None:
+    """P8: an approval is answered by its id, and by a word that says something."""
+    gate = Gate()
+    ask = CallTool("shell", {"command": "touch made"})
+    async with ChaosServer([ask], [Say("never"), Wait(gate)], [Say("again")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
+            run_id = (await server.call("POST", "/v1/runs", {"input": "make it"}))["run_id"]
+            while not (asks := (await server.call("GET", "/v1/approvals"))["data"]):
+                pass
+            approval_id = asks[0]["approval_id"]
+            unclear, listed = await asyncio.gather(
+                command(tmp_path, "approvals", "answer", approval_id, "perhaps"),
+                command(tmp_path, "approvals", "list"),
+            )
+            assert (unclear.code, unclear.out) == (1, "")
+            assert approval_id in listed.out
+            assert "touch made" in listed.out
+            answered = await command(tmp_path, "approvals", "answer", approval_id, "deny")
+            assert answered == Ended(0, "Answered.\n", "")
+            made = await command(tmp_path, "keys", "add", "laptop")
+            assert made.out.startswith("hf-")
+            assert (await command(tmp_path, "keys", "revoke", "laptop")).out == "Revoked.\n"
+            await gate.reached()
+            assert (await command(tmp_path, "runs", "stop", run_id)).out == f"{run_id} cancelled\n"
+            assert await command(tmp_path, "runs", "retry", run_id) == Ended(0, "again\n", "")
+
+
+async def test_without_a_server_the_commands_work_on_the_store_alone(tmp_path: Path) -> None:
+    """P12: what is unknown gets a clear line and exit code 1."""
+    async with ChaosServer([Say("the walrus")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        nothing = await command(tmp_path, "sessions", "list")
+        assert nothing == Ended(1, "", f"holdfast: there is nothing in {tmp_path}/data yet\n")
+        assert (await command(tmp_path, "run", "find it")).code == 0
+    found = await command(tmp_path, "sessions", "search", "walrus")
+    session_id = next(word for word in found.out.split() if word.startswith("ses_"))
+    shown, deleted = (
+        await command(tmp_path, "sessions", "show", session_id),
+        await command(tmp_path, "sessions", "delete", session_id, "--now"),
+    )
+    assert shown == Ended(0, "> find it\n\nthe walrus\n", "")
+    assert deleted == Ended(0, "Deleted.\n", "")
+    gone = await command(tmp_path, "sessions", "show", session_id)
+    assert gone == Ended(1, "", f"holdfast: Session not found: {session_id}\n")

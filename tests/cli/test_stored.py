@@ -1,0 +1,49 @@
+"""The store read by a command: the same answers as the server gives."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast import events as e
+from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.cli.stored import StoredReads
+from holdfast.client import Client, Refused, Seen
+from holdfast.journal.sqlite import SqliteStore
+from holdfast.settings import ServerSettings, Settings
+from server.toolbox import Counted
+from serving import PATIENT, AsksAbout, Setting, served, target_of
+
+
+async def test_what_the_store_says_is_what_the_server_says(tmp_path: Path) -> None:
+    """P7: runs, sessions, search, transcript, export, tail and open asks."""
+    setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+    settings = Settings(server=ServerSettings(data_dir=str(tmp_path)))
+    store = await SqliteStore.open(tmp_path / "holdfast.db")
+    async with ChaosServer([Say("the **walrus**")], [CallTool("touch", {})]) as chaos:
+        target = target_of(chaos, patience=PATIENT)
+        async with served(target, store=store, setting=setting) as server, Client(server.url) as client:
+            done = await client.start("find it")
+            await client.ended(done.run_id)
+            waits = await client.start("make it")
+            async for seen in client.follow(waits.run_id):
+                if isinstance(seen.event, e.ApprovalAsked):
+                    break
+            async with StoredReads(settings) as stored:
+                for reads in (stored, client):
+                    assert (await reads.run(done.run_id)).output == "the **walrus**"
+                assert await stored.run(done.run_id) == await client.run(done.run_id)
+                assert await stored.approvals() == await client.approvals()
+                assert await stored.sessions() == await client.sessions()
+                assert await stored.sessions(words="walrus") == await client.sessions(words="walrus")
+                assert await stored.export(done.session_id) == await client.export(done.session_id)
+                there, here = await client.messages(done.session_id), await stored.messages(done.session_id)
+                assert (here.data, here.last_seq) == (there.data, there.last_seq)
+                md = await stored.export(done.session_id, form="md")
+                assert md == await client.export(done.session_id, form="md")
+                told = [one async for one in stored.watch(done.run_id) if isinstance(one, Seen)]
+                assert told == [one async for one in client.follow(done.run_id)]
+                listed = {run.run_id: run.status for run in (await stored.runs()).data}
+                assert listed == {run.run_id: run.status for run in (await client.runs()).data}
+                with pytest.raises(Refused, match="Run not found"):
+                    await stored.run("run_x")
+    await store.close()

@@ -1,0 +1,44 @@
+"""A proxy that cuts each connection after so many bytes of its answer."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+
+class Cutting:
+    """Passes requests on, and answers only as far as the number of bytes; an async context manager."""
+
+    def __init__(self, url: str, *, after_bytes: int) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = str(parts.hostname), int(parts.port or 80)
+        self._after_bytes = after_bytes
+        self._server: asyncio.Server | None = None
+        self.connections = 0
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        back, forth = await asyncio.open_connection(self._host, self._port)
+        try:
+            forth.write(await reader.readuntil(b"\r\n\r\n"))
+            left = self._after_bytes
+            while left > 0 and (piece := await back.read(left)):
+                left -= len(piece)
+                writer.write(piece)
+                await writer.drain()
+        finally:
+            for one in (writer, forth):
+                one.transport.abort()

@@ -1,0 +1,146 @@
+"""Wheel and sdist, built as a publisher would, and the wheel installed where nothing of this tree is."""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import urllib.request
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from holdfast import __version__
+from holdfast.cli.demo_tour_server import clean_environment
+
+ROOT = Path(__file__).parent.parent.parent
+DATA = (
+    "holdfast/py.typed",
+    "holdfast/cli/known_targets.toml",
+    "holdfast/cli/hermes_providers.toml",
+    "holdfast/journal/sql/queries.sql",
+    "holdfast/models/silent_rejects.toml",
+    "holdfast/web/index.html",
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """The two files, and the wheel that the sdist alone gives."""
+
+    wheel: Path
+    sdist: Path
+    wheel_of_sdist: Path
+
+
+def _run(*command: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def _build(source: Path, folder: Path, *kinds: str) -> None:
+    wanted = [word for kind in kinds for word in ("-t", kind)]
+    _run(sys.executable, "-m", "hatchling", "build", *wanted, "-d", str(folder), cwd=source)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("dist")
+    _build(ROOT, folder, "sdist", "wheel")
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    unpacked = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(unpacked, filter="data")
+    again = tmp_path_factory.mktemp("again")
+    (source,) = unpacked.iterdir()
+    _build(source, again, "wheel")
+    return Built(wheel, sdist, next(again.glob("*.whl")))
+
+
+@pytest.fixture(scope="module")
+def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheel; what it depends on is borrowed from this one."""
+    place = tmp_path_factory.mktemp("clean") / "venv"
+    _run(sys.executable, "-m", "venv", "--without-pip", str(place))
+    python = place / "bin" / "python"
+    uv = ROOT / ".uv" / "bin" / "uv"
+    command = str(uv) if uv.exists() else shutil.which("uv")
+    assert command, "uv is needed: run scripts/setup"
+    _run(
+        command,
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--python",
+        str(python),
+        str(built.wheel),
+    )
+    own = Path(_run(str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    (own / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    return place / "bin"
+
+
+@pytest.fixture
+def serving(installed: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of a server that was started from the installed wheel."""
+    environ = {**clean_environment(), "HOME": str(tmp_path)}
+    process = subprocess.Popen(
+        [str(installed / "holdfast"), "serve", "--port", "0"],
+        cwd=tmp_path,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        greeting = process.stdout.readline()
+        yield next((word for word in greeting.split() if word.startswith("http://")), "")
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def _names(wheel: Path) -> Sequence[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def test_the_wheel_holds_the_program_and_the_page_and_the_sdist_alone_gives_the_same(built: Built) -> None:
+    names = _names(built.wheel)
+    assert [name for name in DATA if name not in names] == []
+    scripts = [name for name in names if name.startswith("holdfast/web/assets/") and name.endswith(".js")]
+    assert len(scripts) == 1
+    tops = {name.partition("/")[0] for name in names}
+    assert tops == {"holdfast", f"holdfast-{__version__}.dist-info"}
+    assert [name for name in names if name.endswith((".ts", ".tsx", ".map")) or "node_modules" in name] == []
+    with tarfile.open(built.sdist) as archive:
+        inside = {name.split("/")[1] for name in archive.getnames() if "/" in name}
+    assert not inside & {"frontend", "tests", "docs", "bench"}
+    assert sorted(_names(built.wheel_of_sdist)) == sorted(names)
+
+
+async def test_the_installed_program_says_its_version_and_serves_the_page(
+    installed: Path, serving: str, tmp_path: Path
+) -> None:
+    def get(path: str) -> bytes:
+        with urllib.request.urlopen(f"{serving}{path}") as answer:  # noqa: S310  # our own server
+            return answer.read()
+
+    async def said(*command: str) -> str:
+        return (await asyncio.to_thread(_run, *command, cwd=tmp_path)).strip()
+
+    expected = f"holdfast {__version__}"
+    assert await said(str(installed / "holdfast"), "--version") == expected
+    assert await said(str(installed / "python"), "-m", "holdfast", "--version") == expected
+    where = await said(str(installed / "python"), "-c", "import holdfast; print(holdfast.__file__)")
+    assert where.startswith(str(installed.parent))
+    assert b"<script" in await asyncio.to_thread(get, "/")
+    assert b"ok" in await asyncio.to_thread(get, "/health")

@@ -1,0 +1,1 @@
+"""The documents: they are true, and what they show runs."""

@@ -1,0 +1,63 @@
+"""The references are as the code says, the promises as they are promised, and every link leads somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.reading import DOCS, DOCUMENTS, ROOT, anchors, blocks, generator, links
+from holdfast.chaos import ChaosServer
+from holdfast.cli.configuration import ConfigFile, Given, load
+from holdfast.cli.configuration_secrets import TextFile
+from promises import PROMISES
+from serving import served, target_of
+
+ROW = re.compile(r"^\| (P\d+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
+
+
+def test_what_is_made_from_the_code_is_fresh() -> None:
+    stale = generator().stale()
+    assert not stale, f"run: python scripts/docs.py ({', '.join(stale)})"
+
+
+async def test_every_route_of_the_server_is_described() -> None:
+    described = generator().description()["paths"]
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        _, document = await server.get("/openapi.json")
+    real, told = (
+        {(path, method) for path, methods in found.items() for method in methods}
+        for found in (document["paths"], described)
+    )
+    assert real == told
+
+
+def test_every_promise_is_told_as_it_is_promised_and_names_tests_that_name_it() -> None:
+    text = (DOCS / "guarantees.md").read_text("utf-8")
+    rows = {id_: (said, where) for id_, said, where in ROW.findall(text)}
+    assert {id_: said for id_, (said, _) in rows.items()} == dict(PROMISES)
+    for id_, (_, where) in rows.items():
+        assert f"- **{id_}.**" in text
+        for name in re.findall(r"`([^`]+)`", where):
+            assert re.search(rf"\b{id_}\b", (ROOT / name).read_text("utf-8")), f"{name} does not name {id_}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_leads_somewhere(document: Path) -> None:
+    for link in links(document):
+        name, _, anchor = link.partition("#")
+        target = (document.parent / name) if name else document
+        assert target.exists(), f"{link} leads nowhere"
+        assert not anchor or anchor in anchors(target), f"{link}: there is no such heading"
+
+
+def test_the_index_names_every_document() -> None:
+    listed = links(DOCS / "README.md")
+    assert [path.name for path in DOCS.glob("*.md") if path.name not in {*listed, "README.md"}] == []
+
+
+def test_every_configuration_that_is_shown_is_one() -> None:
+    shown = [text for document in DOCUMENTS for text in blocks(document, "toml")]
+    assert shown
+    for text in shown:
+        file = ConfigFile(Path("/etc/holdfast/holdfast.toml"), text)
+        load(Given(environ={"HOME": "/h", "MAIN_API_KEY": "k"}, file=file, read=lambda _: TextFile("x" * 20)))

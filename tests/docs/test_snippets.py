@@ -1,0 +1,125 @@
+"""Every shell and Python block of the documents runs, as it stands, against a real server."""
+
+import ast
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from inspect import CO_COROUTINE
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+from cli.hermes_home import TALK, make_database
+from docs.reading import DOCS, ROOT, blocks
+from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
+from holdfast.cli.demo_tour_server import clean_environment
+
+SHELL = (
+    ROOT / "README.md",
+    *(DOCS / f"{name}.md" for name in ("quick-start", "operations", "migrating-from-hermes")),
+)
+PORT = "8642"
+CONFIG = """
+[server]
+port = 0
+[[targets]]
+name = "main"
+wire = "chat"
+base_url = "{url}"
+model = "m"
+"""
+
+
+def _hello(_: SeenRequest) -> Script:
+    return [Say("hello, reader")]
+
+
+@asynccontextmanager
+async def server_of(home: Path) -> AsyncGenerator[tuple[dict[str, str], str]]:
+    """A server for the user of this home: their environment, and its address."""
+    programs = f"{Path(sys.executable).parent}:{clean_environment()['PATH']}"
+    environ = {
+        **clean_environment(),
+        "HOME": str(home),
+        "PATH": programs,
+        "HOLDFAST_CONFIG": f"{home}/mine.toml",
+    }
+    environ.pop("XDG_CONFIG_HOME", None)
+    async with ChaosServer(choose=_hello) as chaos:
+        await asyncio.to_thread((home / "mine.toml").write_text, CONFIG.format(url=chaos.base_url))
+        process = await asyncio.create_subprocess_exec(
+            *("holdfast", "serve"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=environ,
+            cwd=home,
+        )
+        assert process.stdout is not None
+        try:
+            greeting = (await process.stdout.readline()).decode()
+            yield environ, next(word for word in greeting.split() if word.startswith("http://"))
+        finally:
+            process.terminate()
+            await process.communicate()
+
+
+@pytest.mark.timeout(300)  # some twenty processes, one after the other
+async def test_every_shell_block_runs(tmp_path: Path) -> None:
+    await asyncio.to_thread(make_database, tmp_path / ".hermes", {"s1": TALK})
+    async with server_of(tmp_path) as (environ, url):
+        for document in SHELL:
+            texts = [text for text in blocks(document, "sh") if not text.startswith("make ")]
+            assert texts, document
+            script = "set -eu\n" + "\n".join(texts)
+            script = script.replace(f"127.0.0.1:{PORT}", url.removeprefix("http://")).replace(
+                ".venv/bin/", ""
+            )
+            shell = await asyncio.create_subprocess_exec(
+                *("bash", "-c", script),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=environ,
+                cwd=tmp_path,
+            )
+            out, _ = await shell.communicate()
+            assert shell.returncode == 0, f"{document.name}:\n{out.decode()}"
+    shown = await asyncio.to_thread(os.listdir, tmp_path)
+    assert {"backup", "conversation.md", "conversation.json", "laptop.key", "report.json"} <= set(shown)
+
+
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("document", [ROOT / "README.md", DOCS / "embedding.md"], ids=lambda path: path.name)
+async def test_every_python_block_runs(
+    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = await asyncio.to_thread(blocks, document, "python")
+    assert texts
+    needs_server = any("server_url" in text for text in texts)
+    async with ChaosServer(choose=_hello) as chaos:
+        names: dict[str, Any] = {"url": chaos.base_url, "model": "m", "folder": str(tmp_path)}
+        if not needs_server:
+            await _run_all(texts, names)
+        else:
+            async with server_of(tmp_path) as (_, url):
+                key = tmp_path / ".local" / "share" / "holdfast" / "api-key"
+                names |= {"server_url": url, "key": (await asyncio.to_thread(key.read_text)).strip()}
+                await _run_all(texts, names)
+    assert "hello, reader" in capsys.readouterr().out
+
+
+async def _run_all(texts: list[str], given: dict[str, Any]) -> None:
+    for text in texts:
+        code = _compiled(text)
+        names = {**given, "__name__": "snippet"}
+        sys.modules.pop("snippet", None)
+        called = FunctionType(code, names)()
+        if code.co_flags & CO_COROUTINE:
+            await called

@@ -1,0 +1,150 @@
+"""A person at the page: what they do and see, by the names that a screen reader would say."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, expect
+
+from holdfast.chaos import ChaosServer, Script
+from holdfast.server.page import BUILT, read_page
+from serving import PATIENT, Served, Setting, served, target_of
+
+# Long, since a loaded machine is slow; a test that passes never waits for it.
+expect.set_options(timeout=30_000)
+
+DESK = {"width": 1200, "height": 800}
+OFFLINE = re.compile(r"ERR_(CONNECTION|INTERNET|NETWORK|INCOMPLETE|ABORTED|EMPTY)|status of (4|503)")
+
+
+@dataclass(slots=True)
+class Chat:
+    """One tab."""
+
+    page: Page
+
+    async def say(self, text: str) -> None:
+        await self.box.fill(text)
+        await self.box.press("Enter")
+
+    @property
+    def box(self) -> Locator:
+        return self.page.get_by_role("textbox", name="Message", exact=True)
+
+    @property
+    def answers(self) -> Locator:
+        return self.page.get_by_role("article", name="Assistant")
+
+    @property
+    def people(self) -> Locator:
+        return self.page.get_by_role("article", name="You")
+
+    @property
+    def talk(self) -> Locator:
+        return self.page.get_by_role("region", name="Conversation")
+
+    @property
+    def rows(self) -> Locator:
+        """The chats of the list."""
+        return self.page.get_by_role("navigation", name="Chats").get_by_role("listitem")
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    async def answered(self, text: str) -> None:
+        """The last answer reads so, whole."""
+        await expect(self.answers.last).to_have_text(text)
+
+    async def sees(self, text: str | re.Pattern[str]) -> None:
+        await expect(self.page.get_by_text(text).first).to_be_visible()
+
+    async def state(self, words: str) -> None:
+        """What the place for the connection says."""
+        await expect(self.page.locator(".connection")).to_contain_text(words)
+
+    async def mark(self) -> None:
+        """Something that a reload would take away."""
+        await self.page.evaluate("window.wasHere = true")
+
+    async def was_not_reloaded(self) -> bool:
+        return await self.page.evaluate("window.wasHere === true")
+
+
+@dataclass(slots=True)
+class Visit:
+    """The pages of one test; each context is a browser of its own, with its own cookies and storage."""
+
+    browser: Browser
+    stack: AsyncExitStack
+    errors: list[str] = field(default_factory=list[str])
+
+    async def context(self, **how: Any) -> BrowserContext:
+        options: dict[str, Any] = {"viewport": DESK, "reduced_motion": "reduce", **how}
+        made = await self.browser.new_context(**options)
+        self.stack.push_async_callback(made.close)
+        return made
+
+    async def __call__(self, url: str, context: BrowserContext | None = None, **how: Any) -> Chat:
+        """A tab with this address."""
+        made = context or await self.context(**how)
+        page = await made.new_page()
+        page.on("console", lambda message: self._heard(message))  # noqa: PLW0108  # it marks methods
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        await page.goto(url)
+        return Chat(page)
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        # A line that breaks is what some tests are about, and a browser says so by itself.
+        if message.type == "error" and not OFFLINE.search(message.text):
+            self.errors.append(message.text)
+
+
+def requests_of(page: Page) -> list[str]:
+    """The addresses that the page asks for from now on."""
+    asked: list[str] = []
+
+    def ask(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", ask)
+    return asked
+
+
+@dataclass(frozen=True, slots=True)
+class Chatting:
+    """A server with the page, and the model behind it."""
+
+    url: str
+    chaos: ChaosServer
+    served: Served
+
+
+@asynccontextmanager
+async def chatting(*scripts: Script, setting: Setting | None = None) -> AsyncGenerator[Chatting]:
+    """A server with the page, open to everyone on this machine; its model answers by the scripts."""
+    setting = setting or Setting()
+    page = await asyncio.to_thread(read_page, BUILT)
+    setting = replace(setting, options=replace(setting.options, page=page))
+    async with ChaosServer(*scripts) as chaos:
+        target = target_of(chaos, patience=PATIENT)
+        async with served(target, setting=setting) as server:
+            yield Chatting(server.url, chaos, server)
+
+
+AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+async def faults_of(page: Page) -> list[str]:
+    """What axe finds that keeps someone out: serious and critical faults, each with its place."""
+    await page.evaluate(await asyncio.to_thread(AXE.read_text))
+    found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
+        for one in found["violations"]
+        for node in one["nodes"]
+        if one["impact"] in {"serious", "critical"}
+    ]

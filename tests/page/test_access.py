@@ -1,0 +1,115 @@
+"""The page for everyone and against everyone: hostile words, screen readers, keyboards, phones."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from holdfast.chaos import CallTool, Gate, Say, Think, Wait
+from page.browsing import Visit, chatting, faults_of, requests_of
+from server.toolbox import Counted
+from serving import AsksAbout, Setting
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HOSTILE = """<script>document.title = 'owned'</script>
+<img src=x onerror="document.title='owned'"><svg onload="document.title='owned'">
+<iframe srcdoc="<script>parent.document.title='owned'</script>"></iframe>
+[click](javascript:document.title='owned') [data](data:text/html,<script>1</script>)
+![remote](https://tracker.invalid/pixel.png) <style>body{display:none}</style>
+<a href="javascript:1" onmouseover="document.title='owned'">x</a> `</code><script>1</script>`
+"""
+HARM = (
+    "script, iframe, style, object, embed, [onerror], [onload], [onmouseover], "
+    "[href^='javascript' i], [href^='data' i]"
+)
+RICH = """# Heading\n\nSome *words* and a [link](https://example.com/).\n\n| a | b |\n|---|---|\n| 1 | 2 |\n
+1. one\n2. two\n\n```python\nprint("hello")\n```\n\n- [x] done\n"""
+
+
+async def test_hostile_words_of_model_tool_and_person_stay_words(visit: Visit) -> None:
+    """P11: no script runs, nothing is asked for from elsewhere, no link leads to a script."""
+    async with chatting([Think(HOSTILE), Say(HOSTILE)]) as server:
+        chat = await visit(server.url)
+        asked = requests_of(chat.page)
+        await chat.say(HOSTILE)
+        await chat.sees(re.compile("remote"))
+        await expect(chat.button("Send")).to_be_visible()
+        await expect(chat.talk).to_contain_text("<script>document.title = 'owned'</script>")
+        assert "owned" not in await chat.page.title() or "<script>" in await chat.page.title()
+        assert await chat.page.locator("body").locator(HARM).count() == 0
+        assert await chat.answers.locator("[style]").count() == 0
+        assert [url for url in asked if not url.startswith(server.url)] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_nobody_is_kept_out_by_the_page(visit: Visit, scheme: str) -> None:
+    """Axe finds no serious fault in a talk, at an approval and in the settings, on a desk and on a phone."""
+    setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+    scripts = ([Think("hm"), Say(RICH)], [CallTool("touch", {"path": "a"})])
+    async with chatting(*scripts, setting=setting) as server:
+        chat = await visit(server.url, color_scheme=scheme)
+        assert await faults_of(chat.page) == []
+        await chat.say("show me")
+        await chat.sees("Heading")
+        await chat.say("do it")
+        await expect(chat.page.get_by_role("region", name="Approval needed")).to_be_visible()
+        assert await faults_of(chat.page) == []
+        await chat.button("Settings").click()
+        await expect(chat.page.get_by_role("dialog")).to_be_visible()
+        assert await faults_of(chat.page) == []
+        phone = await visit(
+            chat.page.url, color_scheme=scheme, viewport={"width": 390, "height": 844}, has_touch=True
+        )
+        await expect(phone.page.get_by_role("region", name="Approval needed")).to_be_visible()
+        assert await faults_of(phone.page) == []
+
+
+async def test_the_keyboard_alone_is_enough(visit: Visit) -> None:
+    gate = Gate()
+    async with chatting([Say("one"), Wait(gate)], [Say("two")]) as server:
+        chat = await visit(server.url)
+        keys = chat.page.keyboard
+        await expect(chat.box).to_be_focused()
+        await keys.type("hello")
+        await keys.press("Enter")
+        await chat.answered("one")
+        await keys.press("Control+.")
+        await chat.sees("Stopped")
+        await keys.press("Control+Shift+O")
+        await expect(chat.people).to_have_count(0)
+        await keys.type("again")
+        await keys.press("Enter")
+        await chat.answered("two")
+        await keys.press("Alt+ArrowDown")
+        await chat.answered("one")
+        await keys.press("Control+k")
+        await expect(chat.page.get_by_role("searchbox", name="Search chats")).to_be_focused()
+        await keys.press("Escape")
+        await keys.press("Control+/")
+        await expect(chat.page.get_by_role("dialog")).to_contain_text("Stop the run")
+        await keys.press("Escape")
+        await expect(chat.page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_on_a_phone_the_list_is_a_drawer_and_every_button_has_room_for_a_finger(visit: Visit) -> None:
+    async with chatting([Say("small screen")]) as server:
+        phone = await visit(
+            server.url, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
+        )
+        await phone.box.fill("hello")
+        await phone.button("Send").tap()  # Enter is a new line there
+        await phone.answered("small screen")
+        wide = await phone.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert not wide
+        await phone.page.get_by_role("button", name=re.compile("chat list|Menu|Chats")).first.tap()
+        await expect(phone.rows).to_have_count(1)
+        await phone.rows.first.get_by_role("link").tap()
+        small = await phone.page.evaluate(
+            """[...document.querySelectorAll('button, [role=button], input, textarea')]
+            .filter(one => one.checkVisibility() && one.getBoundingClientRect().bottom > 0)
+            .map(one => [one.getAttribute('aria-label') || one.textContent, one.getBoundingClientRect()])
+            .filter(([, box]) => box.height < 43.5 || box.width < 43.5)
+            .map(([name, box]) => `${name} ${box.width}x${box.height}`)"""
+        )
+        assert small == []

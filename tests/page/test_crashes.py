@@ -1,0 +1,129 @@
+"""The server dies and comes back while someone looks; the page recovers by itself, without a reload."""
+
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
+from page.browsing import Visit
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CONFIG = """
+[server]
+port = {port}
+data_dir = "{folder}/data"
+{keys}
+[agent]
+workspace = "{folder}/work"
+[[approvals.rules]]
+allow = "shell"
+argv = ["sleep"]
+[[targets]]
+name = "main"
+wire = "chat"
+base_url = "{url}"
+model = "m"
+api_key = "sk-test-of-a-key"
+"""
+OPEN = "api_keys = []"
+
+
+def configure(folder: Path, chaos: ChaosServer, *, port: int = 0, keys: str = OPEN) -> None:
+    (folder / "work").mkdir(exist_ok=True)
+    text = CONFIG.format(folder=folder, url=chaos.base_url, port=port, keys=keys)
+    (folder / "holdfast.toml").write_text(text)
+
+
+@asynccontextmanager
+async def process(folder: Path, *, end_with: signal.Signals = signal.SIGKILL) -> AsyncGenerator[str]:
+    """`holdfast serve`; the address that it prints for a browser."""
+    started = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=folder,
+    )
+    assert started.stdout is not None
+    try:
+        while not (line := (await started.stdout.readline()).decode()).startswith("Open "):
+            assert line, "the server did not start"
+        yield line.split()[1]
+    finally:
+        started.send_signal(end_with)
+        await started.communicate()
+
+
+async def test_killed_in_mid_answer_and_started_again_the_page_goes_on(visit: Visit, tmp_path: Path) -> None:
+    """P1, P6, P7: nothing that was seen is gone; the answer is whole, and stands there once."""
+    gate = Gate()
+    async with ChaosServer([Say("half"), Wait(gate)], [Say("the whole answer")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with process(tmp_path) as url:
+            chat = await visit(url)
+            await chat.say("hello")
+            await chat.answered("half")
+            await chat.mark()
+        await chat.state("Reconnecting")
+        await expect(chat.answers.last).to_have_text("half")
+        port = int(re.findall(r":(\d+)", url)[0])
+        await asyncio.to_thread(configure, tmp_path, chaos, port=port)
+        async with process(tmp_path):
+            await chat.answered("the whole answer")
+            await chat.sees(re.compile("Resumed after"))
+            await expect(chat.people).to_have_count(1)
+            assert await chat.was_not_reloaded()
+
+
+async def test_killed_in_mid_tool_the_page_says_that_the_outcome_is_unknown(
+    visit: Visit, tmp_path: Path
+) -> None:
+    """P6: the tool does not run twice, and the card does not pretend."""
+    async with ChaosServer(
+        [CallTool("shell", {"command": "sleep 600"})], [Say("I will not repeat it")]
+    ) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with process(tmp_path) as url:
+            chat = await visit(url)
+            await chat.say("wait for it")
+            activity = chat.talk.get_by_role("group", name="Activity")
+            await expect(activity).to_contain_text("sleep 600")
+            await chat.mark()
+        port = int(re.findall(r":(\d+)", url)[0])
+        await asyncio.to_thread(configure, tmp_path, chaos, port=port)
+        async with process(tmp_path):
+            await chat.answered("I will not repeat it")
+            await activity.get_by_role("button").first.click()
+            await chat.sees(re.compile("unknown", re.IGNORECASE))
+            assert await chat.was_not_reloaded()
+
+
+async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, tmp_path: Path) -> None:
+    """P11."""
+    async with ChaosServer([Say("welcome")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos, keys="")
+        async with process(tmp_path, end_with=signal.SIGTERM) as link:
+            assert "#token=" in link
+            chat = await visit(link)
+            await chat.say("hello")
+            await chat.answered("welcome")
+            assert "token" not in chat.page.url
+            await chat.page.reload()
+            await chat.answered("welcome")
+
+            stranger = await visit(link)
+            await stranger.sees("Sign in to Holdfast")
+            await stranger.page.get_by_label("Key").fill("not-the-key")
+            await stranger.button("Sign in").click()
+            await stranger.sees(re.compile("key is wrong"))
+            key = await asyncio.to_thread((tmp_path / "data" / "api-key").read_text)
+            await stranger.page.get_by_label("Key").fill(key.strip())
+            await stranger.button("Sign in").click()
+            await expect(stranger.rows).to_have_count(1)
+            assert "#" not in stranger.page.url

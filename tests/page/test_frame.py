@@ -1,0 +1,171 @@
+"""What stands around the talk: the timeline, menus and their focus, settings, and calls to a hidden tab."""
+
+import json
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from holdfast.chaos import CallTool, Drop, Gate, Say, SayWords, Wait
+from holdfast.journal.memory import MemoryStore
+from page.browsing import Visit, chatting
+from page.long_log import put_long_session
+from server.toolbox import Counted
+from serving import AsksAbout, Setting
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HIDDEN_AND_TOLD = """
+Object.defineProperty(document, "hidden", { get: () => true });
+window.told = [];
+window.Notification = class {
+  static permission = "granted";
+  constructor(title, { body }) { window.told.push(`${title}: ${body}`); }
+};
+"""
+
+
+async def test_the_timeline_is_the_log_itself_with_its_stumbles_marked(visit: Visit) -> None:
+    """P9: what was quiet in the talk is all there, event by event, when someone looks."""
+    async with chatting([SayWords("half an", 0), Drop()], [Say("whole")]) as server:
+        context = await visit.context(permissions=["clipboard-read", "clipboard-write"])
+        chat = await visit(server.url, context)
+        await chat.say("hello")
+        await chat.answered("whole")
+        await chat.button("Timeline").click()
+        panel = chat.page.get_by_role("complementary", name="Timeline")
+        await expect(panel.get_by_role("figure").get_by_role("list")).to_contain_text("between attempts")
+        await panel.get_by_role("button", name=re.compile("An attempt failed")).click()
+        event = panel.get_by_role("region", name=re.compile("^Event "))
+        await expect(event).to_contain_text("attempt.failed")
+        await expect(event).to_contain_text('"kind": "dropped"')
+
+        await panel.get_by_role("searchbox", name="Filter the events").fill("attempt.")
+        await expect(panel.get_by_role("region", name="Events").get_by_role("listitem")).to_have_count(4)
+        await panel.get_by_role("searchbox", name="Filter the events").fill("")
+        await panel.get_by_role("button", name="Copy JSON").click()
+        await expect(panel.get_by_role("button", name="Copied")).to_be_visible()
+        copied = json.loads(await chat.page.evaluate("navigator.clipboard.readText()"))
+        run_id = copied[0]["run_id"]
+        _, log = await server.served.get(f"/v1/runs/{run_id}/events?view=native&cursor=0")
+        assert copied == log["events"]
+
+
+async def test_the_timeline_follows_a_run_that_goes_on(visit: Visit) -> None:
+    """P7: the log grows in the panel as it grows on disk."""
+    gate = Gate()
+    async with chatting([Say("half"), Wait(gate), Say(" and whole")]) as server:
+        chat = await visit(server.url)
+        await chat.say("hello")
+        await chat.answered("half")
+        await chat.page.keyboard.press("Alt+t")
+        events = chat.page.get_by_role("complementary", name="Timeline").get_by_role("region", name="Events")
+        await expect(events).to_contain_text("text.delta")
+        await expect(events).not_to_contain_text("run.ended")
+        gate.open()
+        await chat.answered("half and whole")
+        await events.evaluate("box => { box.scrollTop = box.scrollHeight; }")
+        await expect(events).to_contain_text("text.done")
+        await events.evaluate("box => { box.scrollTop = box.scrollHeight; }")
+        await expect(events).to_contain_text("run.ended")
+        await chat.page.keyboard.press("Alt+t")
+        await expect(events).to_have_count(0)
+
+
+async def test_a_log_of_any_length_is_read_in_pages_and_shown_in_part(visit: Visit) -> None:
+    store = MemoryStore()
+    await put_long_session(store, "long", exchanges=300)
+    async with chatting(setting=Setting(store=store)) as server:
+        chat = await visit(f"{server.url}/s/long")
+        await chat.sees("Question 300: where does the time go?")
+        await chat.button("Timeline").click()
+        panel = chat.page.get_by_role("complementary", name="Timeline")
+        await panel.get_by_role("combobox", name="What the timeline shows").select_option("Whole chat")
+        await expect(panel).to_contain_text(re.compile(r"1.000 events"))
+        assert await panel.get_by_role("listitem").count() < 100
+        await panel.get_by_role("button", name="Earlier events, up to 2001").click()
+        await expect(panel).to_contain_text(re.compile(r"2.000 events"))
+        await expect(panel.get_by_role("button", name="Earlier events, up to 1001")).to_be_visible()
+    await store.close()
+
+
+async def test_a_menu_closes_on_its_own_button_and_gives_the_focus_back(visit: Visit) -> None:
+    async with chatting([Say("one")], [Say("two")]) as server:
+        chat = await visit(server.url)
+        await chat.say("first chat")
+        await chat.answered("one")
+        await chat.button("New chat").click()
+        await chat.say("second chat")
+        await chat.answered("two")
+        await expect(chat.rows).to_have_count(2)
+        keys, menu = chat.page.keyboard, chat.page.get_by_role("menu")
+        button = chat.button("Menu of second chat")
+        await button.click()
+        await expect(menu).to_be_visible()
+        await button.click()
+        await expect(menu).to_have_count(0)
+
+        await chat.rows.first.get_by_role("link").focus()
+        await keys.press("ArrowRight")
+        await keys.press("Enter")
+        await expect(menu.get_by_role("menuitem", name="Rename")).to_be_focused()
+        await keys.press("Escape")
+        await expect(button).to_be_focused()
+        await keys.press("Enter")
+        await keys.press("Enter")
+        await expect(chat.page.get_by_role("textbox", name="Title of the chat")).to_be_focused()
+        await keys.type("renamed by hand")
+        await keys.press("Enter")
+        await expect(chat.page).to_have_title("renamed by hand · Holdfast")
+        await expect(chat.rows.first.get_by_role("link")).to_be_focused()
+        await keys.press("ArrowDown")
+        await keys.press("ArrowRight")
+        await keys.press("Enter")
+        await keys.press("End")
+        await keys.press("Enter")
+        await expect(chat.rows).to_have_count(1)
+        await expect(chat.rows.first.get_by_role("link")).to_be_focused()
+
+
+async def test_settings_are_kept_and_a_dialog_gives_the_focus_back(visit: Visit) -> None:
+    async with chatting([Say("hello")]) as server:
+        chat = await visit(server.url)
+        button = chat.button("Settings")
+        await button.focus()
+        await chat.page.keyboard.press("Enter")
+        dialog = chat.page.get_by_role("dialog", name="Settings")
+        await dialog.get_by_text("Dark").click()
+        await dialog.get_by_text("Ctrl + Enter").click()
+        await chat.page.keyboard.press("Escape")
+        await expect(button).to_be_focused()
+        await chat.page.reload()
+        await expect(chat.page.locator("html")).to_have_attribute("data-theme", "dark")
+        await chat.box.fill("one line")
+        await chat.box.press("Enter")
+        await expect(chat.people).to_have_count(0)
+        await chat.box.press("Control+Enter")
+        await chat.answered("hello")
+
+
+async def test_a_hidden_tab_tells_that_someone_is_needed_and_that_it_is_done(visit: Visit) -> None:
+    """P8: an approval calls for a person who looks elsewhere."""
+    setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+    async with chatting([CallTool("touch", {"path": "a"})], [Say("touched")], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.button("Settings").click()
+        await chat.page.evaluate(
+            "localStorage.setItem('holdfast.settings', JSON.stringify({notifications: true}))"
+        )
+        await chat.page.add_init_script(HIDDEN_AND_TOLD)
+        await chat.page.reload()
+        await chat.say("do it")
+        await expect(chat.page).to_have_title(re.compile(r"^\(1\) "))
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await card.get_by_role("button", name="once").click()
+        await chat.answered("touched")
+        await expect(chat.page).to_have_title(re.compile(r"^do it"))
+        await chat.page.wait_for_function("window.told.length === 2", timeout=30_000)
+        assert await chat.page.evaluate("window.told") == [
+            "do it: Waits for your answer.",
+            "do it: Finished.",
+        ]

@@ -1,0 +1,109 @@
+"""Sessions on the page: a long one, the list, search, and what one does to a session."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from holdfast.chaos import Say
+from holdfast.journal.memory import MemoryStore
+from page.browsing import Visit, chatting
+from page.long_log import put_long_session
+from serving import Setting, said_to
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_session_of_five_thousand_messages_opens_at_its_end_and_is_read_upwards(visit: Visit) -> None:
+    """P7: the newest page comes first, older ones on the way up, and the talk goes on below."""
+    store = MemoryStore()
+    await put_long_session(store, "long", exchanges=2_500)
+    setting = Setting(store=store)
+    async with chatting([Say("still here")], setting=setting) as server:
+        chat = await visit(f"{server.url}/s/long")
+        await chat.sees("Question 2500: where does the time go?")
+        assert await chat.talk.get_by_role("article").count() < 300
+        await expect(chat.page.get_by_text("Question 2300:")).to_have_count(0)
+        for _ in range(8):
+            await chat.talk.evaluate("box => { box.scrollTop = 0; }")
+            if await chat.page.get_by_text("Question 2300:").count():
+                break
+            await expect(chat.page.get_by_text("Loading")).to_have_count(0)
+        await expect(chat.page.get_by_text("Question 2300:")).to_have_count(1)
+        await chat.button("Jump to the newest message").click()
+        await chat.say("are you there?")
+        await chat.answered("still here")
+        # What was read far above is let go again, and the page is light.
+        await expect(chat.page.get_by_text("Question 2300:")).to_have_count(0)
+    await store.close()
+
+
+async def test_a_chat_is_renamed_pinned_found_archived_deleted_and_brought_back(visit: Visit) -> None:
+    async with chatting([Say("the word is marmalade")], [Say("another")]) as server:
+        chat = await visit(server.url)
+        await chat.say("first chat")
+        await chat.answered("the word is marmalade")
+        await chat.button("New chat").click()
+        await chat.say("second chat")
+        await chat.answered("another")
+        await expect(chat.rows).to_have_count(2)
+
+        await chat.page.get_by_role("searchbox", name="Search chats").fill("marmalade")
+        found = chat.page.get_by_role("link", name=re.compile("first chat"))
+        await expect(found.locator("mark")).to_have_text("marmalade")
+        await found.click()
+        await chat.answered("the word is marmalade")
+        await chat.page.get_by_role("searchbox", name="Search chats").fill("")
+
+        await chat.button("Menu of first chat").click()
+        await chat.page.get_by_role("menuitem", name="Pin").click()
+        await expect(chat.page.get_by_role("region", name="Pinned")).to_contain_text("first chat")
+
+        await chat.button("Menu of second chat").click()
+        await chat.page.get_by_role("menuitem", name="Delete").click()
+        await expect(chat.rows).to_have_count(1)
+        await chat.button("Undo").click()
+        await expect(chat.rows).to_have_count(2)
+
+
+async def test_the_last_message_is_edited_and_the_answer_made_anew(visit: Visit) -> None:
+    async with chatting([Say("wrong")], [Say("right")], [Say("righter")]) as server:
+        chat = await visit(server.url)
+        await chat.say("teh question")
+        await chat.answered("wrong")
+        await chat.people.last.hover()
+        await chat.button("Edit and send again").click()
+        editing = chat.page.get_by_role("article", name="You, being edited")
+        await editing.get_by_role("textbox").fill("the question")
+        await editing.get_by_role("button", name="Send").click()
+        await chat.answered("right")
+        await expect(chat.people).to_have_count(1)
+        await chat.button("Regenerate").click()
+        await chat.answered("righter")
+        await expect(chat.answers).to_have_count(1)
+        assert said_to(server.chaos, nth=3) == ["the question"]
+
+
+async def test_what_is_written_and_not_sent_is_there_in_another_browser(visit: Visit) -> None:
+    async with chatting([Say("hello")]) as server:
+        chat = await visit(server.url)
+        await chat.say("hi")
+        await chat.answered("hello")
+        saved = re.compile("/draft$")
+        async with chat.page.expect_response(saved, timeout=30_000):
+            await chat.box.fill("half a thou")
+        other = await visit(chat.page.url)
+        await expect(other.box).to_have_value("half a thou")
+
+
+async def test_an_attached_file_goes_with_the_message(visit: Visit) -> None:
+    async with chatting([Say("read it")]) as server:
+        chat = await visit(server.url)
+        files = chat.page.get_by_label("Files to attach")
+        payload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"seven apples"}
+        await files.set_input_files([payload])  # pyright: ignore[reportArgumentType]
+        await expect(chat.page.get_by_role("list", name="Attachments")).to_contain_text("notes.txt")
+        await chat.say("what do I have?")
+        await chat.answered("read it")
+        await expect(chat.people.last).to_contain_text("notes.txt")
+        assert "seven apples" in str(server.chaos.seen.requests[0].body)

@@ -1,0 +1,120 @@
+"""An answer as it comes, seen through reloads, several tabs, stops and broken lines."""
+
+import pytest
+from playwright.async_api import expect
+
+from holdfast.chaos import ClosedBy, Gate, Hang, Say, Wait
+from holdfast.journal.memory import MemoryStore
+from page.browsing import Chat, Visit, chatting
+from page.long_log import put_long_session
+from serving import Setting
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_reload_in_mid_stream_shows_what_was_there_and_goes_on(visit: Visit) -> None:
+    """P7."""
+    gate = Gate()
+    async with chatting([Say("half of it"), Wait(gate), Say(" and the rest")]) as server:
+        chat = await visit(server.url)
+        await chat.say("hello")
+        await chat.answered("half of it")
+        await chat.page.reload()
+        await chat.answered("half of it")
+        await expect(chat.people).to_have_count(1)
+        gate.open()
+        await chat.answered("half of it and the rest")
+        await expect(chat.answers).to_have_count(1)
+
+
+async def test_two_tabs_and_a_late_third_see_the_same(visit: Visit) -> None:
+    """P7: also another browser, which comes after the end."""
+    gate = Gate()
+    async with chatting([Say("one "), Wait(gate), Say("two")]) as server:
+        first = await visit(server.url)
+        await first.say("count")
+        await first.answered("one")
+        second = await visit(first.page.url, first.page.context)
+        await second.answered("one")
+        gate.open()
+        third = await visit(first.page.url)
+        for chat in (first, second, third):
+            await chat.answered("one two")
+            await expect(chat.people).to_have_count(1)
+            await expect(chat.rows).to_have_count(1)
+
+
+async def test_stop_ends_the_answer_and_says_so(visit: Visit) -> None:
+    """P5: the connection to the model is closed; what was said stays."""
+    async with chatting([Say("endless"), Hang()]) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await chat.answered("endless")
+        await chat.button("Stop").click()
+        await chat.sees("Stopped")
+        assert await server.chaos.seen.until_closed(1) in {ClosedBy.PEER, ClosedBy.PEER_RESET}
+        await chat.answered("endless")
+        await expect(chat.button("Send")).to_be_visible()
+
+
+async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_back(visit: Visit) -> None:
+    """P2: the text is kept in the browser until the server has it."""
+    async with chatting([Say("first")], [Say("second")]) as server:
+        chat = await visit(server.url)
+        await chat.say("one")
+        await chat.answered("first")
+        await chat.mark()
+        await chat.page.context.set_offline(offline=True)
+        await chat.state("Offline")
+        await chat.say("precious words")
+        await expect(chat.people.last).to_contain_text("precious words")
+        await chat.page.context.set_offline(offline=False)
+        await chat.answered("second")
+        await expect(chat.people).to_have_count(2)
+        assert await chat.was_not_reloaded()
+        assert len(server.chaos.seen.requests) == 2
+
+
+async def test_a_seventh_tab_works_although_a_browser_opens_six_connections(visit: Visit) -> None:
+    """P10: most tabs that nobody looks at let their stream go, and catch up when they are looked at."""
+    async with chatting([Say("one")], [Say("two")]) as server:
+        first = await visit(server.url)
+        await first.say("hello")
+        await first.answered("one")
+        await show(first, "hidden")
+        tab = first
+        for _ in range(5):
+            tab = await visit(first.page.url, first.page.context)
+            await tab.answered("one")
+            await show(tab, "hidden")
+        seventh = await visit(first.page.url, first.page.context)
+        await seventh.say("and now?")
+        await seventh.answered("two")
+        await show(tab, "visible")
+        await tab.answered("two")
+
+
+async def show(chat: Chat, how: str) -> None:
+    """A browser without a screen shows all tabs at once, so it is told otherwise."""
+    await chat.page.evaluate(
+        """how => {
+          Object.defineProperty(document, 'visibilityState', {value: how, configurable: true});
+          document.dispatchEvent(new Event('visibilitychange'));
+        }""",
+        how,
+    )
+
+
+async def test_a_rewind_far_above_the_window_is_seen_by_a_tab_that_only_watches(visit: Visit) -> None:
+    """P7: what stands above the window is the server's to say, so the page asks for it."""
+    store = MemoryStore()
+    await put_long_session(store, "long", exchanges=200)
+    async with chatting(setting=Setting(store=store)) as server:
+        chat = await visit(f"{server.url}/s/long")
+        await chat.sees("Question 200: where does the time go?")
+        await chat.mark()
+        await server.served.post("/api/sessions/long/rewind", {"to_seq": 101})
+        await chat.sees("Question 10: where does the time go?")
+        await expect(chat.people).to_have_count(10)
+        assert await chat.was_not_reloaded()
+    await store.close()

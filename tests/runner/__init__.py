@@ -1,0 +1,1 @@
+"""Who runs the runs: stops, steers, drains, crashes and restarts."""

@@ -1,0 +1,114 @@
+"""`holdfast serve` as a process of its own, as its users and its killers see it."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from serving import Frame, frames_in
+
+CONFIG = """
+[server]
+port = 0
+data_dir = "{folder}/data"
+api_keys = []
+drain_s = {drain_s}
+max_concurrent_runs = 16
+[agent]
+workspace = "{folder}/work"
+[approvals]
+mode = "allow-workspace"
+[[targets]]
+name = "main"
+wire = "chat"
+base_url = "{url}"
+model = "m"
+[targets.retry]
+backoff_base_s = 0.05
+backoff_max_s = 0.1
+"""
+
+
+def configure(folder: Path, model_url: str, *, drain_s: float = 10.0) -> None:
+    """Write the configuration and make the workspace."""
+    (folder / "work").mkdir(exist_ok=True)
+    text = CONFIG.format(folder=folder, url=model_url, drain_s=drain_s)
+    (folder / "holdfast.toml").write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A server process that has said where it listens."""
+
+    process: asyncio.subprocess.Process
+    url: str
+    http: aiohttp.ClientSession
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Any request with JSON."""
+        data = None if body is None else json.dumps(body).encode()
+        async with self.http.request(method, self.url + path, data=data, headers=headers) as answer:
+            return answer.status, json.loads(await answer.read())
+
+    async def start(self, text: str, **fields: Any) -> str:
+        """Start a run and return its id."""
+        status, answer = await self.call("POST", "/v1/runs", {"input": text, **fields})
+        assert status == 202, answer
+        return answer["run_id"]
+
+    async def events(self, run_id: str) -> list[Frame]:
+        """The run's native events, up to its end or that of the server."""
+        async with self.http.get(f"{self.url}/v1/runs/{run_id}/events?view=native") as answer:
+            return [frame async for frame in frames_in(answer.content) if frame.id]
+
+    async def until(self, run_id: str, kind: str) -> Frame:
+        """The run's first event of the kind."""
+        async with self.http.get(f"{self.url}/v1/runs/{run_id}/events?view=native") as answer:
+            async for frame in frames_in(answer.content):
+                if frame.data.get("type") == kind:
+                    return frame
+        raise AssertionError(f"{kind} never came")
+
+    async def ended(self) -> tuple[int, str]:
+        """Wait for the process; its exit code and what it complained about."""
+        _, said = await self.process.communicate()
+        assert self.process.returncode is not None
+        return self.process.returncode, said.decode()
+
+
+def types(frames: list[Frame]) -> list[str]:
+    """The types of native events."""
+    return [frame.data["type"] for frame in frames]
+
+
+@asynccontextmanager
+async def program(folder: Path) -> AsyncGenerator[Program]:
+    """A started server; killed at the end if it still runs."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        greeting = (await process.stdout.readline()).decode()
+        assert "Holdfast" in greeting, (await process.stderr.read()).decode()
+        url = next(word for word in greeting.split() if word.startswith("http://"))
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as http:
+            yield Program(process, url, http)
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+            await process.communicate()

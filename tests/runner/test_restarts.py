@@ -1,0 +1,213 @@
+"""Restarts: what is suspected of crashing the server and what is not, and what a quiet session costs."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.world import AskingJudge, Effect, World, asks_about, process
+from holdfast import events as e
+from holdfast.agent.view import SessionView
+from holdfast.chaos import CallTool, ChaosServer, Hang, Say
+from holdfast.interfaces import Record, Tool
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.lag import LOOKS_KEPT, STUCK_S, LoopLag
+from holdfast.runner.owner import RESUMPTIONS_MAX
+from holdfast.runner.views import Views
+from holdfast.tools.scope import find_marked
+from runner.program import configure, program
+from serving import PATIENT
+from tools.calls import until
+
+
+@asynccontextmanager
+async def crashing(
+    chaos: ChaosServer, disk: MemoryDisk, *tools: Tool, judge: AskingJudge | None = None
+) -> AsyncGenerator[World]:
+    """A process that dies at the end: what it does from then on reaches no disk."""
+    store = MemoryStore(disk)
+    async with process(chaos, *tools, store=store, patience=PATIENT, judge=judge) as world:
+        yield world
+        await store.close()
+
+
+async def sent(world: World, session_id: str = "s", text: str = "hi") -> str:
+    sent = await world.inbox.send(session_id, Message(text=text))
+    assert isinstance(sent, Sent)
+    return sent.run_id
+
+
+def resumptions(log: list[e.Event]) -> list[str]:
+    return [event.after for event in log if isinstance(event, e.RunResumed)]
+
+
+async def events(world: World, session_id: str = "s") -> list[e.Event]:
+    return [record.event for record in await world.log(session_id)]
+
+
+async def test_a_run_that_completes_nothing_in_three_resumptions_is_interrupted_as_a_crash_loop() -> None:
+    """P4, P6: it does not take the server down for ever, and says what it ended of."""
+    disk = MemoryDisk()
+    async with ChaosServer([Hang()], after_last="repeat") as chaos:
+        for life in range(RESUMPTIONS_MAX + 1):
+            async with crashing(chaos, disk) as world:
+                if not life:
+                    await sent(world)
+                await chaos.seen.until_body(life + 1)
+        async with crashing(chaos, disk) as world:
+            ended = (await world.until("s", e.RunEnded))[-1].event
+            assert isinstance(ended, e.RunEnded)
+            assert (ended.outcome, ended.cause) == ("interrupted", "crash_loop")
+            assert resumptions(await events(world)) == ["crash"] * RESUMPTIONS_MAX
+        assert len(chaos.seen.requests) == RESUMPTIONS_MAX + 1
+
+
+async def test_orderly_restarts_are_no_crashes_however_many() -> None:
+    """P6: who is stopped again and again in mid-answer by an operator goes on all the same."""
+    disk = MemoryDisk()
+    async with ChaosServer(*[[Hang()]] * 6, [Say("at last")]) as chaos:
+        for life in range(6):
+            async with process(chaos, store=MemoryStore(disk), patience=PATIENT) as world:
+                if not life:
+                    await sent(world)
+                await chaos.seen.until_body(life + 1)
+        async with process(chaos, store=MemoryStore(disk), patience=PATIENT) as world:
+            ended = (await world.until("s", e.RunEnded))[-1].event
+            assert isinstance(ended, e.RunEnded)
+            assert ended.outcome == "completed"
+            assert resumptions(await events(world)) == ["restart"] * 6
+
+
+async def test_a_run_that_waits_for_a_person_is_not_suspected_of_crashes() -> None:
+    """P8: its approval stays open, under the same id, through any number of them."""
+    disk, done = MemoryDisk(), list[str]()
+    tool, judge = Effect("one", done), asks_about("one")
+    asked: e.ApprovalAsked | None = None
+    async with ChaosServer([CallTool("one")], [Say("ok")]) as chaos:
+        for life in range(RESUMPTIONS_MAX + 2):
+            async with crashing(chaos, disk, tool, judge=judge) as world:
+                if not life:
+                    await sent(world)
+                asked = next(
+                    record.event
+                    for record in await world.until("s", e.ApprovalAsked)
+                    if isinstance(record.event, e.ApprovalAsked)
+                )
+                await world.until("s", e.RunResumed, times=life)
+        assert asked is not None
+        async with crashing(chaos, disk, tool, judge=judge) as world:
+            answer = e.ApprovalAnswered(
+                at_ms=1, run_id=asked.run_id, approval_id=asked.approval_id, choice="once"
+            )
+            assert await world.inbox.answer_approval("s", answer)
+            ended = (await world.until("s", e.RunEnded))[-1].event
+            assert isinstance(ended, e.RunEnded)
+            assert (ended.outcome, done) == ("completed", ["one {}"])
+
+
+async def test_suspects_are_tried_one_at_a_time_and_the_rest_at_once() -> None:
+    """P10: after the second crash with nothing completed a run is tried alone; others need not wait."""
+    disk = MemoryDisk()
+    async with ChaosServer([Hang()], after_last="repeat") as chaos:
+        asked = 0
+        for life in range(3):
+            async with crashing(chaos, disk) as world:
+                for name in ("a", "b", "c"):
+                    if not life:
+                        await sent(world, name)
+                asked += 3
+                await chaos.seen.until_body(asked)
+        async with crashing(chaos, disk) as world:
+            innocent = await sent(world, "innocent")
+            await chaos.seen.until_body(asked + 2)
+            tried = [
+                name
+                for name in ("a", "b", "c")
+                if len(resumptions(await events(world, name))) == RESUMPTIONS_MAX
+            ]
+            assert len(tried) == 1, tried
+            suspect = (await world.inbox.state(tried[0])).current_run
+            assert suspect is not None
+            assert await world.inbox.stop(tried[0], suspect.run_id)
+            await chaos.seen.until_body(asked + 3)
+            assert (await world.inbox.state("innocent")).runs[innocent].status == "running"
+
+
+async def test_a_message_to_a_quiet_session_reads_no_log_before_it_is_taken() -> None:
+    """P10: however long the conversation is, its owner folds it afterwards, and the next one from memory."""
+    reads: list[int] = []
+
+    class CountingStore(MemoryStore):
+        async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+            reads.append(after)
+            return await super().read(session_id, after=after, limit=limit)
+
+    store = CountingStore(MemoryDisk())
+    async with ChaosServer([Say("yes")], after_last="repeat") as chaos, process(chaos, store=store) as world:
+        for nth in range(1, 4):
+            reads.clear()
+            await sent(world)
+            assert reads == []
+            await world.until("s", e.RunEnded, times=nth)
+            await asyncio.sleep(0)
+        state = await world.inbox.state("s")
+        assert len(state.runs) == 3
+        # Each owner went on from where the last one had read.
+        assert 0 not in reads
+
+
+def test_what_is_kept_of_quiet_sessions_is_bounded() -> None:
+    views = Views(sessions_max=3, events_max=100)
+    kept = {name: views.of(name) for name in "abc"}
+    assert views.of("a") is kept["a"]
+    views.of("d")
+    assert views.of("b") is not kept["b"]
+    large = SessionView()
+    large.session.last_seq = 99
+    views.keep("large", large)
+    assert views.of("large") is large
+    views.keep("larger", large)
+    assert views.of("larger") is large
+    assert views.of("large") is not large
+    views.forget("larger")
+    assert views.of("larger") is not large
+
+
+def test_a_loop_that_was_held_up_is_noticed_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    """P9: quiet as long as it is on time."""
+    lag = LoopLag()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            lag.late(0.01)
+        assert (caplog.records, lag.worst_s) == ([], 0.01)
+        lag.late(STUCK_S + 0.2)
+    (line,) = caplog.messages
+    assert line.startswith("the event loop was stuck for 0.70 s")
+    assert (lag.stuck, lag.last_s, lag.worst_s) == (1, STUCK_S + 0.2, STUCK_S + 0.2)
+    for _ in range(LOOKS_KEPT):
+        lag.late(0.0)
+    assert lag.worst_s == 0.0
+
+
+async def test_what_a_crashed_server_left_running_is_ended_before_the_run_goes_on(tmp_path: Path) -> None:
+    """P5, P6: the call is unknown, its process is dead, and the run goes on."""
+    command = {"command": "echo begun > begun; sleep 600"}
+    async with ChaosServer([CallTool("shell", command)], [Say("ok")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos.base_url)
+        async with program(tmp_path) as server:
+            run_id = await server.start("work")
+            await until((tmp_path / "work" / "begun").exists)
+            server.process.kill()
+            await server.ended()
+        left = await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
+        assert left
+        async with program(tmp_path) as server:
+            seen = await server.events(run_id)
+    assert not await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
+    (ended,) = [frame.data for frame in seen if frame.data["type"] == "tool.ended"]
+    assert ended["ending"] == "unknown"
+    assert (seen[-1].data["type"], seen[-1].data["outcome"]) == ("run.ended", "completed")

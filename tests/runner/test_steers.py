@@ -1,0 +1,96 @@
+"""What people say while a run is under way, at every moment of it: heard once, never lost, never doubled."""
+
+import asyncio
+from collections import Counter
+from itertools import count
+from typing import Literal
+
+import msgspec
+import pytest
+
+from agent.world import Effect, World, process
+from holdfast import events as e
+from holdfast import session, transcript
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
+from holdfast.entries import Person
+from holdfast.inputs import MessageState
+from holdfast.runner.inbox import Message, Sent
+from serving import PATIENT, served, target_of
+
+STEER = "rather left"
+
+
+def script(request: SeenRequest) -> Script:
+    """A tool first, then a word; the same however often it was asked before."""
+    messages = msgspec.convert((request.body or {})["messages"], list[dict[str, object]])
+    if not any(message["role"] == "tool" for message in messages):
+        return [Say("let me see"), CallTool("one")]
+    return [Say("done")]
+
+
+async def steered_at(world: World, nth: int, *, mode: Literal["steer", "redirect"]) -> bool:
+    """Say something when the log has its nth event; False if the run was over by then."""
+    sent = await world.inbox.send("s", Message(text="go"))
+    assert isinstance(sent, Sent)
+    async for records in world.store.follow("s"):
+        if records[-1].seq >= nth or any(isinstance(record.event, e.RunEnded) for record in records):
+            break
+    steer = await world.inbox.steer("s", sent.run_id, message=Message(text=STEER), mode=mode)
+    return isinstance(steer, Sent)
+
+
+async def settled(world: World) -> None:
+    """Wait until every run has ended and nothing waits."""
+    async for _ in world.store.follow("s"):
+        state = await world.inbox.state("s")
+        if not state.open_runs and not state.inbox.waiting():
+            return
+
+
+@pytest.mark.parametrize("mode", ["steer", "redirect"])
+async def test_what_is_said_at_any_moment_is_in_the_transcript_exactly_once(
+    mode: Literal["steer", "redirect"],
+) -> None:
+    """P2: said at every event of a run: this run hears it, or the next one does."""
+    for nth in count(3):
+        done: list[str] = []
+        async with ChaosServer(choose=script) as chaos, process(chaos, Effect("one", done)) as world:
+            was_taken = await steered_at(world, nth, mode=mode)
+            await settled(world)
+            log = [(record.seq, record.event) for record in await world.log("s")]
+        said = Counter(
+            entry.message.text for entry in transcript.fold(log).entries if isinstance(entry, Person)
+        )
+        assert said == {"go": 1, STEER: 1} if was_taken else {"go": 1}, nth
+        state = session.fold(log)
+        assert {message.state for message in state.inbox.messages.values()} == {MessageState.DISPATCHED}
+        assert all(run.outcome == "completed" for run in state.runs.values()), nth
+        assert len(done) == 1, nth
+        if not was_taken:
+            assert nth > 12
+            return
+
+
+async def test_twenty_sends_under_one_id_are_one_run() -> None:
+    """P2: all of them get the same answer, and the model is asked once."""
+    async with ChaosServer([Say("once")]) as chaos, served(target_of(chaos, patience=PATIENT)) as server:
+        key = {"Idempotency-Key": "the same"}
+        body = {"input": "hi", "session_id": "s"}
+        told = await asyncio.gather(*[server.post("/v1/runs", body, **key) for _ in range(20)])
+        assert {status for status, _ in told} == {202}
+        (run_id,) = {answer["run_id"] for _, answer in told}
+        assert (await server.ended(run_id))["output"] == "once"
+        _, listed = await server.get("/v1/runs?session_id=s")
+        assert [run["run_id"] for run in listed["data"]] == [run_id]
+        assert len(chaos.seen.requests) == 1
+
+
+async def test_two_first_messages_of_one_new_session_at_the_same_moment_are_both_taken() -> None:
+    """P2: whichever creates the session, the other one finds it there."""
+    async with (
+        ChaosServer([Say("ok")], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT)) as server,
+    ):
+        runs = await asyncio.gather(*[server.start(f"hi {nth}", session_id="new") for nth in range(5)])
+        for run_id in runs:
+            assert (await server.ended(run_id))["status"] == "completed"

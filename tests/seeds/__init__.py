@@ -1,0 +1,1 @@
+"""The behaviours that started this project, shown over real sockets and real processes."""

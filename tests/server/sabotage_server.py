@@ -1,0 +1,235 @@
+"""Small wrong servers, seen over HTTP: each breaks one promise, and the check of that promise must notice."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from holdfast import events as e
+from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say
+from holdfast.events import Event, Input
+from holdfast.interfaces import Answered, Fence, ListedSession
+from holdfast.journal.follow import Follower
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.runner.supervisor import RunnerLimits
+from holdfast.secrets_out import NO_SECRETS, Secrets
+from holdfast.server.hermes import TERMINAL_NAMES
+from sabotage import Sabotage
+from server.toolbox import Held
+from serving import PATIENT, Setting, served, target_of
+
+Make: TypeAlias = Callable[[MemoryDisk], MemoryStore]
+
+# P2: what was accepted is kept
+
+
+class Forgets(MemoryStore):
+    """Says that an input is on disk, and keeps it in memory."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        del disk
+        super().__init__(MemoryDisk())
+
+
+class TakesTwice(MemoryStore):
+    """Forgets what it answered under a key."""
+
+    async def append(self, session_id: str, inputs: Sequence[Input], **rest: Any) -> Any:
+        rest["once"] = None
+        return await super().append(session_id, inputs, **rest)
+
+    async def answered(self, key: str, *, now_ms: int) -> Answered | None:
+        del key, now_ms
+        return None
+
+
+async def check_what_was_accepted_is_there_after_a_restart(make: Make) -> None:
+    """P2: 202 means on disk."""
+    disk = MemoryDisk()
+    async with ChaosServer([Say("x")]) as chaos:
+        async with served(target_of(chaos), store=make(disk)) as server:
+            run_id = await server.start(session_id="s")
+            await server.ended(run_id)
+        async with served(target_of(chaos), store=make(disk)) as server:
+            answer = await server.call("GET", f"/v1/runs/{run_id}")
+            assert answer.status == 200, "what was accepted is gone"
+            assert answer.json["output"] == "x"
+
+
+async def check_the_same_request_has_one_effect(make: Make) -> None:
+    """P2: sent twice under one key, and once more after a restart."""
+    disk, once = MemoryDisk(), {"Idempotency-Key": "k"}
+    body = {"input": "hi", "session_id": "s"}
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos:
+        async with served(target_of(chaos), store=make(disk)) as server:
+            _, first = await server.post("/v1/runs", body, **once)
+            await server.ended(first["run_id"])
+            assert (await server.post("/v1/runs", body, **once))[1] == first
+        async with served(target_of(chaos), store=make(disk)) as server:
+            assert (await server.post("/v1/runs", body, **once))[1] == first
+            assert len((await server.get("/v1/runs"))[1]["data"]) == 1
+
+
+# P4: one true ending
+
+
+class EndsTwice(MemoryStore):
+    """Writes a second ending behind the first."""
+
+    async def append_run(self, session_id: str, events: Sequence[Event], *, fence: Fence, **rest: Any) -> Any:
+        endings = [event for event in events if isinstance(event, e.RunEnded)]
+        return await super().append_run(session_id, [*events, *endings], fence=fence, **rest)
+
+
+class SaysCompleted(MemoryStore):
+    """Calls every ending a completed one."""
+
+    async def append_run(self, session_id: str, events: Sequence[Event], *, fence: Fence, **rest: Any) -> Any:
+        kind = e.RunEnded
+        told = [
+            kind(at_ms=one.at_ms, run_id=one.run_id, outcome="completed") if isinstance(one, kind) else one
+            for one in events
+        ]
+        return await super().append_run(session_id, told, fence=fence, **rest)
+
+
+async def check_a_run_ends_once(make: Make) -> None:
+    """P4: one terminal event in the run's views and in the log."""
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos), store=make(MemoryDisk())) as server:
+        run_id = await server.start(session_id="s")
+        names = [frame.data["event"] for frame in await server.all_frames(run_id)]
+        assert [name for name in names if name in set(TERMINAL_NAMES.values())] == names[-1:]
+        exported = await server.call("GET", "/api/sessions/s/export")
+        assert exported.status == 200, "the log cannot be read any more"
+        types = [event["type"] for event in exported.json["events"]]
+        assert types.count("run.ended") == 1
+
+
+async def check_completed_means_that_the_model_said_so(make: Make) -> None:
+    """P4: an answer that was cut off each time is a failure, with what there is of it."""
+    async with (
+        ChaosServer([Say("hal"), Drop()], after_last="repeat") as chaos,
+        served(target_of(chaos), store=make(MemoryDisk())) as server,
+    ):
+        run_id = await server.start(session_id="s")
+        frames = await server.all_frames(run_id)
+        assert frames[-1].data["event"] == "run.failed"
+        shown = (await server.get(f"/v1/runs/{run_id}"))[1]
+        assert (shown["status"], shown["code"]) == ("failed", "dropped")
+
+
+# P7: any cursor
+
+
+class SkipsOne(MemoryStore):
+    """Goes on one event too late."""
+
+    def follow(self, session_id: str, *, after: int = 0) -> Follower:
+        return super().follow(session_id, after=after + 1 if after else 0)
+
+
+async def check_every_cursor_goes_on_where_it_stood(make: Make) -> None:
+    """P7: after each event of a run and of its session, the rest comes, and nothing else."""
+    disk = MemoryDisk()
+    async with ChaosServer([Say("a"), Say("b"), Say("c")]) as chaos:
+        async with served(target_of(chaos), store=MemoryStore(disk)) as server:
+            run_id = await server.start(session_id="s")
+            whole = [frame.data for frame in await server.all_frames(run_id, view="native")]
+        async with served(target_of(chaos), store=make(disk)) as server:
+            for at, data in enumerate(whole[:-1], 1):
+                rest = await server.all_frames(run_id, view="native", after=data["seq"])
+                assert [frame.data for frame in rest] == whole[at:]
+                path = f"/v1/runs/{run_id}/events?view=native&cursor={data['seq']}"
+                assert (await server.get(path))[1]["events"] == whole[at:]
+
+
+# P10: no cross-talk
+
+
+async def check_a_stuck_tool_holds_up_nobody_else(limits: RunnerLimits) -> None:
+    """P10: while a tool of one run hangs, another run answers."""
+    gate = Gate()
+    setting = Setting(tools=(Held(gate=gate),), runner=limits)
+    async with (
+        ChaosServer([CallTool("held", {})], [Say("done")], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=setting) as server,
+    ):
+        await server.start(session_id="stuck")
+        await gate.reached()
+        other = await server.start(session_id="other")
+        assert (await server.get("/health/detailed"))[1]["waiting_sessions"] == 0, (
+            "it waits for the stuck one"
+        )
+        assert (await server.ended(other))["output"] == "done"
+        gate.open()
+
+
+# P11: no secret gets out
+
+
+async def check_a_key_that_the_model_says_is_not_shown(secrets: Secrets) -> None:
+    """P11: in no view of the run, though it came in two pieces."""
+    setting = Setting(secrets=secrets)
+    script = [Say("it is sk-test-"), Say("of-a-key, keep it")]
+    async with ChaosServer(script) as chaos, served(target_of(chaos), setting=setting) as server:
+        run_id = await server.start("say it", session_id="s")
+        await server.ended(run_id)
+        for path in (
+            f"/v1/runs/{run_id}",
+            f"/v1/runs/{run_id}/events",
+            f"/v1/runs/{run_id}/events?view=native",
+            "/api/sessions/s/messages",
+            "/api/sessions/s/export",
+            "/api/sessions?q=keep",
+        ):
+            answer = await server.call("GET", path)
+            assert b"sk-test-of-a-key" not in answer.body, path
+
+
+# P12: bad input leaves nothing behind
+
+
+class CreatesWhatIsAskedFor(MemoryStore):
+    """Makes a session of every id that someone looks up."""
+
+    async def listed(self, session_id: str) -> ListedSession | None:
+        found = await super().listed(session_id)
+        if found is None:
+            await self.append(session_id, [e.SessionCreated(at_ms=1, epoch="made up")])
+        return found
+
+
+async def check_bad_requests_leave_nothing_behind(make: Make) -> None:
+    """P12: each is refused by name, and no session or run is there afterwards."""
+    disk = MemoryDisk()
+    async with ChaosServer() as chaos, served(target_of(chaos), store=make(disk)) as server:
+        for method, path, body in (
+            ("POST", "/v1/runs", {"session_id": "s"}),
+            ("POST", "/v1/runs", {"input": "x", "session_id": "a/b"}),
+            ("POST", "/v1/runs", {"input": "x", "session_id": "s", "previous_response_id": "resp_no"}),
+            ("POST", "/v1/runs", {"input": "x", "when_busy": "steer", "parts": [{"kind": "none"}]}),
+            ("POST", "/v1/chat/completions", {"messages": [{"role": "nobody", "content": "x"}]}),
+            ("POST", "/api/sessions/s/chat", {"message": " "}),
+            ("POST", "/api/sessions/s/fork", {}),
+            ("POST", "/api/sessions/s/rewind", {"to_seq": 1}),
+            ("GET", "/api/sessions/s/events", None),
+        ):
+            answer = await server.call(method, path, body=body)
+            assert 400 <= answer.status < 500, (path, answer.body)
+            assert answer.json["error"]["message"]
+        # A session that nobody made is not made by a request that is refused for its state, either.
+        body = {"input": "x", "session_id": "t", "when_busy": "reject", "conversation_history": "none"}
+        assert (await server.call("POST", "/v1/runs", body=body)).status == 400
+        assert (await server.call("POST", "/v1/runs/run_no/steer", body={"message": "x"})).status == 404
+        assert (await server.get("/api/sessions"))[1]["data"] == []
+    assert not disk.logs
+
+
+SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage("P2", check_what_was_accepted_is_there_after_a_restart, MemoryStore, Forgets),
+    Sabotage("P2", check_the_same_request_has_one_effect, MemoryStore, TakesTwice),
+    Sabotage("P4", check_a_run_ends_once, MemoryStore, EndsTwice),
+    Sabotage("P4", check_completed_means_that_the_model_said_so, MemoryStore, SaysCompleted),
+    Sabotage("P7", check_every_cursor_goes_on_where_it_stood, MemoryStore, SkipsOne),
+    Sabotage("P10", check_a_stuck_tool_holds_up_nobody_else, RunnerLimits(), RunnerLimits(runs_max=1)),
+    Sabotage("P11", check_a_key_that_the_model_says_is_not_shown, Secrets(["sk-test-of-a-key"]), NO_SECRETS),
+    Sabotage("P12", check_bad_requests_leave_nothing_behind, MemoryStore, CreatesWhatIsAskedFor),
+)

@@ -1,0 +1,102 @@
+"""Named keys: added and revoked while the server runs, and obeyed at once."""
+
+from urllib.parse import quote
+
+from holdfast.chaos import ChaosServer
+from holdfast.clock import SystemClock
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.server.keys import AddedKeys
+from holdfast.server.options import ApiKey, ServerOptions
+from serving import Served, Setting, served, target_of
+
+SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
+OWNER = {"Authorization": f"Bearer {SECRET}"}
+LOCKED = Setting(options=ServerOptions(keys=(ApiKey("owner", SECRET),)))
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+async def opens(server: Served, secret: str) -> bool:
+    return (await server.get("/v1/runs", **bearer(secret)))[0] == 200
+
+
+async def test_an_added_key_opens_until_it_is_revoked_also_after_a_restart() -> None:
+    """P11: the secret is shown once, its hash is kept, and a revoked one opens nothing."""
+    disk = MemoryDisk()
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            status, made = await server.post("/api/keys", {"name": " my laptop "}, **OWNER)
+            assert (status, made["name"], made["source"]) == (201, "my laptop", "added")
+            secret = made["key"]
+            assert len(secret) > 40
+            assert await opens(server, secret)
+            _, listed = await server.get("/api/keys", **bearer(secret))
+            assert [(one["name"], one["source"]) for one in listed["data"]] == [
+                ("owner", "configured"),
+                ("my laptop", "added"),
+            ]
+            assert secret not in str(listed)
+        assert secret not in str(disk.notes)
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            assert await opens(server, secret)
+            gone = await server.call("DELETE", f"/api/keys/{quote('my laptop')}", headers=OWNER)
+            assert (gone.status, gone.json) == (200, {"name": "my laptop", "deleted": True})
+            assert not await opens(server, secret)
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            assert not await opens(server, secret)
+            assert await opens(server, SECRET)
+
+
+async def test_who_signed_in_with_a_revoked_key_is_out_also_when_the_name_comes_back() -> None:
+    """P11: a cookie belongs to a secret, not to a name."""
+    disk = MemoryDisk()
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            _, made = await server.post("/api/keys", {"name": "phone"}, **OWNER)
+            signed_in = await server.call("POST", "/api/sign-in", body={"key": made["key"]})
+            cookie = {"Cookie": signed_in.headers["Set-Cookie"].partition(";")[0]}
+            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 200
+            await server.call("DELETE", "/api/keys/phone", headers=OWNER)
+            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 401
+            assert (await server.post("/api/keys", {"name": "phone"}, **OWNER))[0] == 201
+            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 401
+            by_owner = await server.call("POST", "/api/sign-in", body={"key": SECRET})
+            owners = {"Cookie": by_owner.headers["Set-Cookie"].partition(";")[0]}
+        other = Setting(options=ServerOptions(keys=(ApiKey("owner", "another-secret-of-the-owner"),)))
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=other) as server:
+            assert (await server.call("GET", "/v1/runs", headers=owners)).status == 401
+
+
+async def test_what_cannot_be_added_or_revoked_says_why() -> None:
+    """P12: names that are taken or no names, keys of the configuration, a server without locks."""
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), setting=LOCKED) as server:
+            for name in ("", " ", "a/b", "a\\b", "..", "x" * 65, "a\nb"):
+                answer = await server.call("POST", "/api/keys", body={"name": name}, headers=OWNER)
+                assert (answer.status, answer.json["error"]["param"]) == (400, "name"), name
+            assert (await server.post("/api/keys", {"name": "a"}, **OWNER))[0] == 201
+            for name in ("a", "owner"):
+                answer = await server.call("POST", "/api/keys", body={"name": name}, headers=OWNER)
+                assert (answer.status, answer.code) == (409, "key_exists")
+            answer = await server.call("DELETE", "/api/keys/owner", headers=OWNER)
+            assert (answer.status, answer.code) == (409, "key_configured")
+            answer = await server.call("DELETE", "/api/keys/nobody", headers=OWNER)
+            assert (answer.status, answer.code) == (404, "key_not_found")
+            assert (await server.call("GET", "/api/keys")).code == "invalid_api_key"
+        async with served(target_of(chaos)) as server:
+            answer = await server.call("POST", "/api/keys", body={"name": "a"})
+            assert (answer.status, answer.code) == (409, "no_keys_needed")
+
+
+async def test_a_key_added_while_no_server_runs_opens_the_next_one() -> None:
+    disk = MemoryDisk()
+    added = AddedKeys(MemoryStore(disk), SystemClock())
+    await added.load()
+    secret = await added.add("batch")
+    async with (
+        ChaosServer() as chaos,
+        served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server,
+    ):
+        assert await opens(server, secret)

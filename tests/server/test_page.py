@@ -1,0 +1,62 @@
+"""The page over HTTP: who gets what, compressed, kept, and under which policy."""
+
+import gzip
+
+from holdfast.chaos import ChaosServer
+from holdfast.server.options import ServerOptions
+from serving import Setting, served, target_of
+
+SCRIPT = b"export {};" * 100
+FILES = {
+    "index.html": b"<!doctype html>page",
+    "index.html.gz": gzip.compress(b"<!doctype html>page"),
+    "assets/main-HASH.js": SCRIPT,
+    "assets/main-HASH.js.gz": gzip.compress(SCRIPT),
+    "icon.svg": b"<svg/>",
+}
+
+
+async def test_hashed_files_are_kept_for_ever_and_all_others_are_asked_for_anew() -> None:
+    setting = Setting(options=ServerOptions(page=FILES, keys=()))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        script = await server.call("GET", "/assets/main-HASH.js")
+        assert "immutable" in script.headers["Cache-Control"]
+        assert "Content-Security-Policy" in script.headers
+        icon = await server.call("GET", "/icon.svg")
+        assert icon.headers["Cache-Control"] == "no-cache"
+        unchanged = await server.call("GET", "/icon.svg", headers={"If-None-Match": icon.headers["ETag"]})
+        assert (unchanged.status, unchanged.body) == (304, b"")
+        for missing in ("/assets/main-OLD.js", "/assets/none", "/missing.css", "/assets/main-HASH.js.gz"):
+            assert (await server.call("GET", missing)).code == "not_found"
+
+
+async def test_a_client_that_takes_gzip_gets_what_was_compressed_at_the_build() -> None:
+    setting = Setting(options=ServerOptions(page=FILES, keys=()))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        zipped = await server.call("GET", "/assets/main-HASH.js", headers={"Accept-Encoding": "gzip"})
+        assert zipped.headers["Content-Encoding"] == "gzip"
+        assert zipped.body == SCRIPT  # the client unpacks
+        assert zipped.headers["Content-Length"] == str(len(FILES["assets/main-HASH.js.gz"]))
+        plain = await server.call("GET", "/assets/main-HASH.js", headers={"Accept-Encoding": "identity"})
+        assert (plain.body, plain.headers.get("Content-Encoding")) == (SCRIPT, None)
+        assert plain.headers["Vary"] == "Accept-Encoding"
+
+
+async def test_the_address_of_any_session_leads_to_the_page_under_its_strict_policy() -> None:
+    """P11."""
+    setting = Setting(options=ServerOptions(page=FILES, keys=()))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        for path in ("/", "/s/ses_1", "/s/with.a.dot", "/s/%C3%BC%20b"):
+            answer = await server.call("GET", path)
+            assert answer.body == FILES["index.html"]
+            policy = answer.headers["Content-Security-Policy"]
+            assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+            assert "unsafe" not in policy
+
+
+async def test_a_server_without_a_page_says_so_and_how_to_get_one() -> None:
+    """P12."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        answer = await server.call("GET", "/")
+        assert (answer.status, answer.code) == (404, "no_page")
+        assert "scripts/setup" in answer.body.decode()

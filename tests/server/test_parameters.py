@@ -1,0 +1,112 @@
+"""What a client asks of the model reaches the provider, on each route and each wire."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.chaos import ChaosServer, Finish, Say
+from holdfast.targets import Wire
+from serving import served, target_of
+
+USER = [{"role": "user", "content": "hi"}]
+# by wire: what the provider must have been told
+TOLD: Mapping[Wire, Mapping[str, Any]] = {
+    "chat": {"temperature": 0.3, "max_tokens": 77, "reasoning_effort": "low"},
+    "responses": {
+        "temperature": 0.3,
+        "max_output_tokens": 77,
+        "reasoning": {"effort": "low", "summary": "auto"},
+    },
+    # one that is to think takes no temperature
+    "anthropic": {"max_tokens": 77, "output_config": {"effort": "low"}},
+}
+
+
+@pytest.mark.parametrize("wire", list(TOLD))
+async def test_temperature_length_and_effort_reach_the_provider(wire: Wire) -> None:
+    """Whatever the route calls them."""
+    asked: list[tuple[str, Any]] = [
+        ("/v1/runs", {"input": "hi", "max_output_tokens": 77, "reasoning_effort": "low"}),
+        ("/v1/chat/completions", {"messages": USER, "max_tokens": 77, "reasoning_effort": "low"}),
+        ("/v1/chat/completions", {"messages": USER, "max_completion_tokens": 77, "reasoning_effort": "low"}),
+        ("/v1/responses", {"input": "hi", "max_output_tokens": 77, "reasoning": {"effort": "low"}}),
+    ]
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(replace(target_of(chaos), wire=wire)) as server,
+    ):
+        for nth, (path, body) in enumerate(asked, 1):
+            status, answer = await server.post(path, body | {"temperature": 0.3, "top_p": 0.5, "seed": 1})
+            assert status in {200, 202}, answer
+            await chaos.seen.until_body(nth)
+            sent: Any = chaos.seen.requests[nth - 1].body
+            assert {key: sent.get(key) for key in TOLD[wire]} == TOLD[wire], path
+
+
+async def test_without_parameters_the_provider_is_told_none() -> None:
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:
+        await server.ended(await server.start())
+        sent: Any = chaos.seen.requests[0].body
+        assert not {"temperature", "max_tokens", "reasoning_effort"} & set(sent)
+
+
+async def test_an_answer_cut_at_the_length_that_was_asked_for_is_not_gone_on_with() -> None:
+    """P4: the caller set the limit, so the answer ends there and says so; and a retry has the same limit."""
+    async with (
+        ChaosServer([Say("half"), Finish("length")], after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+    ):
+        run_id = await server.start(max_tokens=5)
+        shown = await server.ended(run_id)
+        assert (shown["status"], shown["code"], shown["output"]) == ("failed", "truncated", "half")
+        assert len(chaos.seen.requests) == 1
+        status, again = await server.post(f"/v1/runs/{run_id}/retry")
+        assert status == 202
+        await server.ended(again["run_id"])
+        sent: Any = chaos.seen.requests[1].body
+        assert sent["max_tokens"] == 5
+        assert len(chaos.seen.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"temperature": 3}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_output_tokens": -1}, "max_output_tokens"),
+        ({"max_tokens": 1, "max_output_tokens": 2}, "max_tokens"),
+        ({"reasoning_effort": "very high"}, "reasoning_effort"),
+        ({"reasoning": {"effort": 3}}, "reasoning.effort"),
+    ],
+)
+async def test_what_no_model_takes_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    """P12: on every route that starts a run."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for path, body in (
+            ("/v1/runs", {"input": "x"}),
+            ("/v1/chat/completions", {"messages": USER}),
+            ("/v1/responses", {"input": "x"}),
+        ):
+            answer = await server.call("POST", path, body=body | fields)
+            assert (answer.status, answer.json["error"]["param"]) == (400, param), path
+        assert (await server.get("/v1/runs"))[1]["data"] == []
+
+
+async def test_the_model_that_is_asked_for_by_name_answers() -> None:
+    """By the target's name or its model; an unknown one means the first, as plain clients must name some."""
+    async with (
+        ChaosServer([Say("one")], after_last="repeat") as first,
+        ChaosServer([Say("two")], after_last="repeat") as second,
+    ):
+        targets = (
+            replace(target_of(first), model="small"),
+            replace(target_of(second, name="other"), model="large"),
+        )
+        async with served(*targets) as server:
+            for model, said in (("other", "two"), ("large", "two"), ("main", "one"), ("gpt-x", "one")):
+                _, answer = await server.post("/v1/chat/completions", {"messages": USER, "model": model})
+                assert answer["choices"][0]["message"]["content"] == said, model
+                assert answer["model"] == model

@@ -1,0 +1,131 @@
+"""The description of the API and the API: every answer to whatever fits the description is as described."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.chaos.steps import Finish
+from holdfast.journal.sqlite import SqliteStore
+from holdfast.server.options import ApiKey, Limits, ServerOptions
+from server.toolbox import Counted
+from serving import AsksAbout, Served, Setting, served, target_of
+
+SECRET = "a-key-for-the-fuzzer"  # noqa: S105  # the key of a server that lives for a test
+KEY = {"Authorization": f"Bearer {SECRET}"}
+SEED = 20_240_602
+SETTING = Setting(
+    options=ServerOptions(keys=(ApiKey("fuzzer", SECRET),), limits=Limits(heartbeat_s=0.2)),
+    tools=(Counted(),),
+    judge=AsksAbout(frozenset({"touch"})),
+)
+
+
+# Streams without an end; and, to save time, other names and forms of routes that are tried anyway.
+LEFT_OUT = (
+    r"^/api/events$|^/api/sessions/\{session_id\}/(events|chat|chat/stream)$|/(cancel|steer)$|^/v1/health$"
+)
+
+
+async def known_ids(server: Served) -> str:
+    """Ids of things that are there, as the fuzzer's configuration, so that requests get further than 404."""
+    _, ended = await server.post("/v1/runs", {"input": "hi", "session_id": "quiet"}, **KEY)
+    await server.call("GET", f"/v1/runs/{ended['run_id']}/events", headers=KEY)
+    _, waiting = await server.post("/v1/runs", {"input": "ask", "session_id": "busy"}, **KEY)
+    asks: list[Any] = []
+    while not asks:
+        _, found = await server.get("/v1/approvals", **KEY)
+        asks = found["data"]
+    _, queued = await server.post("/v1/runs", {"input": "later", "session_id": "busy"}, **KEY)
+    _, key = await server.post("/api/keys", {"name": "spare"}, **KEY)
+    _, blob = await server.post("/api/blobs", b"some bytes", **KEY)
+    everywhere = {
+        "path.run_id": ended["run_id"],
+        "path.session_id": "quiet",
+        "path.response_id": ended["run_id"].replace("run_", "resp_"),
+        "path.blob": blob["blob"],
+        "path.name": key["name"],
+    }
+    asked = {"path.run_id": waiting["run_id"], "path.approval_id": asks[0]["approval_id"]}
+    busy = {"path.session_id": "busy", "path.message_id": queued["message_id"]}
+    doomed = {"path.session_id": "doomed"}
+    await server.post("/v1/runs", {"input": "hi", "session_id": "doomed"}, **KEY)
+    parts = ["[parameters]", *_lines(everywhere)]
+    for where, ids in (
+        ('include-path-regex = "/(approval|question|messages|gate)"', asked),
+        ('include-path-regex = "/queue"', busy),
+        ('include-name = "DELETE /api/sessions/{session_id}"', doomed),
+    ):
+        parts += ["[[operations]]", where, "[operations.parameters]", *_lines(ids)]
+    # Bodies of twenty fields make half of all cases; drawing some of them is enough here.
+    for path in ("/v1/runs", "/v1/chat/completions", "/v1/responses"):
+        parts += ["[[operations]]", f'include-name = "POST {path}"', "phases.coverage.enabled = false"]
+    return "\n".join(parts)
+
+
+def _lines(ids: dict[str, str]) -> list[str]:
+    return [f"{json.dumps(name)} = {json.dumps(known)}" for name, known in ids.items()]
+
+
+async def schemathesis(server: Served, folder: Path, *options: str) -> tuple[int, str]:
+    """Its exit code and what it printed."""
+    config = folder / "schemathesis.toml"
+    await asyncio.to_thread(config.write_text, await known_ids(server), "utf-8")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"),
+        *(f"{server.url}/openapi.json", "--header", f"Authorization: Bearer {SECRET}"),
+        *("--checks", "all", "--exclude-checks", "positive_data_acceptance"),
+        *("--exclude-path-regex", LEFT_OUT, "--generation-database", "none", "--request-timeout", "10"),
+        *("--no-color", *options),
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed, _ = await process.communicate()
+    return process.returncode or 0, printed.decode()
+
+
+@pytest.mark.timeout(300)  # thousands of requests, on a machine that may be busy
+async def test_answers_are_as_described_whatever_is_asked(tmp_path: Path) -> None:
+    """P12, P11: no failure of ours, no undescribed status, type or shape, no way in without the key."""
+    store = await SqliteStore.open(tmp_path / "holdfast.db")
+
+    def answer(seen: Any) -> Any:
+        asks = any(message.get("content") == "ask" for message in seen.body["messages"])
+        return [CallTool("touch", {})] if asks else [Say("x"), Finish()]
+
+    async with (
+        ChaosServer(choose=answer) as chaos,
+        served(target_of(chaos), store=store, setting=SETTING) as server,
+    ):
+        code, printed = await schemathesis(
+            server, tmp_path, "--seed", str(SEED), "--max-examples", "2", "--phases", "coverage,fuzzing"
+        )
+        assert code == 0, printed
+        assert " failed" not in printed
+    await store.close()
+
+
+async def test_every_route_is_described_and_shown_to_people() -> None:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        _, document = await server.get("/openapi.json")
+        page = (await server.call("GET", "/docs")).body.decode()
+        assert document["components"]["securitySchemes"].keys() == {"key", "cookie"}
+        for path, methods in document["paths"].items():
+            assert f"<code>{path}</code>" in page
+            for method, operation in methods.items():
+                assert operation["summary"], path
+                good = [status for status in operation["responses"] if status.startswith("2")]
+                assert good, (method, path)
+                for status, answer in operation["responses"].items():
+                    assert status == "204" or answer["content"], (method, path, status)
+                if method in {"put", "patch"}:
+                    assert operation["requestBody"], path
+        names = {name for name in document["components"]["schemas"] if f'id="{name.lower()}"' not in page}
+        assert not names
+        for outside in ("<script", "http://", "https://", "src="):
+            assert outside not in page
