@@ -67,14 +67,15 @@ export interface Timeline {
 /** The timeline of a whole log, or of a part of one. */
 export function timeline(records: Iterable<LogRecord>): Timeline {
   const result: Timeline = { lines: [], spent_ms: {} };
-  let before: LogRecord | null = null;
+  const spending = new Spending();
+  let beforeMs: number | null = null;
   for (const record of records) {
-    if (before !== null) {
-      const how = spent(before, record);
-      result.spent_ms[how] = (result.spent_ms[how] ?? 0) + Math.max(0, record.at_ms - before.at_ms);
+    const how = spending.until(record);
+    if (beforeMs !== null) {
+      result.spent_ms[how] = (result.spent_ms[how] ?? 0) + Math.max(0, record.at_ms - beforeMs);
     }
     add(result.lines, record);
-    before = record;
+    beforeMs = record.at_ms;
   }
   return result;
 }
@@ -84,15 +85,67 @@ export function totalMs(result: Timeline): number {
   return result.lines.at(-1)?.since_ms ?? 0;
 }
 
-/** How the time between two events in a row was spent. */
-export function spent(before: AnyEvent, event: AnyEvent): Spent {
-  if (event.type === "run.resumed") {
-    return "away";
+/** Says of each event how the time since the one before it was spent. */
+export class Spending {
+  private after: Spent = "between";
+  private readonly tools = new Set<string>(); // that run
+  private readonly asks = new Map<string, string>(); // that are open, and the tool call that each is about
+
+  /** How the time up to this event was spent. */
+  until(event: AnyEvent): Spent {
+    const how = this.spent(event);
+    this.after = AFTER[event.type] ?? "between";
+    this.take(event);
+    return how;
   }
-  if (event.type === "attempt.failed" && STALLS.has(event.failure.kind)) {
-    return "stalled";
+
+  private spent(event: AnyEvent): Spent {
+    if (event.type === "run.resumed") {
+      return "away";
+    }
+    if (event.type === "attempt.failed" && STALLS.has(event.failure.kind)) {
+      return "stalled";
+    }
+    if (this.after !== "between" && this.after !== "tools" && this.after !== "people") {
+      return this.after;
+    }
+    const asked = new Set(this.asks.values());
+    if ([...this.tools].some((id) => !asked.has(id))) {
+      return "tools";
+    }
+    return this.asks.size > 0 ? "people" : this.after;
   }
-  return AFTER[before.type] ?? "between";
+
+  private take(event: AnyEvent): void {
+    switch (event.type) {
+      case "tool.started":
+        this.tools.add(event.tool_call_id);
+        break;
+      case "tool.ended":
+        this.tools.delete(event.tool_call_id);
+        break;
+      case "approval.asked":
+        this.asks.set(event.approval_id, event.tool_call_id);
+        break;
+      case "question.asked":
+        this.asks.set(event.question_id, event.tool_call_id);
+        break;
+      case "approval.answered":
+      case "approval.expired":
+      case "approval.withdrawn":
+        this.asks.delete(event.approval_id);
+        break;
+      case "question.answered":
+      case "question.expired":
+      case "question.withdrawn":
+        this.asks.delete(event.question_id);
+        break;
+      case "run.resumed":
+      case "run.ended":
+        this.tools.clear();
+        break;
+    }
+  }
 }
 
 function add(lines: Line[], record: LogRecord): void {

@@ -76,23 +76,61 @@ class Timeline:
 
 def timeline(pairs: Iterable[tuple[int, e.Event]]) -> Timeline:
     """The timeline of a whole log, or of a part of one."""
-    result = Timeline()
-    before: e.Event | None = None
+    result, spending = Timeline(), Spending()
+    before_ms = 0
     for seq, event in pairs:
-        if before is not None:
-            spent = _spent(before, event)
-            result.spent_ms[spent] = result.spent_ms.get(spent, 0) + max(0, event.at_ms - before.at_ms)
+        spent = spending.until(event)
+        if result.lines:
+            result.spent_ms[spent] = result.spent_ms.get(spent, 0) + max(0, event.at_ms - before_ms)
         _add(result, seq, event)
-        before = event
+        before_ms = event.at_ms
     return result
 
 
-def _spent(before: e.Event, event: e.Event) -> Spent:
-    if isinstance(event, e.RunResumed):
-        return "away"
-    if isinstance(event, e.AttemptFailed) and event.failure.kind in STALLS:
-        return "stalled"
-    return _AFTER.get(type(before), "between")
+class Spending:
+    """Says of each event how the time since the one before it was spent."""
+
+    def __init__(self) -> None:
+        self._after: Spent = "between"
+        self._tools: set[str] = set()  # that run
+        self._asks: dict[str, str] = {}  # that are open, and the tool call that each is about
+
+    def until(self, event: e.Event) -> Spent:
+        """How the time up to this event was spent."""
+        spent = self._spent(event)
+        self._after = _AFTER.get(type(event), "between")
+        self._take(event)
+        return spent
+
+    def _spent(self, event: e.Event) -> Spent:
+        if isinstance(event, e.RunResumed):
+            return "away"
+        if isinstance(event, e.AttemptFailed) and event.failure.kind in STALLS:
+            return "stalled"
+        if self._after not in {"between", "tools", "people"}:
+            return self._after
+        if self._tools.difference(self._asks.values()):
+            return "tools"
+        return "people" if self._asks else self._after
+
+    def _take(self, event: e.Event) -> None:
+        match event:
+            case e.ToolStarted():
+                self._tools.add(event.tool_call_id)
+            case e.ToolEnded():
+                self._tools.discard(event.tool_call_id)
+            case e.ApprovalAsked():
+                self._asks[event.approval_id] = event.tool_call_id
+            case e.QuestionAsked():
+                self._asks[event.question_id] = event.tool_call_id
+            case e.ApprovalAnswered() | e.ApprovalExpired() | e.ApprovalWithdrawn():
+                self._asks.pop(event.approval_id, None)
+            case e.QuestionAnswered() | e.QuestionExpired() | e.QuestionWithdrawn():
+                self._asks.pop(event.question_id, None)
+            case e.RunResumed() | e.RunEnded():
+                self._tools.clear()
+            case _:
+                pass
 
 
 def _add(result: Timeline, seq: int, event: e.Event) -> None:

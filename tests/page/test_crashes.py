@@ -34,6 +34,11 @@ model = "m"
 api_key = "sk-test-of-a-key"
 """
 OPEN = "api_keys = []"
+# Whether the log of the open session holds the start of a tool.
+STARTED = """async () => {
+  const answer = await fetch(`/api/sessions/${location.pathname.split('/')[2]}/events?limit=1000`);
+  return (await answer.json()).events.some(event => event.type === 'tool.started');
+}"""
 
 
 def configure(folder: Path, chaos: ChaosServer, *, port: int = 0, keys: str = OPEN) -> None:
@@ -94,6 +99,7 @@ async def test_killed_in_mid_tool_the_page_says_that_the_outcome_is_unknown(
             await chat.say("wait for it")
             activity = chat.talk.get_by_role("group", name="Activity")
             await expect(activity).to_contain_text("sleep 600")
+            await chat.page.wait_for_function(STARTED, timeout=30_000)
             await chat.mark()
         port = int(re.findall(r":(\d+)", url)[0])
         await asyncio.to_thread(configure, tmp_path, chaos, port=port)

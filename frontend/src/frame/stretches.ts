@@ -1,6 +1,6 @@
 /** The picture of a run's time: stretches in their order, the moments worth a mark, and the sums; pure. */
 import type { AnyEvent, LogRecord } from "../events.ts";
-import { type Spent, spent } from "../timeline.ts";
+import { Spending, type Spent } from "../timeline.ts";
 
 /** A stretch of time; both ends in milliseconds since the first event. */
 export interface Stretch {
@@ -32,20 +32,19 @@ export function pictureOf(records: readonly LogRecord[]): Picture {
   const marks: TimeMark[] = [];
   const sums = new Map<Spent, number>();
   const beginMs = records[0]?.at_ms ?? 0;
-  let before: LogRecord | undefined;
+  const spending = new Spending();
   let toMs = 0;
   for (const record of records) {
     // A clock that was set back makes no time disappear that was shown already.
     const fromMs = toMs;
     toMs = Math.max(toMs, record.at_ms - beginMs);
-    if (before && toMs > fromMs) {
-      const kind = spent(before, record);
+    const kind = spending.until(record);
+    if (toMs > fromMs) {
       sums.set(kind, (sums.get(kind) ?? 0) + toMs - fromMs);
       join(stretches, { spent: kind, fromMs, toMs });
     }
-    const kind = markOf(record);
-    if (kind) marks.push({ kind, seq: record.seq, atMs: toMs });
-    before = record;
+    const mark = markOf(record);
+    if (mark) marks.push({ kind: mark, seq: record.seq, atMs: toMs });
   }
   return { totalMs: toMs, stretches, marks, sums: [...sums].sort(([, a], [, b]) => b - a) };
 }

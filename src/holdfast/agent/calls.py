@@ -96,7 +96,7 @@ class ToolCalls:
         self._log = log
         self._means = means
         self._people = People(view, log, means)
-        self._begun: set[str] = set()
+        self._begun: dict[str, float] = {}  # the calls that were carried out, and since when
         self._workspace = Path(view.run(log.run_id).settings.workspace or means.workspace)
 
     async def finish(self) -> bool:
@@ -119,7 +119,6 @@ class ToolCalls:
         return go_on
 
     async def _finish(self, call: CallState, tool: Tool | None, *, ordinal: int) -> bool:
-        began_s = self._means.clock.monotonic_s()
         try:
             result = await self._result(call, tool, ordinal=ordinal)
         except asyncio.CancelledError:
@@ -127,7 +126,10 @@ class ToolCalls:
             if self._view.run(self._log.run_id).phase is Phase.STOPPING:
                 self._ended(call, stopped(begun=call.asked.tool_call_id in self._begun))
             raise
-        self._ended(call, result, ms=int(1000 * (self._means.clock.monotonic_s() - began_s)))
+        now_s = self._means.clock.monotonic_s()
+        # Waiting for a person's word is no time of the tool.
+        began_s = self._begun.get(call.asked.tool_call_id, now_s)
+        self._ended(call, result, ms=int(1000 * (now_s - began_s)))
         return result.ending != "expired" or self._means.on_expiry == "continue"
 
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
@@ -238,7 +240,7 @@ class ToolCalls:
             self._log,
             StreamFilter(self._log.secrets),
         )
-        self._begun.add(asked.tool_call_id)
+        self._begun[asked.tool_call_id] = self._means.clock.monotonic_s()
         try:
             return await _carefully(tool, asked.args, one)
         finally:

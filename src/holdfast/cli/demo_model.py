@@ -125,7 +125,7 @@ SCRIPTS: Mapping[str, Callable[[bool], Script]] = {
     "refuse": lambda _: [Refuse("I would rather not.")],
     "tool": lambda _: [SayWords("Let me look around.", PACE_S), CallTool("shell", {"command": "ls"})],
     "tools": lambda _: [
-        Think("First the files, then what they hold. " * 2, chunk_chars=6, pace_s=PACE_S),
+        Think("First the files, then what they hold, then a few steps.", chunk_chars=6, pace_s=PACE_S),
         CallTool("list_files", {"path": "."}),
         CallTool("shell", {"command": "for i in 1 2 3; do echo step $i; sleep 1; done"}),
         CallTool("shell", {"command": "cat no-such-file"}),
