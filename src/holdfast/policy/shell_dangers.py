@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from holdfast.policy.places import Places, is_disk
 from holdfast.policy.shell_names import likely_name
 from holdfast.policy.shell_syntax import Command
-from holdfast.policy.shell_words import Word
+from holdfast.policy.shell_words import FROM_INPUT, Word
 
 _FORMATS = frozenset(("mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "sgdisk", "sfdisk"))
 _WRITES_DISKS = frozenset(("dd", "shred", "tee", "truncate", "badblocks"))
@@ -97,7 +97,8 @@ def _abbreviates(text: str, option: str, *, chars_min: int) -> bool:
 
 def _removes_all(words: tuple[Word, ...]) -> bool:
     """Whether find removes whatever it meets: -delete, or -exec rm, without a test that leaves things out."""
-    texts = [word.text for word in words]
+    # What xargs adds may be anything, also nothing.
+    texts = [word.text for word in words if word.why != FROM_INPUT]
     first = next((at for at, text in enumerate(texts) if text.startswith("-")), len(texts))
     expression = texts[first:]
     for at, text in enumerate(expression):
