@@ -194,7 +194,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.say("/retry")
             await window.until(lambda screen: "third" in screen and "⋯" not in screen)
             await window.say("/export talk.md")
-            await window.until("talk.md")
+            await window.until("Written to")
             assert "third" in await asyncio.to_thread((tmp_path / "talk.md").read_text)
             await window.say("/fork")
             await window.until("This is a copy now")

@@ -4,6 +4,7 @@ It reads words generously: escapes and expansions of home are followed as far as
 program counts under any path. What it cannot recognise here still asks.
 """
 
+import re
 from collections.abc import Iterator
 
 from holdfast.policy.places import Places, is_disk
@@ -19,6 +20,17 @@ _MOVES = frozenset(("rm", "mv", "rmdir", "chmod", "chown", "chgrp", "shred"))
 # Find's words that still leave everything below its paths to be removed.
 _FIND_ALL = frozenset(("-delete", "-depth", "-xdev", "-mount", "-mindepth", "-maxdepth", "-type", "-print"))
 _FIND_VALUES = frozenset(("0", "1", "2", "f", "d", "l"))
+
+# A function that pipes itself into itself, also where the text around it cannot be parsed.
+_BOMB = re.compile(
+    r"(?<![\w:.-])([\w:.-]{1,64})\s{0,8}\(\)\s{0,8}\{[^{}]{0,200}?(?<![\w:.-])\1\s{0,8}\|\s{0,8}\1(?![\w:.-])"
+)
+
+
+def bombs(text: str) -> Iterator[str]:
+    """Sentences about functions of the text that would start themselves without end."""
+    for name in dict.fromkeys(found[1] for found in _BOMB.finditer(text)):
+        yield _again_and_again(name)
 
 
 def dangers(command: Command, places: Places, *, cwds: tuple[str, ...], reads_only: bool) -> Iterator[str]:
@@ -49,7 +61,7 @@ def losses(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterat
 def _of_program(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
     name, words = likely_name(command.words[0]), command.words[1:]
     if name in command.functions and command.forks:
-        yield f"`{name}` calls itself again and again (a fork bomb)."
+        yield _again_and_again(name)
     if name.partition(".")[0] in _FORMATS or name in _WRITES_DISKS or name in _COPIES:
         for word in words[-1:] if name in _COPIES else words:
             for path in sorted(places.mentioned(word, cwds)):
@@ -62,6 +74,10 @@ def _of_program(command: Command, places: Places, *, cwds: tuple[str, ...]) -> I
     if name == "find" and _removes_all(words):
         starts = [word for word in words if not word.text.startswith("-")]
         yield from _of_everything(name, tuple(starts), places, cwds=cwds)
+
+
+def _again_and_again(name: str) -> str:
+    return f"`{name}` calls itself again and again (a fork bomb)."
 
 
 def _of_everything(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from holdfast.policy.places import HARMLESS_DEVICES, Places, is_repository_file, is_secret
-from holdfast.policy.shell_dangers import dangers, losses
+from holdfast.policy.shell_dangers import bombs, dangers, losses
 from holdfast.policy.shell_names import SYSTEM_DIRECTORIES, known_name
 from holdfast.policy.shell_programs import concerns
 from holdfast.policy.shell_reading import Reading, reading_of
@@ -52,7 +52,7 @@ class JudgedScript:
 def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedScript:
     """Look at everything that an argv would run; `sh -c TEXT` stands for its text."""
     judged: list[JudgedStep] = []
-    denials: list[str] = []
+    denials = [sentence for text in argv for sentence in bombs(text)]
     # A path is looked at for several reasons, and a real resolver asks the disk each time.
     places = replace(places, resolve=cache(places.resolve))
     cwds = (places.resolve(cwd),)
