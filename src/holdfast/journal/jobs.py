@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast import interfaces as seams
 from holdfast.interfaces import Record
-from holdfast.rows import QUIET
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -32,11 +31,6 @@ class Job:
     def work(self, transaction: "Transaction") -> Any:
         """Do it, on the writer's thread; a JournalError says that nothing was written."""
         raise AssertionError(f"{type(self).__name__} does not say what to write to {transaction}")
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether it can wait a moment for others, so that one commit takes them all."""
-        return False
 
     def publish(self) -> None:
         """Show what came of it, on the loop's thread, once it is committed."""
@@ -70,16 +64,6 @@ class Append(Job):
         self.when = when
         self.once = once
         self.bytes = len(records[0].body) * len(records)
-
-    @property
-    def may_wait(self) -> bool:
-        """Deltas can: more of them are about to come."""
-        return (
-            self.fence is not None
-            and not self.when
-            and self.once is None
-            and all(type(record.event) in QUIET for record in self.records)
-        )
 
     def work(self, transaction: "Transaction") -> Any:
         """Give the events their seqs."""

@@ -168,7 +168,6 @@ class Writer:
             goes_on = goes_on and self._handover.take(backlog)
             if group := _group(backlog):
                 commits.write(group)
-                self._handover.committed(group)
                 if commits.met_stranger():
                     self._tell(self._forget)
                 self._tell(self._deliver, group)
