@@ -78,13 +78,27 @@ test("older entries put in front leave the rows behind them as they are", () => 
   assert.equal(after[2], before[0]);
 });
 
-test("work takes from its first moment to its last, or until now", () => {
+test("work takes what its tools took, and what one under way has taken until now", () => {
   const done = [made("tool", { at_ms: 1000, ms: 500 }), made("tool", { at_ms: 2000, ms: 3000 })] as Work[];
-  assert.equal(spentMs(done, 99_000), 4000);
+  assert.equal(spentMs(done, 99_000), 3500);
   assert.equal(isBusy(done), false);
-  const running = [...done, made("tool", { at_ms: 6000, state: "started" })] as Work[];
-  assert.equal(spentMs(running, 9000), 8000);
+  const running = [...done, made("tool", { at_ms: 6000, started_ms: 6000, state: "started" })] as Work[];
+  assert.equal(spentMs(running, 9000), 6500);
   assert.equal(isBusy(running), true);
+});
+
+test("tools that ran side by side took no longer than the stretch of them", () => {
+  const beside = [made("tool", { at_ms: 1000, ms: 5000 }), made("tool", { at_ms: 1000, ms: 4000 })] as Work[];
+  assert.equal(spentMs(beside, 99_000), 5000);
+});
+
+test("the time in which a person was asked is no time of the work, on a page that saw it or not", () => {
+  const waits = [made("tool", { at_ms: 1000, state: "asked" }), made("ask", { at_ms: 1000 })] as Work[];
+  assert.equal(spentMs(waits, 41_000), 0);
+  const seen = [made("tool", { at_ms: 1000, started_ms: 41_000, ms: 20 })] as Work[];
+  const loaded = [made("tool", { at_ms: 1000, ms: 20 })] as Work[];
+  assert.equal(spentMs(seen, 99_000), 20);
+  assert.equal(spentMs(loaded, 99_000), 20);
 });
 
 test("the answer is the text since the last tool, or the last text before it", () => {

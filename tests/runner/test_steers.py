@@ -94,3 +94,43 @@ async def test_two_first_messages_of_one_new_session_at_the_same_moment_are_both
         runs = await asyncio.gather(*[server.start(f"hi {nth}", session_id="new") for nth in range(5)])
         for run_id in runs:
             assert (await server.ended(run_id))["status"] == "completed"
+
+
+class LockedAfterTheEnd(MemoryStore):
+    """A store that someone steers through at the last moment, and that is locked right after it."""
+
+    steer: Callable[[], Awaitable[object]] | None = None
+    refused = 0
+
+    async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
+        if self.steer is not None and isinstance(events[0], e.RunEnded):
+            steer, self.steer = self.steer, None
+            await steer()
+        self._lock(events)
+        return await super().append_run(session_id, events, **rest)
+
+    async def append(self, session_id: str, inputs: Sequence[e.Input], **rest: Any) -> Any:
+        self._lock(inputs)
+        return await super().append(session_id, inputs, **rest)
+
+    def _lock(self, events: Sequence[e.Event]) -> None:
+        if isinstance(events[0], e.RunQueued) and not self.refused:
+            self.refused += 1
+            raise StoreLocked("a backup has the file")
+
+
+async def test_what_came_too_late_for_its_run_gets_the_next_one_even_if_the_store_is_locked_then() -> None:
+    """P2: it was accepted, so it is waited for."""
+    store = LockedAfterTheEnd()
+    async with ChaosServer([Say("one")], [Say("two")]) as chaos, process(chaos, store=store) as world:
+        gate = asyncio.Event()
+        store.steer = gate.wait
+        sent = await world.inbox.send("s", Message(text="go"))
+        assert isinstance(sent, Sent)
+        steer = await world.inbox.steer("s", sent.run_id, message=Message(text=STEER))
+        assert isinstance(steer, Sent)
+        gate.set()
+        log = await world.until("s", e.RunEnded, times=2)
+    assert store.refused == 1
+    said = transcript.fold((record.seq, record.event) for record in log)
+    assert [entry.message.text for entry in said.entries if isinstance(entry, Person)] == ["go", STEER]

@@ -4,6 +4,7 @@ from urllib.parse import quote
 
 from holdfast.chaos import ChaosServer
 from holdfast.clock import SystemClock
+from holdfast.interfaces import StoreFull
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.server.keys import AddedKeys
 from holdfast.server.options import ApiKey, ServerOptions
@@ -100,3 +101,33 @@ async def test_a_key_added_while_no_server_runs_opens_the_next_one() -> None:
         served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server,
     ):
         assert await opens(server, secret)
+
+
+class FullDisk(MemoryStore):
+    """A store that takes nothing while it is full."""
+
+    is_full = False
+
+    async def drop_note(self, key: str) -> None:
+        if self.is_full:
+            raise StoreFull("the disk is full")
+        await super().drop_note(key)
+
+
+async def test_a_revocation_that_was_not_saved_is_said_to_have_failed_until_it_is() -> None:
+    """P11: the key opens nothing at once, and whoever tries again does not leave it for the next start."""
+    disk = MemoryDisk()
+    store = FullDisk(disk)
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), store=store, setting=LOCKED) as server:
+            _, made = await server.post("/api/keys", {"name": "a"}, **OWNER)
+            store.is_full = True
+            for _ in range(2):
+                answer = await server.call("DELETE", "/api/keys/a", headers=OWNER)
+                assert (answer.status, answer.code) == (503, "store_unavailable")
+                assert not await opens(server, made["key"])
+            store.is_full = False
+            assert (await server.call("DELETE", "/api/keys/a", headers=OWNER)).status == 200
+            assert (await server.call("DELETE", "/api/keys/a", headers=OWNER)).status == 404
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            assert not await opens(server, made["key"])

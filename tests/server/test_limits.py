@@ -108,6 +108,22 @@ async def test_what_is_no_http_gets_the_envelope() -> None:
         assert b'"code":"invalid_http"' in answer
 
 
+async def test_a_plain_client_that_finds_no_room_leaves_no_run_behind() -> None:
+    """P12: the run was begun for a reader who was sent away."""
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as chaos,
+        served(
+            target_of(chaos, patience=PATIENT), setting=limited(streams_max=0, openai_grace_s=0.01)
+        ) as server,
+    ):
+        body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+        answer = await server.call("POST", "/v1/chat/completions", body=body)
+        assert (answer.status, answer.code) == (429, "too_many_streams")
+        (run,) = (await server.get("/v1/runs"))[1]["data"]
+        shown = await server.ended(run["run_id"])
+        assert (shown["status"], shown["cause"]) == ("cancelled", "client_gone")
+
+
 async def test_no_more_streams_than_there_is_room_for() -> None:
     """P10: one reader too many is told to come back; when one leaves there is room again."""
     setting = limited(streams_max=1)

@@ -4,6 +4,8 @@ import asyncio
 from typing import Any
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
+from holdfast.interfaces import ListedSession, StoreFailed
+from holdfast.journal.memory import MemoryStore
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
 
@@ -79,3 +81,23 @@ async def test_who_has_no_session_open_hears_of_changes_of_the_list() -> None:
         await server.until_streams(1)
         await server.start("hello", session_id="s")
         assert await hearing == "s"
+
+
+class SickOfReading(MemoryStore):
+    """A store that cannot read the row of one session."""
+
+    async def listed(self, session_id: str) -> ListedSession | None:
+        if session_id == "sick":
+            raise StoreFailed("the disk cannot be read")
+        return await super().listed(session_id)
+
+
+async def test_a_row_that_cannot_be_read_keeps_nobody_from_hearing_of_the_next() -> None:
+    """P10: one bad read, and the list still changes by itself."""
+    store = SickOfReading()
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        hearing = asyncio.create_task(anext(aiter(server.follow("/api/events"))))
+        await server.until_streams(1)
+        for session_id in ("sick", "s"):
+            await server.post("/api/sessions", {"id": session_id})
+        assert (await hearing).data["session"]["id"] == "s"

@@ -60,7 +60,8 @@ function Head({ work, tools, thoughts }: HeadProps): JSX.Element {
   const busy = isUnderWay(work);
   const spent = spentMs(work, busy ? nowMs.value : 0);
   const took = spent < (busy ? 1000 : 50) ? "" : ` · ${busy ? wholeSeconds(spent) : duration(spent)}`;
-  const current = busy ? tools.findLast((tool) => tool.state !== "ended") : undefined;
+  // of several that wait their turn, the first is at work or waits for a person
+  const current = busy ? tools.find((tool) => tool.state !== "ended") : undefined;
   if (current !== undefined) {
     return (
       <span class="activity-words">

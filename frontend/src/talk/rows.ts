@@ -83,22 +83,33 @@ function kept(known: ReadonlyMap<string, TalkRow>, row: TalkRow): TalkRow {
   return same ? earlier : row;
 }
 
-/** How long the work took: from the first to the last moment of it that is known. */
+/** How long the work took: what its tools took, or the stretch of it where they ran side by side.
+ *
+ * The time in which a person was asked is not in it, and a page that was loaded later says the same.
+ */
 export function spentMs(work: readonly Work[], nowMs: number): number {
   let begin = Number.POSITIVE_INFINITY;
   let end = 0;
+  let sum = 0;
   for (const one of work) {
+    const took = tookMs(one, nowMs);
+    sum += took;
     begin = Math.min(begin, one.at_ms);
-    end = Math.max(end, endOf(one, nowMs));
+    end = Math.max(end, beganMs(one) + took);
   }
-  return Math.max(0, end - begin);
+  return Math.max(0, Math.min(sum, end - begin));
 }
 
-function endOf(one: Work, nowMs: number): number {
-  if (one.kind === "tool")
-    return one.state === "ended" ? Math.max(one.at_ms, one.started_ms) + one.ms : nowMs;
-  if (one.kind === "ask") return one.state === "open" ? nowMs : one.at_ms;
-  return one.done ? one.at_ms : nowMs;
+function tookMs(one: Work, nowMs: number): number {
+  if (one.kind === "tool") {
+    if (one.state === "ended") return one.ms;
+    return one.state === "started" ? Math.max(0, nowMs - beganMs(one)) : 0;
+  }
+  return one.kind === "thinking" && !one.done ? Math.max(0, nowMs - one.at_ms) : 0;
+}
+
+function beganMs(one: Work): number {
+  return one.kind === "tool" ? Math.max(one.at_ms, one.started_ms) : one.at_ms;
 }
 
 /** Whether something of the work is under way. */

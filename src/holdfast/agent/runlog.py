@@ -226,7 +226,8 @@ class RunLog:
         self, events: Sequence[Event], *, when: Sequence[Condition] = ()
     ) -> Appended | Declined | Replayed:
         """Append now, past what is gathered; trouble of the store that passes is waited for."""
-        return await self._heed(await self._late.append(events, when=when))
+        clean = [self.secrets.out_of(event) for event in events]
+        return await self._heed(await self._late.append(clean, when=when))
 
     async def _heed(self, result: Appended | Declined | Replayed) -> Appended | Declined | Replayed:
         if isinstance(result, Appended):

@@ -21,6 +21,7 @@ from holdfast.agent.view import SessionView
 from holdfast.entries import Text, Thinking
 from holdfast.inputs import MessageState, SessionMessage
 from holdfast.interfaces import Fence, IfAskOpen, IfRunOpen, JournalError
+from holdfast.journal.late import LateWrites
 from holdfast.phases import Phase
 from holdfast.run import Run
 from holdfast.runner.leftovers import Leftovers
@@ -127,7 +128,7 @@ class SessionOwner:
             run = session.runs.get(message.run_id)
             if run is None or run.phase is Phase.ENDED:
                 # A steer that came too late for its run: it gets a run of its own.
-                await self._queue_run(message)
+                await self._queue_run(message, fence)
                 return True
         self._current_id, self._stop_cause = run.run_id, ""
         self._is_under_way = self._is_ending = False
@@ -143,13 +144,16 @@ class SessionOwner:
             waiting = [x for x in waiting if x.mode == "send" and x.seq > session.queue_paused_seq]
         return waiting[0] if waiting else None
 
-    async def _queue_run(self, message: SessionMessage) -> None:
+    async def _queue_run(self, message: SessionMessage, fence: Fence) -> None:
         queued = e.RunQueued(
             at_ms=self._means.clock.now_ms(),
             run_id=f"run_{secrets.token_hex(16)}",
             message_id=message.message_id,
         )
-        await self._means.store.append(self.session_id, [queued])
+        # Whoever sent it was told that it is kept, so a store that takes no writes now is waited for.
+        run_of = (self.session_id, queued.run_id)
+        late = LateWrites(self._means.store, self._means.clock, run=run_of, fence=fence)
+        await late.append([queued])
         # Seen before the next look at the queue, or the message would get a second run.
         await self.view.catch_up(self._means.store, self.session_id)
 

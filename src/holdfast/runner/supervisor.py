@@ -110,6 +110,7 @@ class Supervisor:
         owner = self.owner(session_id)
         view = owner.view if owner else self._views.of(session_id)
         await view.catch_up(self._means.store, session_id)
+        self._views.count(session_id)
         return view
 
     def forget(self, session_id: str) -> None:

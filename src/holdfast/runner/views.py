@@ -36,6 +36,11 @@ class Views:
         ):
             self.forget(next(iter(self._views)))
 
+    def count(self, session_id: str) -> None:
+        """More of the log was read into the fold, if it is still kept."""
+        if session_id in self._views:
+            self.of(session_id)
+
     def forget(self, session_id: str) -> None:
         """The log is gone, or what was folded of it cannot be trusted."""
         _, events = self._views.pop(session_id, (None, 0))

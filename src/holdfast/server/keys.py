@@ -48,6 +48,7 @@ class AddedKeys:
         self._notes = notes
         self._clock = clock
         self._keys: dict[str, AddedKey] = {}
+        self._revoked: set[str] = set()  # names that open nothing, but whose notes are still on disk
 
     async def load(self) -> None:
         """Remember what an earlier process knew."""
@@ -75,11 +76,15 @@ class AddedKeys:
         except BaseException:
             del self._keys[name]
             raise
+        self._revoked.discard(name)
         return secret
 
     async def revoke(self, name: str) -> bool:
         """The key opens nothing from now on, nor after a restart; False if there is none of this name."""
-        if self._keys.pop(name, None) is None:
+        if self._keys.pop(name, None) is None and name not in self._revoked:
             return False
+        # Where the store takes no writes now, the caller hears so, and the next try is not for nothing.
+        self._revoked.add(name)
         await self._notes.drop_note(_PREFIX + name)
+        self._revoked.discard(name)
         return True

@@ -1,9 +1,13 @@
 """Changes of the session list, told to every stream of a session; a task of the application."""
 
+import logging
 from typing import Any
 
+from holdfast.interfaces import JournalError
 from holdfast.server.means import ServerMeans
 from holdfast.server.session_answers import listed
+
+_log = logging.getLogger(__name__)
 
 GATHER_S = 0.1  # what changes within this time is told together
 
@@ -13,7 +17,11 @@ async def tell_news(means: ServerMeans) -> None:
     async for ids in means.store.changes():
         listeners = means.news.listeners
         for session_id in ids if listeners else ():
-            means.news.add(await _row(means, session_id))
+            try:
+                means.news.add(await _row(means, session_id))
+            except JournalError as error:
+                # One row is told with its next change; without this task nobody would hear of any.
+                _log.warning("a change of session %s was not told: %s", session_id, error)
         means.streams.poke(listeners)
         await means.clock.sleep_s(GATHER_S)
 

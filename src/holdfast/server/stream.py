@@ -123,9 +123,9 @@ class EventStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the frames end or the reader leaves."""
         del scope
-        self._streams.add(self, most=self._limits.streams_max)
         watching = asyncio.ensure_future(self._until_left(receive))
         try:
+            self._streams.add(self, most=self._limits.streams_max)
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
             await self._send_all(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
