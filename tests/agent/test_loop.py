@@ -18,6 +18,7 @@ from holdfast.chaos import (
     Say,
     Script,
     SeenRequest,
+    Status,
     Wait,
     context_overflow,
 )
@@ -25,6 +26,7 @@ from holdfast.entries import Person
 from holdfast.interfaces import Record, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.inbox import Message, Sent
+from holdfast.secrets_out import Secrets
 from holdfast.transcript import fold, output
 from holdfast.values import Budget, RunSettings
 
@@ -143,7 +145,7 @@ async def test_a_denial_reaches_the_model_with_its_reason() -> None:
         )
         await world.inbox.answer_approval("s", deny)
         (ended,) = tool_ends(await world.until("s", e.RunEnded))
-        assert (ended.ending, ended.result) == ("denied", "A person denied this: not today")
+        assert (ended.ending, ended.result) == ("denied", "This was denied: not today")
         assert not done
 
 
@@ -362,3 +364,20 @@ async def test_approvals_of_one_answer_are_all_open_at_once_and_settled_in_any_o
         log = await world.until("s", e.RunEnded)
         assert done == ["act {'n': 2}"]
         assert [ended.ending for ended in tool_ends(log)] == ["denied", "finished"]
+
+
+async def test_the_words_of_a_failure_hold_no_secret_in_the_ending_either() -> None:
+    """P11: also one that is not the key of the target that says it."""
+    secret = "key-of-somebody-else"  # noqa: S105  # it is to be seen nowhere
+    refused = Status(400, message=f"what is {secret}?")
+    async with (
+        ChaosServer([refused], after_last="repeat") as chaos,
+        process(chaos, secrets=Secrets([secret])) as world,
+    ):
+        await world.inbox.send("s", Message(text="hi"))
+        log = await world.until("s", e.RunEnded)
+    ended = log[-1].event
+    assert isinstance(ended, e.RunEnded)
+    assert ended.failure is not None
+    assert "what is [redacted]?" in ended.failure.text
+    assert secret not in str(log)

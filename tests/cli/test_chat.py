@@ -72,6 +72,22 @@ async def test_ctrl_c_stops_the_run_and_twice_leaves(tmp_path: Path) -> None:
             await window.until("exit=0")
 
 
+async def test_who_presses_ctrl_c_twice_at_once_has_stopped_the_run(tmp_path: Path) -> None:
+    """P5: it is not left to go on at the next start, and nobody is told that it does."""
+    async with ChaosServer([Say("a half"), Wait(Gate())]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal(*chat(tmp_path), folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("hello")
+            await window.until("a half")
+            await window.keys("C-c", "C-c")
+            screen = await window.until("exit=0")
+            assert "To come back:" in screen
+            assert "goes on" not in screen
+        async with terminal(*chat(tmp_path, "--session", session_on(screen)), folder=tmp_path) as window:
+            await window.until("Stopped: a person stopped it")
+
+
 async def test_an_approval_is_asked_in_place_and_only_a_word_answers_it(tmp_path: Path) -> None:
     """P8: a bare Enter, a letter and a yes allow nothing; what was half typed comes back."""
     ask = CallTool("shell", {"command": "touch made-by-the-tool"})

@@ -2,23 +2,26 @@
 
 import asyncio
 import struct
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import apsw
 
-from agent.world import World, process
+from agent.world import Effect, World, asks_about, process
 from holdfast import events as e
-from holdfast.chaos import ChaosServer, Gate, Say, Wait
+from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.events import Event
-from holdfast.interfaces import Record
+from holdfast.interfaces import Record, StoreLocked
 from holdfast.journal.late import absorb
+from holdfast.journal.memory import MemoryStore
 from holdfast.journal.spool import Spool, read_spool, spool_files
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.runner.inbox import Message, Sent
 from holdfast.targets import Patience
 from holdfast.transcript import fold, output
-from journal.sample import AT_MS, begin, delta, ended
+from journal.sample import AT_MS, answered, asked, begin, delta, ended
 
 
 async def sent(world: World) -> str:
@@ -99,6 +102,27 @@ async def until_spooled(folder: Path, text: bytes) -> None:
         await asyncio.sleep(0)
 
 
+async def test_a_withdrawal_in_the_spool_takes_back_no_answer_that_came_before_it_landed(
+    tmp_path: Path,
+) -> None:
+    """P8: the answer stands, and the log is still one that can be folded."""
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    fence = await begin(store, run_id="r1")
+    await store.append_run("s1", [asked("a1"), asked("a2")], fence=fence)
+    await store.append("s1", [answered("a1")])
+    spool = Spool(tmp_path)
+    for approval_id in ("a1", "a2"):
+        withdrawn = e.ApprovalWithdrawn(at_ms=AT_MS, run_id="r1", approval_id=approval_id, cause="user_stop")
+        await spool.put("s1", "r1", [withdrawn])
+    await absorb(store, tmp_path, now_ms=AT_MS)
+    tail = events_of(list(await store.read("s1")))[-2:]
+    assert tail[0] == answered("a1")
+    assert isinstance(tail[1], e.ApprovalWithdrawn)
+    assert tail[1].approval_id == "a2"
+    assert await asyncio.to_thread(spool_files, tmp_path) == []
+    await store.close()
+
+
 async def test_a_spool_that_cannot_be_read_is_put_aside_and_keeps_nothing_else_from_landing(
     tmp_path: Path,
 ) -> None:
@@ -176,3 +200,28 @@ async def test_a_spool_cut_anywhere_keeps_its_whole_records_and_takes_further_on
         await spool.put("s1", "r1", [delta("three")])
         again = await asyncio.to_thread(lambda: list(read_spool(path)))
         assert len(again) == len(whole) + 1
+
+
+async def test_an_expiry_that_cannot_be_saved_at_once_is_saved_later_and_the_run_goes_on() -> None:
+    """P3: a backup at the wrong moment costs a moment, not the run."""
+    refused: list[e.Event] = []
+
+    class LockedAtExpiry(MemoryStore):
+        async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
+            if isinstance(events[0], e.ApprovalExpired) and not refused:
+                refused.append(events[0])
+                raise StoreLocked("a backup has the file")
+            return await super().append_run(session_id, events, **rest)
+
+    done: list[str] = []
+    async with (
+        ChaosServer([CallTool("one")], [Say("pity")]) as chaos,
+        process(
+            chaos, Effect("one", done), store=LockedAtExpiry(), judge=asks_about("one"), asks_expire_s=0.05
+        ) as world,
+    ):
+        await world.inbox.send("s", Message(text="hi"))
+        log = await world.until("s", e.RunEnded)
+    end = log[-1].event
+    assert isinstance(end, e.RunEnded)
+    assert (end.outcome, done, len(refused)) == ("completed", [], 1)

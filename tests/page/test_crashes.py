@@ -125,6 +125,7 @@ async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, 
 
             stranger = await visit(link)
             await stranger.sees("Sign in to Holdfast")
+            await stranger.sees(re.compile("link was used before"))
             await stranger.page.get_by_label("Key").fill("not-the-key")
             await stranger.button("Sign in").click()
             await stranger.sees(re.compile("key is wrong"))

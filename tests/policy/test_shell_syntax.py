@@ -201,3 +201,8 @@ def test_what_bash_runs_is_what_was_read(tmp_path: Path) -> None:
             looked_for += 1
         assert sorted(path.name for path in work.rglob("*")) == ["src"], text
     assert looked_for > 50
+
+
+def test_the_variable_of_a_loop_is_set_to_something_that_is_not_literal_and_says_so() -> None:
+    (name, value), *_ = parse("for i in 1 2; do echo step; done").commands[0].assignments
+    assert (name, value.literal, value.why) == ("i", False, "takes its values from the loop")

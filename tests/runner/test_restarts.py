@@ -12,12 +12,13 @@ from agent.world import AskingJudge, Effect, World, asks_about, process
 from holdfast import events as e
 from holdfast.agent.view import SessionView
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
-from holdfast.interfaces import Record, Tool
+from holdfast.interfaces import Record, RunQuery, StoreDamaged, Tool
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.rows import RunRow
 from holdfast.runner.inbox import Message, Sent
 from holdfast.runner.lag import LOOKS_KEPT, STUCK_S, LoopLag
 from holdfast.runner.owner import RESUMPTIONS_MAX
-from holdfast.runner.views import Views
+from holdfast.runner.views import EVENTS_MAX, Views
 from holdfast.tools.scope import find_marked
 from runner.program import configure, program
 from serving import PATIENT
@@ -175,6 +176,45 @@ def test_what_is_kept_of_quiet_sessions_is_bounded() -> None:
     assert views.of("large") is not large
     views.forget("larger")
     assert views.of("larger") is not large
+
+
+async def test_a_log_counts_as_soon_as_it_is_read() -> None:
+    """P10: a look at each of many long conversations does not keep all of them."""
+
+    class LongLog(MemoryStore):
+        async def last_seq(self, session_id: str) -> int:
+            return EVENTS_MAX if session_id == "long" else await super().last_seq(session_id)
+
+        async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+            if session_id != "long":
+                return await super().read(session_id, after=after, limit=limit)
+            renamed = e.SessionRenamed(at_ms=1, title="long")
+            return [Record("long", EVENTS_MAX, body=b"", event=renamed)]
+
+    async with ChaosServer([Say("yes")]) as chaos, process(chaos, store=LongLog()) as world:
+        await sent(world, "short")
+        await world.until("short", e.RunEnded)
+        while world.supervisor.owner("short") is not None:  # noqa: ASYNC110  # it goes by itself, and rings no bell
+            await asyncio.sleep(0)
+        short = await world.supervisor.view("short")
+        assert await world.supervisor.view("short") is short
+        long = await world.supervisor.view("long")
+        assert await world.supervisor.view("short") is not short
+        assert await world.supervisor.view("long") is not long
+
+
+async def test_a_start_that_fails_leaves_no_task_behind() -> None:
+    class Damaged(MemoryStore):
+        async def runs(self, query: RunQuery) -> Sequence[RunRow]:
+            raise StoreDamaged(f"integrity check failed at {query}")
+
+    before = asyncio.all_tasks()
+    async with ChaosServer() as chaos:
+        with pytest.raises(StoreDamaged):
+            async with process(chaos, store=Damaged()):
+                pass
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
 
 
 def test_a_loop_that_was_held_up_is_noticed_and_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -14,6 +15,8 @@ from holdfast import session, transcript
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.entries import Person
 from holdfast.inputs import MessageState
+from holdfast.interfaces import StoreLocked
+from holdfast.journal.memory import MemoryStore
 from holdfast.runner.inbox import Message, Sent
 from serving import PATIENT, served, target_of
 
@@ -97,15 +100,17 @@ async def test_two_first_messages_of_one_new_session_at_the_same_moment_are_both
 
 
 class LockedAfterTheEnd(MemoryStore):
-    """A store that someone steers through at the last moment, and that is locked right after it."""
+    """A store that waits with a run's ending until someone has steered it, and is locked right after it."""
 
-    steer: Callable[[], Awaitable[object]] | None = None
-    refused = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.ending, self.steered = asyncio.Event(), asyncio.Event()
+        self.refused = 0
 
     async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
-        if self.steer is not None and isinstance(events[0], e.RunEnded):
-            steer, self.steer = self.steer, None
-            await steer()
+        if isinstance(events[0], e.RunEnded):
+            self.ending.set()
+            await self.steered.wait()
         self._lock(events)
         return await super().append_run(session_id, events, **rest)
 
@@ -120,16 +125,14 @@ class LockedAfterTheEnd(MemoryStore):
 
 
 async def test_what_came_too_late_for_its_run_gets_the_next_one_even_if_the_store_is_locked_then() -> None:
-    """P2: it was accepted, so it is waited for."""
+    """P2: it was accepted, so the store is waited for."""
     store = LockedAfterTheEnd()
     async with ChaosServer([Say("one")], [Say("two")]) as chaos, process(chaos, store=store) as world:
-        gate = asyncio.Event()
-        store.steer = gate.wait
         sent = await world.inbox.send("s", Message(text="go"))
         assert isinstance(sent, Sent)
-        steer = await world.inbox.steer("s", sent.run_id, message=Message(text=STEER))
-        assert isinstance(steer, Sent)
-        gate.set()
+        await store.ending.wait()
+        assert isinstance(await world.inbox.steer("s", sent.run_id, message=Message(text=STEER)), Sent)
+        store.steered.set()
         log = await world.until("s", e.RunEnded, times=2)
     assert store.refused == 1
     said = transcript.fold((record.seq, record.event) for record in log)

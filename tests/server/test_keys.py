@@ -131,3 +131,19 @@ async def test_a_revocation_that_was_not_saved_is_said_to_have_failed_until_it_i
             assert (await server.call("DELETE", "/api/keys/a", headers=OWNER)).status == 404
         async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
             assert not await opens(server, made["key"])
+
+
+async def test_a_sign_out_that_was_not_saved_is_said_to_have_failed_and_can_be_tried_again() -> None:
+    """P11: a browser that was told it is signed out is, after a restart, too."""
+    disk = MemoryDisk()
+    store = FullDisk(disk)
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), store=store, setting=LOCKED) as server:
+            signed_in = await server.call("POST", "/api/sign-in", body={"key": SECRET})
+            cookie = {"Cookie": signed_in.headers["Set-Cookie"].partition(";")[0]}
+            store.is_full = True
+            assert (await server.call("POST", "/api/sign-out", headers=cookie)).status == 503
+            store.is_full = False
+            assert (await server.call("POST", "/api/sign-out", headers=cookie)).status == 200
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 401

@@ -113,12 +113,15 @@ async def test_a_plain_client_that_finds_no_room_leaves_no_run_behind() -> None:
     async with (
         ChaosServer([Hang()], after_last="repeat") as chaos,
         served(
-            target_of(chaos, patience=PATIENT), setting=limited(streams_max=0, openai_grace_s=0.01)
+            target_of(chaos, patience=PATIENT), setting=limited(streams_max=1, openai_grace_s=0.01)
         ) as server,
     ):
-        body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
-        answer = await server.call("POST", "/v1/chat/completions", body=body)
-        assert (answer.status, answer.code) == (429, "too_many_streams")
+        async with server.http.get(f"{server.url}/api/events"):
+            await server.until_streams(1)
+            body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+            answer = await server.call("POST", "/v1/chat/completions", body=body)
+            assert (answer.status, answer.code) == (429, "too_many_streams")
+        await server.until_streams(0)
         (run,) = (await server.get("/v1/runs"))[1]["data"]
         shown = await server.ended(run["run_id"])
         assert (shown["status"], shown["cause"]) == ("cancelled", "client_gone")

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,8 @@ from holdfast.chaos import (
     insufficient_quota,
     rate_limited_s,
 )
+from holdfast.events import Input, StopRequested
+from holdfast.interfaces import StoreLocked
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
@@ -227,6 +229,30 @@ async def test_a_plain_client_that_leaves_stops_its_run_after_a_grace() -> None:
             else:
                 await server.until_streams(0)
                 assert (await server.get(f"/v1/runs/{run_id}"))[1]["status"] == "running"
+
+
+async def test_a_store_that_is_locked_when_the_client_leaves_only_delays_the_stop() -> None:
+    """P5: the run does not go on for nobody."""
+    refused: list[Input] = []
+
+    class LockedAtStop(MemoryStore):
+        async def append(self, session_id: str, inputs: Sequence[Input], **rest: Any) -> Any:
+            if isinstance(inputs[0], StopRequested) and not refused:
+                refused.append(inputs[0])
+                raise StoreLocked("a backup has the file")
+            return await super().append(session_id, inputs, **rest)
+
+    setting = limited(openai_grace_s=0.01)
+    async with (
+        ChaosServer([Say("hal"), Hang()]) as chaos,
+        served(target_of(chaos, patience=PATIENT), store=LockedAtStop(), setting=setting) as server,
+    ):
+        body = {"messages": user("hi"), "stream": True}
+        async with server.http.post(f"{server.url}/v1/chat/completions", json=body) as answer:
+            run_id = answer.headers["X-Hermes-Run-Id"]
+            await answer.content.readline()
+        shown = await server.ended(run_id)
+        assert (shown["status"], shown["cause"], len(refused)) == ("cancelled", "client_gone", 1)
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])

@@ -96,7 +96,7 @@ async def test_a_row_that_cannot_be_read_keeps_nobody_from_hearing_of_the_next()
     """P10: one bad read, and the list still changes by itself."""
     store = SickOfReading()
     async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
-        hearing = asyncio.create_task(anext(aiter(server.follow("/api/events"))))
+        hearing = asyncio.ensure_future(anext(aiter(server.follow("/api/events"))))
         await server.until_streams(1)
         for session_id in ("sick", "s"):
             await server.post("/api/sessions", {"id": session_id})

@@ -2,10 +2,10 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Mark } from "../icons.tsx";
-import { signIn } from "../state.ts";
+import { linkTrouble, signIn } from "../state.ts";
 
 export function SignIn(): JSX.Element {
-  const [trouble, setTrouble] = useState("");
+  const [trouble, setTrouble] = useState(linkTrouble.value);
   const [busy, setBusy] = useState(false);
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();

@@ -24,6 +24,9 @@ export const search = signal<Search | null>(null);
 
 export const connection = signal<Connection>("connecting");
 
+/** Why the link that opened the page let nobody in; empty if it did, or if there was none. */
+export const linkTrouble = signal("");
+
 /** The live line of the open session's run; null when there is nothing to wait for. */
 export const live = signal<LiveLine | null>(null);
 

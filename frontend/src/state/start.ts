@@ -9,7 +9,7 @@ import { loadSessions } from "./list.ts";
 import { looked, onLive, openAgain } from "./opening.ts";
 import { sendKept, sendLeftovers } from "./sending.ts";
 import { readSettings } from "./settings.ts";
-import { connection, nowMs, server } from "./signals.ts";
+import { connection, linkTrouble, nowMs, server } from "./signals.ts";
 
 const TICK_MS = 1000;
 
@@ -22,15 +22,23 @@ export async function start(): Promise<void> {
   if (token !== undefined) {
     // A token that was used is of no use to anyone, and stands in no history.
     history.replaceState(null, "", location.pathname);
-    askAfter(call("POST", "/api/sign-in", { body: { token } }));
+    askAfter(signInByLink(token));
   }
   await begin();
+}
+
+async function signInByLink(token: string): Promise<void> {
+  const result = await call("POST", "/api/sign-in", { body: { token } });
+  if (!result.ok && result.trouble.status === 401) {
+    linkTrouble.value = "This link was used before, or is from an earlier start of the server.";
+  }
 }
 
 async function begin(): Promise<void> {
   onLive(() => void sendLeftovers());
   await Promise.all([describe(), loadSessions(), loadTargets()]);
   if (connection.value !== "signed-out") {
+    linkTrouble.value = "";
     await sendKept();
   }
 }

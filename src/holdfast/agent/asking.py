@@ -10,6 +10,7 @@ from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.interfaces import Declined, IfAskOpen
+from holdfast.journal.late import LateWrites
 from holdfast.run import Ask
 from holdfast.tools.ask import AskUserArgs
 from holdfast.values import Action, Choice
@@ -79,9 +80,10 @@ class People:
             ask_id = asked.question_id
             expired = self._made(e.QuestionExpired, question_id=ask_id)
         log = self._log
-        result = await self._means.store.append_run(
-            log.session_id, [expired], fence=log.fence, when=[IfAskOpen(ask_id)]
-        )
+        # A store that takes no writes now is waited for; after a restart the ask expires anew, so no spool.
+        run_of = (log.session_id, log.run_id)
+        late = LateWrites(self._means.store, self._means.clock, run=run_of, fence=log.fence)
+        result = await late.append([expired], when=[IfAskOpen(ask_id)])
         assert not isinstance(result, Declined) or result.condition == IfAskOpen(ask_id)
         await self._view.until(lambda: ask.state != "open")
 

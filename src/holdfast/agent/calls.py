@@ -296,7 +296,7 @@ def _heard(ask: SettledAsk) -> ToolResult | None:
             if ask.answer != "deny":
                 return None
             why = f": {ask.reason}" if ask.reason else "."
-            return ToolResult(f"A person denied this{why}", ok=False, ending="denied")
+            return ToolResult(f"This was denied{why}", ok=False, ending="denied")
         case "expired":
             return ToolResult("Nobody approved this in time, so it was not done.", ok=False, ending="expired")
         case _:

@@ -32,6 +32,7 @@ from holdfast.client import (
 )
 
 TWICE_S = 2.0
+STOP_S = 5.0  # how long leaving waits for the server to take a stop
 SHOWN_AT_FIRST = 40
 PATIENCE = Patience(call_s=15.0, follow_s=600.0)
 
@@ -74,6 +75,7 @@ class Chat:
         self._commands = Commands(self)
         self._watching: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._stopped: set[str] = set()  # runs that took the stop, though their end may not be told yet
         self._interrupted_s = -TWICE_S
 
     def _live(self) -> str:
@@ -101,6 +103,8 @@ class Chat:
             self.prompt.leave()
             taking.cancel()
             await asyncio.wait({reading, taking})
+            if self._stopping is not None:  # a stop that was asked for counts, however soon one leaves
+                await asyncio.wait({self._stopping}, timeout=STOP_S)
             goodbye, watching = self._goodbye(), self._watching
             await self.close_session()
             if watching is not None and not watching.cancelled():
@@ -125,7 +129,7 @@ class Chat:
         if not self.session_id:
             return ""
         again = f"holdfast chat --session {self.session_id}"
-        if not self.teller.open_runs:
+        if self._stopped.issuperset(self.teller.open_runs):
             return f"To come back: {again}"
         if self.attached.is_own:
             return f"The run is paused, and goes on when you come back: {again}"
@@ -260,6 +264,7 @@ class Chat:
             return
         try:
             await self.client.stop(run_id)
+            self._stopped.add(run_id)
         except Refused as error:
             if error.code != "run_not_found":
                 await self.complain(error)

@@ -109,6 +109,7 @@ def _faulty(first: Script, then: str) -> Callable[[bool], Script]:
 
 
 SCRIPTS: Mapping[str, Callable[[bool], Script]] = {
+    "hi": lambda _: [Say("Hi. Say **hello** and I tell you what I can do.")],
     "stall": _faulty(
         [SayWords("I was about to say something and", PACE_S), Hang()],
         "The first connection fell silent after a few words. Holdfast noticed, closed it, asked again, and "

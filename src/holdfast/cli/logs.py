@@ -25,4 +25,6 @@ def to_terminal(settings: Settings) -> logging.Handler:
     """What a person who watches a server should see."""
     terminal = logging.StreamHandler()
     terminal.setLevel(settings.log.level.upper())
+    # Time and place of each line are in the file.
+    terminal.setFormatter(logging.Formatter("holdfast: %(message)s"))
     return terminal

@@ -146,17 +146,17 @@ class Commits:
         for name in transaction.blobs_purged:
             try:
                 self._blobs.drop(name, transaction.is_blob_named)
-            except OSError as error:
-                _log.warning("blob %s of a purged session could not be removed: %s", name, error.strerror)
-        if int(self._db.pragma("page_count")) <= REWRITTEN_PAGES_MAX:
-            self._rewrite()
+            except (OSError, apsw.Error) as error:
+                _log.warning("blob %s of a purged session could not be removed: %s", name, error)
+        self._rewrite()
         self._wipe_log()
 
     def _rewrite(self) -> None:
-        """Copy all that is alive into new pages, words of the full-text index included."""
+        """Copy all that is alive into new pages, words of the full-text index included, if that is quick."""
         try:
-            self._db.execute(queries()["optimize_search"])
-            self._db.execute("VACUUM")
+            if int(self._db.pragma("page_count")) <= REWRITTEN_PAGES_MAX:
+                self._db.execute(queries()["optimize_search"])
+                self._db.execute("VACUUM")
         except apsw.Error as error:
             _log.warning("fragments of purged text may still be in %s: %s", self._path, error)
 

@@ -15,8 +15,9 @@ import msgspec
 
 from holdfast import interfaces as seams
 from holdfast.codec import UnreadableEvent, decode
-from holdfast.events import Event, OutputRecovered
+from holdfast.events import ApprovalWithdrawn, Event, OutputRecovered, QuestionWithdrawn
 from holdfast.journal.spool import Spool, Spooled, put_aside, read_spool, spool_files
+from holdfast.rows import ask_of
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ PASSING = (
 )
 PAUSE_FIRST_S = 0.1
 PAUSE_LAST_S = 2.0
+WITHDRAWN = (ApprovalWithdrawn, QuestionWithdrawn)
 KEPT_MS = 10 * 365 * 86_400_000  # a spool may lie on a shelf for long
 
 Result: TypeAlias = seams.Appended | seams.Declined | seams.Replayed
@@ -196,10 +198,13 @@ async def _absorb(store: seams.Store, spooled: Spooled, *, now_ms: int) -> None:
     events = [decode(bytes(body), where=f"{spooled.key} of run {spooled.run_id}") for body in spooled.events]
     fence = await store.claim(spooled.session_id)
     open_run = seams.IfRunOpen(spooled.run_id)
+    # A person may have been faster, and then there is nothing to withdraw.
+    asks = [seams.IfAskOpen(ask_of(event)) for event in events if isinstance(event, WITHDRAWN)]
     once = once_for(spooled, now_ms)
     try:
-        result = await store.append_run(spooled.session_id, events, fence=fence, when=[open_run], once=once)
-        if isinstance(result, seams.Declined):
+        when = [open_run, *asks]
+        result = await store.append_run(spooled.session_id, events, fence=fence, when=when, once=once)
+        if isinstance(result, seams.Declined) and result.condition == open_run:
             # The run has ended elsewhere meanwhile: its output is shown all the same, above its ending.
             late = OutputRecovered(at_ms=now_ms, run_id=spooled.run_id, events=spooled.events)
             await store.append(spooled.session_id, [late], when=[seams.IfSessionKnown()], once=once)

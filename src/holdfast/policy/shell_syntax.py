@@ -15,7 +15,7 @@ from tree_sitter import Language, Node, Parser
 
 from holdfast.policy.shell_documents import Document, mask_documents, read_document
 from holdfast.policy.shell_source import Source, unprintable
-from holdfast.policy.shell_words import UNREADABLE, Word, read_word, read_words
+from holdfast.policy.shell_words import LOOPED, UNREADABLE, Word, read_word, read_words
 
 TEXT_BYTES_MAX = 65_536
 # The parser's recovery from errors takes quadratic time, so what is not the body of a document is kept short.
@@ -198,7 +198,7 @@ class _Walk:
         """Read a loop, whose variable is set like any other."""
         for nth, child in enumerate(node.children):
             if child.type == "variable_name":
-                self.commands.append(Command(assignments=((self.source.raw(child), Word("", UNREADABLE)),)))
+                self.commands.append(Command(assignments=((self.source.raw(child), Word("", LOOPED)),)))
                 self.explain(child, place)
             elif node.field_name_for_child(nth) == "value":
                 self.word(child, place)

@@ -16,6 +16,7 @@ GLOB = "is a pattern for file names"
 BRACES = "is a brace expansion"
 TILDE = "begins with a home directory"
 FROM_INPUT = "comes from the input"
+LOOPED = "takes its values from the loop"
 
 BLANKS = frozenset(" \t\n")
 _ENDS = BLANKS | frozenset(";|&<>()")

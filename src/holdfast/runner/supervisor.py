@@ -54,7 +54,11 @@ class Supervisor:
         self._looking = asyncio.create_task(self.lag.run(), name="watch the loop")
         self._starting = asyncio.create_task(self._go_on(), name="go on")
         if self._means.store.trouble is None:
-            await self._starting
+            try:
+                await self._starting
+            except BaseException:
+                self._looking.cancel()  # nobody leaves what was not entered
+                raise
         else:
             # Reading works meanwhile; what a crash interrupted goes on once the store takes writes.
             self._starting.add_done_callback(_say_why_nothing_goes_on)

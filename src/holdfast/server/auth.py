@@ -134,8 +134,10 @@ class SignIns:
             await self._forget(min(self._known, key=lambda name: self._known[name].expires_at_ms))
 
     async def _forget(self, name: bytes) -> None:
-        if self._known.pop(name, None) is not None:
+        if name in self._known:
+            # On disk first: what a refusing store still knows, a second try must find.
             await self._notes.drop_note(_PREFIX + name.hex())
+            self._known.pop(name, None)
 
 
 def cookie_in(header: str) -> str:

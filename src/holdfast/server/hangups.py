@@ -1,11 +1,17 @@
 """Readers who leave: a run that lives for them alone is stopped after a grace."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable
 
+from holdfast.journal.late import PASSING
 from holdfast.rows import RunRow
 from holdfast.server.means import ServerMeans
+
+_log = logging.getLogger(__name__)
+
+AGAIN_S = 1.0  # how soon a stop that could not be saved is tried again
 
 
 class Hangups:
@@ -34,8 +40,14 @@ class Hangups:
         if current is None or current.status == "ended":
             return
         await self._means.clock.sleep_s(self._means.limits.openai_grace_s)
-        if not self._readers[row.run_id]:
-            await self._means.inbox.stop(row.session_id, row.run_id, cause="client_gone")
+        while not self._readers[row.run_id]:
+            try:
+                await self._means.inbox.stop(row.session_id, row.run_id, cause="client_gone")
+            except PASSING as trouble:
+                _log.warning("run %s is stopped later, as its reader has left: %s", row.run_id, trouble)
+                await self._means.clock.sleep_s(AGAIN_S)
+            else:
+                return
 
     async def close(self) -> None:
         """The server is going; the runs go on with the next one."""
