@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from prompt_toolkit import ANSI, PromptSession
@@ -13,6 +14,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.history import History, ThreadedHistory
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
@@ -29,6 +31,14 @@ class Typed:
 
     line: str
     about: str = ""
+
+
+class SilentInput(Vt100Input):
+    """A keyboard whose letters the terminal itself never repeats, also not while something is printed."""
+
+    def cooked_mode(self) -> AbstractContextManager[None]:
+        """See Vt100Input."""
+        return self.raw_mode()
 
 
 class Words(Completer):
@@ -83,6 +93,7 @@ class ChatPrompt:
             history=ThreadedHistory(history),
             completer=words,
             complete_while_typing=slash,
+            input=SilentInput(sys.stdin),
             reserve_space_for_menu=6,
             erase_when_done=True,
             prompt_continuation="  ",
