@@ -225,8 +225,10 @@ async def _none_left(connection: Connection) -> None:
 
 
 def _last_of(process: ServerProcess) -> list[str]:
-    if not process.ended.done() or process.ended.exception() is not None:
-        return ["its process could not be watched"]
+    if not process.ended.done():
+        return ["its process cannot be seen to end"]
+    if (error := process.ended.exception()) is not None:
+        return [f"its process could not be watched: {_said(error)}"]
     exited = process.ended.result()
     last_words = str(process.last_words)
     return [

@@ -5,6 +5,7 @@ tasks of its own.
 """
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -184,10 +185,33 @@ async def stdio_wire(process: ServerProcess) -> AsyncGenerator[tuple[LineReader,
             await _let_go(process, output=output, writer=writer)
 
 
+class LentPipe:
+    """A pipe for the loop's own use.
+
+    uvloop closes the descriptor and then the file object that it came from. In between, another thread may
+    have been given the same number, and would lose a file that it has just opened.
+    """
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._descriptor = os.dup(pipe.fileno())
+        self._is_closed_for_us = type(asyncio.get_running_loop()).__module__.startswith("uvloop")
+        pipe.close()
+
+    def fileno(self) -> int:
+        """The number that the loop works with."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """What a loop calls at the end; asyncio's own leaves the closing to it."""
+        if not self._is_closed_for_us:
+            self._is_closed_for_us = True
+            os.close(self._descriptor)
+
+
 async def _reading(pipe: IO[bytes]) -> tuple[asyncio.BaseTransport, asyncio.StreamReader]:
     reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
     protocol = asyncio.StreamReaderProtocol(reader)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, LentPipe(pipe))
     return transport, reader
 
 
@@ -195,7 +219,7 @@ async def _writing(pipe: IO[bytes]) -> asyncio.StreamWriter:
     loop = asyncio.get_running_loop()
     # The protocol of a reader that reads nothing: it is the public one that knows when a pipe is full.
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-    transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe)
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, LentPipe(pipe))
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
