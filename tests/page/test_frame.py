@@ -164,7 +164,7 @@ async def test_a_hidden_tab_tells_that_someone_is_needed_and_that_it_is_done(vis
         await card.get_by_role("button", name="once").click()
         await chat.answered("touched")
         await expect(chat.page).to_have_title(re.compile(r"^do it"))
-        await chat.page.wait_for_function("window.told.length === 2", timeout=30_000)
+        await chat.page.wait_for_function("() => window.told.length === 2", timeout=30_000)
         assert await chat.page.evaluate("window.told") == [
             "do it: Waits for your answer.",
             "do it: Finished.",
