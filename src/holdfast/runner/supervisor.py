@@ -9,14 +9,14 @@ from typing import Literal, Self
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.policy import Judge
 from holdfast.agent.view import SessionView
-from holdfast.interfaces import JournalError, RunQuery
+from holdfast.interfaces import JournalError
 from holdfast.journal.late import ready
 from holdfast.runner.lag import LoopLag
+from holdfast.runner.open_runs import open_runs
 from holdfast.runner.owner import Floor, SessionOwner
 from holdfast.runner.views import Views
 
 _log = logging.getLogger(__name__)
-PAGE = 200
 LOOK_S = 0.02  # how often a drain looks who is at rest
 ORDERLY = "runner/orderly-end"
 
@@ -172,16 +172,8 @@ class Supervisor:
             self.wake(session_id, seq)
         if self._limits.goes_on == "asked":
             return
-        for status in ("running", "stopping", "queued"):
-            before: tuple[int, str] | None = None
-            while True:
-                query = RunQuery(limit=PAGE, before=before, status=status)
-                runs = await self._means.store.runs(query)
-                for run in runs:
-                    self.wake(run.session_id, run.last_seq)
-                if len(runs) < PAGE:
-                    break
-                before = (runs[-1].created_ms, runs[-1].run_id)
+        async for run in open_runs(store):
+            self.wake(run.session_id, run.last_seq)
 
 
 def _say_why_nothing_goes_on(starting: asyncio.Task[None]) -> None:

@@ -6,23 +6,14 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.interfaces import RunQuery
 from holdfast.metrics import Figures
+from holdfast.runner.open_runs import open_runs
 from holdfast.server.means import ServerMeans
-
-PAGE = 500
 
 
 async def begin_figures(means: ServerMeans) -> None:
     """Count the runs that an earlier process left open."""
-    for status in ("running", "stopping", "queued"):
-        before: tuple[int, str] | None = None
-        while True:
-            rows = await means.store.runs(RunQuery(limit=PAGE, before=before, status=status))
-            means.figures.begin_with(rows)
-            if len(rows) < PAGE:
-                break
-            before = (rows[-1].created_ms, rows[-1].run_id)
+    means.figures.begin_with([run async for run in open_runs(means.store)])
 
 
 class MetricsRoutes:
