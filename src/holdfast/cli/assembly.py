@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import uvicorn
+
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.cli.configuration_faults import rules_of
@@ -26,6 +28,7 @@ from holdfast.models.shared import Shared
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.secrets_out import Secrets
 from holdfast.server.app import Edge, make_app
+from holdfast.server.connection import connection_with
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.stream import Streams
@@ -137,6 +140,18 @@ def _options(
         targets=lambda: described(targets, shared),
         try_now=try_now,
         data_dir=settings.data_dir,
+    )
+
+
+def http_server(app: Edge, settings: Settings) -> uvicorn.Config:
+    """How the application is served: deadlines against slow senders, no log of its own."""
+    return uvicorn.Config(
+        app,
+        http=connection_with(limits_of(settings)),
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        server_header=False,
     )
 
 

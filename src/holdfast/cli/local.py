@@ -8,12 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import uvicorn
 
-from holdfast.cli.assembly import assemble, limits_of
+from holdfast.cli.assembly import assemble, http_server
 from holdfast.cli.attach import Works
 from holdfast.cli.configuration import Loaded
 from holdfast.cli.server_keys import keys_of, made_key
 from holdfast.client.exchange import Address
-from holdfast.server.connection import connection_with
 from holdfast.server.lock import DirectoryLock
 from holdfast.server.stream import Streams
 
@@ -33,14 +32,7 @@ async def local_server(loaded: Loaded, lock: DirectoryLock, *, works: Works) -> 
         streams = Streams()
         goes_on = "all" if works == "all" else "asked"
         app = await assemble(stack, settings, streams, keys=keys, goes_on=goes_on)
-        config = uvicorn.Config(
-            app,
-            http=connection_with(limits_of(settings)),
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            server_header=False,
-        )
+        config = http_server(app, settings)
         server = _Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]), name="serve")
         try:

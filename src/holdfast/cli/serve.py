@@ -12,12 +12,11 @@ from types import FrameType
 import uvicorn
 
 from holdfast import __version__
-from holdfast.cli.assembly import assemble, limits_of
+from holdfast.cli.assembly import assemble, http_server
 from holdfast.cli.configuration import BadConfiguration, Loaded, configure
 from holdfast.cli.logs import log_to, to_terminal
 from holdfast.cli.server_keys import keys_of, made_key
 from holdfast.interfaces import JournalError
-from holdfast.server.connection import connection_with
 from holdfast.server.edge import Edge
 from holdfast.server.lock import DirectoryBusy, DirectoryLock
 from holdfast.server.stream import Streams
@@ -57,14 +56,7 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         streams = Streams()
         keys = keys_of(settings, made_key)
         app = await assemble(stack, settings, streams, keys=keys)
-        config = uvicorn.Config(
-            app,
-            http=connection_with(limits_of(settings)),
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            server_header=False,
-        )
+        config = http_server(app, settings)
         url = f"http://{settings.server.host}:{listening.getsockname()[1]}"
         lock.announce(url)
         # Whoever can read this terminal may sign in once; the link's fragment never reaches a log or a proxy.
