@@ -9,17 +9,17 @@ from starlette.responses import Response
 from holdfast import events as e
 from holdfast.rows import RunRow
 from holdfast.run import Run
-from holdfast.runner.inbox import Message, Sent, new_session_id
+from holdfast.runner.inbox import Message, new_session_id
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
 from holdfast.server.contents import Attached, content_of
 from holdfast.server.hangups import Hangups
 from holdfast.server.hermes import Frame
 from holdfast.server.means import ServerMeans
-from holdfast.server.model_options import ModelOptions
 from holdfast.server.once import earlier_answer, once_key
 from holdfast.server.openai_shapes import (
     SOURCE,
     OpenAIFeed,
+    OpenAIRequest,
     encode,
     headers_of,
     is_failure,
@@ -27,12 +27,11 @@ from holdfast.server.openai_shapes import (
     problem_of_run,
     raw,
 )
-from holdfast.server.problems import bad_request, run_not_found
-from holdfast.server.run_requests import RawMessage, SessionId, history_of, metadata_of
+from holdfast.server.problems import bad_request
+from holdfast.server.run_requests import RawMessage, SessionId, history_of
 from holdfast.server.runs import RunRoutes
 from holdfast.server.stream import EventStream
 from holdfast.server.waiting import wait_for
-from holdfast.values import RunSettings
 
 _NOT_SHOWN = frozenset({"args", "result", "action", "choices"})
 
@@ -43,16 +42,12 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool = False
 
 
-class ChatRequest(ModelOptions, kw_only=True):
+class ChatRequest(OpenAIRequest, kw_only=True):
     """The body of POST /v1/chat/completions; what is not named here is ignored."""
 
     messages: list[RawMessage]
-    model: str | None = None
-    stream: bool | None = None
     stream_options: StreamOptions | None = None
     session_id: SessionId | None = None
-    on_disconnect: str | None = None
-    metadata: dict[str, Any] | None = None
 
 
 class OpenAIChatRoutes:
@@ -75,10 +70,7 @@ class OpenAIChatRoutes:
         key = once_key(request, body, means)
         sent = await earlier_answer(key, means, status=202)
         sent = sent or await self._runs.send(session_id or new_session_id(), message, key=key)
-        run_id: str = sent.run_id if isinstance(sent, Sent) else msgspec.json.decode(sent.body)["run_id"]
-        row = await means.store.run(run_id)
-        if row is None:
-            raise run_not_found(run_id)
+        row = await self._runs.row_of_sent(sent)
         model = wanted.model or means.options.model
         headers = headers_of(row)
         on_left = None if wanted.on_disconnect == "detach" else self._hangups.read_by(row)
@@ -100,14 +92,7 @@ class OpenAIChatRoutes:
         if not text.strip() and not parts:
             raise bad_request("The last of 'messages' is empty", param=f"messages[{at}].content")
         before = history_of(history[:-1], self._means.limits, param="messages", attached=attached)
-        settings = RunSettings(
-            model=wanted.model or "",
-            instructions=instructions,
-            temperature=wanted.temperature,
-            max_output_tokens=wanted.output_tokens_max,
-            reasoning_effort=wanted.effort,
-            metadata=metadata_of(wanted.metadata or {}),
-        )
+        settings = wanted.settings(instructions)
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
         known = None if continues else before
         return Message(

@@ -7,18 +7,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.rows import RunRow
-from holdfast.runner.inbox import Message, Sent, new_session_id
+from holdfast.runner.inbox import Message, new_session_id
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
 from holdfast.server.contents import Attached, content_of
 from holdfast.server.continuing import continued, hidden_note, response_row
 from holdfast.server.hangups import Hangups
 from holdfast.server.means import ServerMeans
-from holdfast.server.model_options import ModelOptions
 from holdfast.server.once import earlier_answer, once_key
 from holdfast.server.openai_response_view import ResponseView, response_of
 from holdfast.server.openai_shapes import (
     SOURCE,
     OpenAIFeed,
+    OpenAIRequest,
     headers_of,
     is_failure,
     messages_in,
@@ -26,11 +26,10 @@ from holdfast.server.openai_shapes import (
     raw,
 )
 from holdfast.server.problems import bad_request, run_not_found
-from holdfast.server.run_requests import HistoryItem, RawMessage, history_of, metadata_of
+from holdfast.server.run_requests import HistoryItem, RawMessage, history_of
 from holdfast.server.runs import RunRoutes
 from holdfast.server.stream import EventStream
 from holdfast.server.waiting import wait_for
-from holdfast.values import RunSettings
 
 
 class Conversation(msgspec.Struct):
@@ -39,18 +38,14 @@ class Conversation(msgspec.Struct):
     id: str
 
 
-class ResponsesRequest(ModelOptions, kw_only=True):
+class ResponsesRequest(OpenAIRequest, kw_only=True):
     """The body of POST /v1/responses; what is not named here is ignored."""
 
     input: str | list[RawMessage]
-    model: str | None = None
     instructions: str | None = None
-    stream: bool | None = None
     store: bool | None = None
     previous_response_id: str | None = None
     conversation: str | Conversation | None = None
-    on_disconnect: str | None = None
-    metadata: dict[str, Any] | None = None
 
 
 class OpenAIResponsesRoutes:
@@ -71,10 +66,7 @@ class OpenAIResponsesRoutes:
         if sent is None:
             session_id, message = await self._message(request, wanted)
             sent = await self._runs.send(session_id, message, key=key)
-        run_id: str = sent.run_id if isinstance(sent, Sent) else msgspec.json.decode(sent.body)["run_id"]
-        row = await means.store.run(run_id)
-        if row is None:
-            raise run_not_found(run_id)
+        row = await self._runs.row_of_sent(sent)
         view = ResponseView(row, wanted.model or means.options.model, previous=wanted.previous_response_id)
         if wanted.store is False:
             await means.store.put_note(hidden_note(row.session_id, view.id), b"not stored")
@@ -109,14 +101,7 @@ class OpenAIResponsesRoutes:
             session_id, earlier = await continued(self._means, wanted.previous_response_id)
             history = None if earlier is None and not before else (*(earlier or ()), *before)
         instructions = "\n\n".join(one for one in (wanted.instructions, said) if one)
-        settings = RunSettings(
-            model=wanted.model or "",
-            instructions=instructions,
-            temperature=wanted.temperature,
-            max_output_tokens=wanted.output_tokens_max,
-            reasoning_effort=wanted.effort,
-            metadata=metadata_of(wanted.metadata or {}),
-        )
+        settings = wanted.settings(instructions)
         message = Message(
             text=text, parts=parts, settings=settings, history=history, source=SOURCE, attached=attached
         )

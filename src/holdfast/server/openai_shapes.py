@@ -14,9 +14,11 @@ from holdfast.server import hermes
 from holdfast.server.bodies import converted
 from holdfast.server.contents import content_of
 from holdfast.server.hermes import RunFrames
+from holdfast.server.model_options import ModelOptions
 from holdfast.server.problems import Problem
 from holdfast.server.purging import OPENAI
-from holdfast.server.run_requests import HistoryItem
+from holdfast.server.run_requests import HistoryItem, metadata_of
+from holdfast.values import RunSettings
 
 encode = msgspec.json.Encoder().encode
 
@@ -31,6 +33,26 @@ _STATUSES = {
     "model_missing": 404,
     "cancelled": 499,
 }
+
+
+class OpenAIRequest(ModelOptions, kw_only=True):
+    """What the bodies of both APIs have in common."""
+
+    model: str | None = None
+    stream: bool | None = None
+    on_disconnect: str | None = None
+    metadata: dict[str, Any] | None = None
+
+    def settings(self, instructions: str) -> RunSettings:
+        """What the caller asked for with this run."""
+        return RunSettings(
+            model=self.model or "",
+            instructions=instructions,
+            temperature=self.temperature,
+            max_output_tokens=self.output_tokens_max,
+            reasoning_effort=self.effort,
+            metadata=metadata_of(self.metadata or {}),
+        )
 
 
 def problem_of_run(run: Run) -> Problem:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, get_args
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -34,7 +35,11 @@ _ROW_STATUSES = get_args(RunStatus)
 
 async def row_of(means: ServerMeans, request: Request) -> RunRow:
     """The run that the path names; raises a Problem."""
-    run_id: str = request.path_params["run_id"]
+    return await known_run(means, request.path_params["run_id"])
+
+
+async def known_run(means: ServerMeans, run_id: str) -> RunRow:
+    """The run with this id; raises a Problem if there is none."""
     row = await means.store.run(run_id)
     if row is None:
         raise run_not_found(run_id)
@@ -81,6 +86,11 @@ class RunRoutes:
                 raise not_sent(result)
             case Replayed() | KeyConflict():
                 return replayed(result, status=202)
+
+    async def row_of_sent(self, sent: Sent | Response) -> RunRow:
+        """The run that `send` began, now or under the same key earlier."""
+        run_id: str = sent.run_id if isinstance(sent, Sent) else msgspec.json.decode(sent.body)["run_id"]
+        return await known_run(self._means, run_id)
 
     async def show(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}."""
