@@ -3,10 +3,10 @@
 An implementation is done when the conformance suite in tests/journal is green for it.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -165,6 +165,20 @@ class StoreClosed(JournalError):
     """The store was closed."""
 
 
+Pace: TypeAlias = Literal["every", "seldom"]
+
+
+class Following(Protocol):
+    """A reader of a log: an async iterator over batches of records; see Journal.follow."""
+
+    def __aiter__(self) -> Self: ...
+    async def __anext__(self) -> Sequence[Record]: ...
+
+    def nudge(self) -> None:
+        """Let whoever waits for the next batch have an empty one at once; without effect if nobody does."""
+        ...
+
+
 class Journal(Protocol):
     """The logs. Append, commit, publish: in that order, for every event.
 
@@ -195,7 +209,7 @@ class Journal(Protocol):
         """Append what came from outside; needs no ownership."""
         ...
 
-    async def append_run(
+    def append_run(
         self,
         session_id: str,
         events: Sequence[Event],
@@ -203,7 +217,7 @@ class Journal(Protocol):
         fence: Fence,
         when: Sequence[Condition] = (),
         once: Once | None = None,
-    ) -> Appended | Declined | Replayed:
+    ) -> Awaitable[Appended | Declined | Replayed]:
         """Append what a run did; raises FenceLost if the fence is not the newest.
 
         `once` names a record that may be appended again after a crash, such as one of a spool.
@@ -217,11 +231,12 @@ class Journal(Protocol):
         """
         ...
 
-    def follow(self, session_id: str, *, after: int = 0) -> AsyncIterator[Sequence[Record]]:
+    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> "Following":
         """All events with seq > `after`, those on disk and those to come, in order and without a gap.
 
         Live and replay are one path. Each step gives a non-empty batch. It ends when the session is purged
-        or the journal closed. It may be abandoned or cancelled at any point and needs no closing.
+        or the journal closed. It may be abandoned or cancelled at any point and needs no closing. Who follows
+        `seldom` gets deltas and output together with the event that comes after them, or many at once.
         """
         ...
 

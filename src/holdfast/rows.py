@@ -18,6 +18,7 @@ from holdfast.values import FilePart, ImagePart, OutcomeKind
 RunStatus: TypeAlias = Literal["queued", "running", "stopping", "ended"]
 TITLE_CHARS_MAX = 80
 PREVIEW_CHARS_MAX = 200
+FRESH_MS = 1_000  # the row of an open run is written anew this long after it was, or when its status changes
 
 # Events of a running answer come by the thousand and change no row.
 QUIET: frozenset[type[e.Event]] = frozenset({e.TextDelta, e.ReasoningDelta, e.ToolOutput})
@@ -152,18 +153,20 @@ def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Even
         )
     if row is None or row.session_id != session_id:
         return row
-    row = replace(row, last_seq=seq, updated_ms=event.at_ms)
     match event:
         case _ if row.status == "ended":  # an ending is final: whatever comes late opens no run again
-            return row
+            status, outcome = row.status, row.outcome
         case e.RunStarted() if row.status == "queued":
-            return replace(row, status="running")
+            status, outcome = "running", None
         case e.StopRequested():
-            return replace(row, status="stopping")
+            status, outcome = "stopping", None
         case e.RunEnded():
-            return replace(row, status="ended", outcome=event.outcome)
-        case _:
+            status, outcome = "ended", event.outcome
+        case _ if event.at_ms - row.updated_ms < FRESH_MS:
             return row
+        case _:
+            status, outcome = row.status, row.outcome
+    return replace(row, status=status, outcome=outcome, last_seq=seq, updated_ms=event.at_ms)
 
 
 def ask_of(event: e.Event) -> str:

@@ -91,15 +91,15 @@ class ForgetsKeys(SqliteStore):
 class SkipsOne(SqliteStore):
     """A cursor that is one too far."""
 
-    def follow(self, session_id: str, *, after: int = 0) -> Follower:
-        return super().follow(session_id, after=after + 1 if after else 0)
+    def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
+        return super().follow(session_id, after=after + 1 if after else 0, pace=pace)
 
 
 class RepeatsOne(SqliteStore):
     """A cursor that is one behind."""
 
-    def follow(self, session_id: str, *, after: int = 0) -> Follower:
-        return super().follow(session_id, after=max(0, after - 1))
+    def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
+        return super().follow(session_id, after=max(0, after - 1), pace=pace)
 
 
 class ForgetsWhatLeftTheWindow(SqliteStore):

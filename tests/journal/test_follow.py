@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 from holdfast.interfaces import Record, Store
-from holdfast.journal.follow import Follower
+from holdfast.journal.follow import QUIET_RECORDS_MAX, Follower
 from journal.labs import Lab
 from journal.promise_checks import check_a_follower_misses_and_repeats_nothing, drain, first_seqs
-from journal.sample import begin, created, delta, message, say, seqs
+from journal.sample import begin, created, delta, message, say, seqs, started
 
 
 async def test_any_cursor_p7_gives_the_same_log(lab: Lab) -> None:
@@ -55,6 +55,47 @@ async def test_followers_of_one_session_share_its_records(store: Store) -> None:
     (one,), (other,) = await asyncio.gather(*waiting)
     assert one is other
     assert one.frame.startswith(b'id: 2\ndata: {"seq":2,"type":"text.delta"')
+
+
+async def test_who_follows_seldom_gets_deltas_with_the_event_after_them(store: Store) -> None:
+    fence = await begin(store, run_id="r1")
+    eager, patient = store.follow("s1", after=2), store.follow("s1", after=2, pace="seldom")
+    waiting = asyncio.ensure_future(anext(aiter(patient)))
+    for nth in range(3):
+        step = asyncio.ensure_future(anext(aiter(eager)))
+        await asyncio.sleep(0)
+        await store.append_run("s1", [delta("x")], fence=fence)
+        assert seqs(await step) == [3 + nth]
+    assert not waiting.done()
+    await store.append_run("s1", [started("r1")], fence=fence)
+    assert seqs(await waiting) == [3, 4, 5, 6]
+
+
+async def test_who_follows_seldom_is_told_before_many_deltas_have_gathered(store: Store) -> None:
+    fence = await begin(store, run_id="r1")
+    waiting = asyncio.ensure_future(anext(aiter(store.follow("s1", after=2, pace="seldom"))))
+    await asyncio.sleep(0)
+    for _ in range(QUIET_RECORDS_MAX):
+        assert not waiting.done()
+        await store.append_run("s1", [delta("x")], fence=fence)
+    assert seqs(await waiting) == list(range(3, 3 + QUIET_RECORDS_MAX))
+
+
+async def test_a_nudge_gives_an_empty_batch_to_who_waits_and_takes_no_record_away(store: Store) -> None:
+    fence = await begin(store)
+    follower = store.follow("s1", after=1)
+    follower.nudge()
+    waiting = asyncio.ensure_future(anext(aiter(follower)))
+    await store.session("s1")
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    follower.nudge()
+    assert list(await waiting) == []
+    waiting = asyncio.ensure_future(anext(aiter(follower)))
+    await store.append_run("s1", [delta("x")], fence=fence)
+    follower.nudge()
+    found = [*await waiting] or [*await anext(aiter(follower))]
+    assert seqs(found) == [2]
 
 
 @pytest.mark.parametrize("window_bytes_max", [0, 3_000, 50_000])

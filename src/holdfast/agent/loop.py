@@ -42,6 +42,7 @@ async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcom
     run = view.run(log.run_id)
     tools = ToolCalls(view, log, means)
     instructions = await _instructions(view, log.run_id, means)
+    await view.settled(log)  # the beginning of the run, or of its new life
     continuations = 0
     while True:
         if run.unfinished_tools and not await tools.finish():
@@ -87,7 +88,7 @@ async def _answer(
 
     answering = means.model.answer(request, log, turn=turn, compact=shorter)
     calling = asyncio.create_task(answering, name=f"call of {log.run_id}")
-    redirected = asyncio.create_task(view.until(lambda: _redirects(view, log.run_id)))
+    redirected = view.when(lambda: _redirects(view, log.run_id))
     cause = "redirected"
     try:
         await asyncio.wait({calling, redirected}, return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +99,7 @@ async def _answer(
     finally:
         redirected.cancel()
         calling.cancel(cause)
-        await asyncio.wait({calling, redirected})
+        await asyncio.wait({calling})
     answer = None if calling.cancelled() else calling.result()
     finish = "redirected" if answer is None else answer.finish if isinstance(answer, Answer) else "failed"
     call_id = answer.call_id if answer is not None else view.run(log.run_id).call_id

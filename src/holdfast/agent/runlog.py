@@ -1,11 +1,14 @@
 """The voice of one run: at most one append in flight, and what is said meanwhile goes into the next.
 
 Under light load every delta is on disk at once; under heavy load deltas grow by themselves. There is no
-timer and no queue that grows without end: past a limit `room` makes the speaker wait.
+timer and no queue that grows without end: past a limit `room` makes the speaker wait. Appends go from
+callback to callback; a task is needed only for a store that takes no writes.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -20,17 +23,21 @@ from holdfast.interfaces import (
     JournalError,
     Replayed,
     StoreClosed,
+    StoreFailed,
 )
-from holdfast.journal.late import LateWrites
+from holdfast.journal.late import PASSING, LateWrites, Result
 from holdfast.journal.spool import Spool
 from holdfast.secrets_out import NO_SECRETS, Secrets, StreamFilter
 
+_log = logging.getLogger(__name__)
+
 GATHERED_CHARS_MAX = 1024 * 1024
 DELTA_CHARS_MAX = 16 * 1024  # even if each were escaped, a line of a stream stays under 128 kB
+NOBODY = "nobody writes for the run any more"
 
 
 class RunLog:
-    """Puts a run's events on its session's log; an async context manager that owns the writing task."""
+    """Puts a run's events on its session's log; an async context manager that leaves nothing half said."""
 
     def __init__(
         self,
@@ -45,7 +52,7 @@ class RunLog:
         self.session_id, self.run_id = run
         self.live: Callable[[], str] | None = None
         self.last_seq = 0
-        self._journal = journal
+        self.journal = journal
         self._late = LateWrites(journal, clock, run=run, fence=fence, spool=spool)
         self._clock = clock
         self.fence = fence
@@ -57,28 +64,30 @@ class RunLog:
         self._piece_of: tuple[type[TextDelta | ReasoningDelta], int] = (TextDelta, 0)
         self._gathered_chars = 0
         self._waiting_chars = 0  # of these, what was taken and waits for a store that takes no writes
+        self._loop = asyncio.get_running_loop()
         self._is_writing = False
-        self._wanted = asyncio.Event()
+        self._is_left = False
+        self._wanted = asyncio.Event()  # there is something that was not taken yet
         self._written = asyncio.Event()
         self._error: JournalError | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._waiting_out: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._write(), name=f"write {self.run_id}")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._task is not None
         try:
             if self._error is None and isinstance(error, asyncio.CancelledError):
                 await self._settled_or_late()
             elif self._error is None:
                 await self.settled()
         finally:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            self._is_left = True
+            if self._waiting_out is not None:
+                self._waiting_out.cancel()
+                await asyncio.wait([self._waiting_out])
 
     def begin_segments_after(self, segment: int) -> None:
         """Go on numbering where an earlier life of the run ended."""
@@ -103,7 +112,7 @@ class RunLog:
         """See Voice."""
         self._end_delta()
         self._events.append(self.secrets.out_of(event))
-        self._wanted.set()
+        self._want()
 
     def say(self, segment: int, text: str) -> None:
         """See Voice."""
@@ -119,7 +128,14 @@ class RunLog:
             self._piece_of = (kind, segment)
         self._pieces.append(text)
         self._gathered_chars += len(text)
-        self._wanted.set()
+        self._want()
+
+    def _want(self) -> None:
+        if not self._wanted.is_set():
+            self._wanted.set()
+            if not self._is_writing:
+                # Not at once: whoever speaks now may have more to say.
+                self._loop.call_soon(self._write)
 
     def _close_delta(self) -> None:
         """Make a delta of what was gathered; what may be the beginning of a secret waits for the next."""
@@ -179,39 +195,65 @@ class RunLog:
         if self._error is not None:
             raise self._error
 
-    async def _write(self) -> None:
-        while True:
-            await self._wanted.wait()
-            try:
-                if events := self._take():
-                    await self._append(events)
-            except JournalError as error:
-                self._error = error
+    def _write(self) -> None:
+        """Append what was said, if nothing is on its way."""
+        if self._is_writing or self._is_left or self._error is not None:
+            return
+        self._wanted.clear()
+        try:
+            events = self._take()
+            if not events:
                 self._written.set()
                 return
-            except BaseException:
-                # Whoever waits for this task must not wait for ever.
-                self._error = StoreClosed(f"nobody writes for run {self.run_id} any more")
-                self._written.set()
-                raise
-            if not self._events and not self._pieces:
-                self._wanted.clear()
-            self._written.set()
+            self._is_writing = True
+            self._gathered_chars = 0
+            appending = self.journal.append_run(self.session_id, events, fence=self.fence)
+        except Exception as error:  # noqa: BLE001  # nobody awaits this, and somebody waits for what it does
+            self._go_on(error)
+        else:
+            asyncio.ensure_future(appending).add_done_callback(partial(self._appended, events))
+
+    def _appended(self, events: Sequence[Event], appending: asyncio.Future[Result]) -> None:
+        error = StoreClosed(NOBODY) if appending.cancelled() else appending.exception()
+        if isinstance(error, PASSING) and not self._is_left:
+            waiting = self._wait_out(error, events)
+            self._waiting_out = self._loop.create_task(waiting, name=f"wait out {self.run_id}")
+            return
+        if error is None:
+            result = appending.result()
+            assert isinstance(result, Appended), "an append without a condition or a key is declined"
+            self.last_seq = result.last_seq
+        self._go_on(error)
+
+    async def _wait_out(self, trouble: JournalError, events: Sequence[Event]) -> None:
+        """Wait with the events for the store, and with what is said meanwhile."""
+        error: BaseException | None = StoreClosed(NOBODY)
+        try:
+            await self._heed(await self._late.wait_out(trouble, events, meanwhile=self._said_meanwhile))
+            error = None
+        except JournalError as lasting:
+            error = lasting
+        finally:
+            self._gathered_chars -= self._waiting_chars
+            self._waiting_chars = 0
+            self._go_on(error)
+
+    def _go_on(self, error: BaseException | None) -> None:
+        """An append is over; whoever waits for it must not wait for ever."""
+        self._is_writing = False
+        if isinstance(error, JournalError):
+            self._error = error
+        elif error is not None:
+            _log.error("run %s cannot be written", self.run_id, exc_info=error)
+            self._error = StoreFailed(f"writing for run {self.run_id} failed: {error!r}")
+        elif self._wanted.is_set():
+            self._write()
+        self._written.set()
 
     def _take(self) -> Sequence[Event]:
         self._close_delta()
         events, self._events = self._events, []
         return events
-
-    async def _append(self, events: Sequence[Event]) -> None:
-        self._gathered_chars = 0
-        self._is_writing = True
-        try:
-            await self._heed(await self._late.append(events, meanwhile=self._said_meanwhile))
-        finally:
-            self._is_writing = False
-            self._gathered_chars -= self._waiting_chars
-            self._waiting_chars = 0
 
     async def _said_meanwhile(self) -> Sequence[Event]:
         """What is said while earlier events wait for the store; it still counts as gathered."""
@@ -233,5 +275,5 @@ class RunLog:
         if isinstance(result, Appended):
             self.last_seq = result.last_seq
         elif isinstance(result, Replayed):
-            self.last_seq = await self._journal.last_seq(self.session_id)
+            self.last_seq = await self.journal.last_seq(self.session_id)
         return result

@@ -55,12 +55,19 @@ class SessionView:
                 return
             self.apply(records)
 
+    def when(self, condition: Callable[[], bool]) -> asyncio.Future[None]:
+        """Done once the log makes the condition true; whoever does not want to know any more cancels it."""
+        future = asyncio.get_running_loop().create_future()
+        if condition():
+            future.set_result(None)
+        else:
+            self._waiters.append((condition, future))
+        return future
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the log makes the condition true."""
         if not condition():
-            future = asyncio.get_running_loop().create_future()
-            self._waiters.append((condition, future))
-            await future
+            await self.when(condition)
 
     async def wanted(self, run_id: str) -> None:
         """Return at once, or never once the run's stop is on the log: the cancelling of it is on its way."""
@@ -70,4 +77,5 @@ class SessionView:
     async def settled(self, log: RunLog) -> None:
         """Wait until all that the run said is on disk and part of this view."""
         await log.settled()
-        await self.until(lambda: self.last_seq >= log.last_seq)
+        if self.last_seq < log.last_seq:
+            await self.catch_up(log.journal, log.session_id)

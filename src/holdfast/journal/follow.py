@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TypeAlias
 from weakref import WeakSet, WeakValueDictionary
 
-from holdfast.interfaces import Record, StoreClosed
+from holdfast.interfaces import Pace, Record, StoreClosed
 from holdfast.rows import QUIET
 
 Read: TypeAlias = Callable[[str, int, int], Awaitable[Sequence[Record]]]
@@ -21,19 +21,24 @@ WINDOW_BYTES_MAX = 32 * 1024 * 1024
 RECORD_BYTES = 600  # what a record weighs beside its body: itself, its event, its place
 TAIL_BYTES = 1_500  # what a window weighs beside its records
 BATCH_RECORDS_MAX = 256
+QUIET_RECORDS_MAX = 128  # so many deltas wake even those who do not wait for any
+
+Waiters: TypeAlias = dict[asyncio.Future[None], None]
 
 
 class Tail:
     """The end of one log: its newest records and those who wait for the next."""
 
-    __slots__ = ("__weakref__", "bytes", "closed", "last", "records", "waiters")
+    __slots__ = ("__weakref__", "bytes", "closed", "last", "patient", "quiet", "records", "waiters")
 
     def __init__(self) -> None:
         self.records: deque[Record] = deque()
         self.bytes = 0
         self.last = 0
         self.closed = False
-        self.waiters: dict[asyncio.Future[None], None] = {}
+        self.waiters: Waiters = {}
+        self.patient: Waiters = {}  # those whom a delta does not wake
+        self.quiet = 0  # how many records came since they were woken last
 
     def take(self, records: Sequence[Record]) -> int:
         """Add the newest records; return by how many bytes the window grew."""
@@ -68,10 +73,23 @@ class Tail:
 
     def wake(self) -> None:
         """Let everyone who waits look again."""
-        waiters, self.waiters = self.waiters, {}
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self.wake_eager()
+        self.quiet = 0
+        if self.patient:
+            waiters, self.patient = self.patient, {}
+            _wake(waiters)
+
+    def wake_eager(self) -> None:
+        """Let those look again who want to see every delta as it comes."""
+        if self.waiters:
+            waiters, self.waiters = self.waiters, {}
+            _wake(waiters)
+
+
+def _wake(waiters: Waiters) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
 
 
 class Tails:
@@ -97,12 +115,16 @@ class Tails:
         while self._bytes > self._window_bytes_max:
             _, oldest = self._recent.popitem(last=False)
             self._bytes -= oldest.forget()
-        if tail.waiters:
-            tail.wake()
         for record in records:
             if type(record.event) not in QUIET:
+                tail.wake()
                 self._tell(session_id)
-                break
+                return
+        tail.quiet += len(records)
+        if tail.quiet >= QUIET_RECORDS_MAX:
+            tail.wake()
+        else:
+            tail.wake_eager()
 
     def last_seq(self, session_id: str) -> int | None:
         """The newest seq of a log that was written lately, else None."""
@@ -140,9 +162,9 @@ class Tails:
             tail.closed = self._closed
         return tail
 
-    def follow(self, session_id: str, after: int) -> "Follower":
+    def follow(self, session_id: str, after: int, pace: Pace) -> "Follower":
         """A reader of the session's log that starts after the seq."""
-        return Follower(self._read, session_id, tail=self.of(session_id), after=after)
+        return Follower(self._read, session_id, tail=self.of(session_id), after=after, pace=pace)
 
     def end(self, session_id: str) -> None:
         """The session is gone: its followers end."""
@@ -168,13 +190,25 @@ class Tails:
 class Follower:
     """An async iterator over batches of records; see Journal.follow."""
 
-    __slots__ = ("_is_caught_up", "_read", "_session_id", "_tail", "after")
+    __slots__ = (
+        "_is_caught_up",
+        "_is_patient",
+        "_nudged",
+        "_read",
+        "_session_id",
+        "_tail",
+        "_waiter",
+        "after",
+    )
 
-    def __init__(self, read: Read, session_id: str, *, tail: Tail, after: int) -> None:
+    def __init__(self, read: Read, session_id: str, *, tail: Tail, after: int, pace: Pace) -> None:
         self._read = read
         self._session_id = session_id
         self._tail = tail
+        self._is_patient = pace == "seldom"
         self._is_caught_up = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._nudged = False
         self.after = after
 
     def __aiter__(self) -> "Follower":
@@ -185,24 +219,28 @@ class Follower:
         tail = self._tail
         while not tail.closed:
             last = tail.last
-            batch = await self._next_batch()
+            if last > self.after and (held := tail.after(self.after)) is not None:
+                batch, self._is_caught_up = held, True
+            elif last > self.after or not self._is_caught_up:
+                batch = await self._read_on()
+            else:
+                batch = ()
             if batch:
                 self.after = batch[-1].seq
                 return batch
             # What was committed after the read is published after it, and so moves the tail.
             if tail.last == last and not tail.closed:
                 await self._wait()
+                if self._nudged:
+                    self._nudged = False
+                    return ()
         raise StopAsyncIteration
 
-    async def _next_batch(self) -> Sequence[Record]:
-        if self._tail.last > self.after:
-            batch = self._tail.after(self.after)
-            if batch is not None:
-                self._is_caught_up = True
-                return batch
-        elif self._is_caught_up:
-            return ()
-        return await self._read_on()
+    def nudge(self) -> None:
+        """See Following.nudge."""
+        if self._waiter is not None and not self._waiter.done():
+            self._nudged = True
+            self._waiter.set_result(None)
 
     async def _read_on(self) -> Sequence[Record]:
         try:
@@ -213,12 +251,14 @@ class Follower:
         return batch
 
     async def _wait(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._tail.waiters[waiter] = None
+        tail = self._tail
+        self._waiter = waiter = asyncio.get_running_loop().create_future()
+        (tail.patient if self._is_patient else tail.waiters)[waiter] = None
         try:
             await waiter
         finally:
-            self._tail.waiters.pop(waiter, None)
+            self._waiter = None
+            (tail.patient if self._is_patient else tail.waiters).pop(waiter, None)
 
 
 class Changes:

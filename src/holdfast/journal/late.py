@@ -86,8 +86,20 @@ class LateWrites:
         try:
             return await self._put(_Batch(events, when))
         except PASSING as trouble:
-            _log.warning("saving is delayed for run %s: %s", self._run_id, trouble)
-            self.trouble = trouble
+            delayed_by = trouble
+        return await self.wait_out(delayed_by, events, when=when, meanwhile=meanwhile)
+
+    async def wait_out(
+        self,
+        trouble: seams.JournalError,
+        events: Sequence[Event],
+        *,
+        when: Sequence[seams.Condition] = (),
+        meanwhile: Meanwhile = _silence,
+    ) -> Result:
+        """The same for events that the store did not take just now, because of this trouble."""
+        _log.warning("saving is delayed for run %s: %s", self._run_id, trouble)
+        self.trouble = trouble
         try:
             kept = await self._kept(events, when)
             self.is_late.set()

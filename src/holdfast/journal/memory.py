@@ -179,9 +179,9 @@ class MemoryStore:
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         return await self.read(session_id, after=after, limit=limit)
 
-    def follow(self, session_id: str, *, after: int = 0) -> Follower:
+    def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
         """See Journal.follow."""
-        return self._tails.follow(session_id, after)
+        return self._tails.follow(session_id, after, pace)
 
     def changes(self) -> Changes:
         """See Journal.changes."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,7 +128,7 @@ class SqliteStore(SqliteReader):
         """See Journal.append."""
         return await self._submit(session_id, inputs, None, when, once)
 
-    async def append_run(
+    def append_run(
         self,
         session_id: str,
         events: Sequence[Event],
@@ -136,9 +136,9 @@ class SqliteStore(SqliteReader):
         fence: seams.Fence,
         when: Sequence[seams.Condition] = (),
         once: seams.Once | None = None,
-    ) -> seams.Appended | seams.Declined | seams.Replayed:
+    ) -> Awaitable[seams.Appended | seams.Declined | seams.Replayed]:
         """See Journal.append_run."""
-        return await self._submit(session_id, events, fence, when, once)
+        return self._submit(session_id, events, fence, when, once)
 
     # Without keywords: this is called for every delta of every run.
     def _submit(
@@ -191,9 +191,9 @@ class SqliteStore(SqliteReader):
     async def _call(self, work: "Work", *, then: Callable[[], None] | None = None) -> Any:
         return await self._writer.submit(Call(self._writer.future(), work, then=then))
 
-    def follow(self, session_id: str, *, after: int = 0) -> Follower:
+    def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
         """See Journal.follow."""
-        return self._tails.follow(session_id, after)
+        return self._tails.follow(session_id, after, pace)
 
     def changes(self) -> Changes:
         """See Journal.changes."""

@@ -45,6 +45,7 @@ class Transaction:
         self._db = connection
         self._sql = queries()
         self._heads: OrderedDict[str, Head] = OrderedDict()
+        self._open_runs: OrderedDict[str, rows.RunRow] = OrderedDict()  # as they stand, written or gathered
         self._events: list[int | bytes] = []  # the columns of all rows, one after the other
         self._sessions: dict[str, Head] = {}
         self._runs: dict[str, rows.RunRow] = {}
@@ -67,7 +68,7 @@ class Transaction:
         self._fence, commits = self._the_one("count_commit")
         if commits != self.commits + 1:
             # Someone else has written since: what was remembered may be wrong.
-            self._heads.clear()
+            self._forget()
             self.met_stranger = True
         self.commits = commits
         self.is_dirty = self.has_purged = False
@@ -80,10 +81,14 @@ class Transaction:
 
     def roll_back(self) -> None:
         """Undo everything since `begin`, in the file and in memory."""
-        self._heads.clear()
+        self._forget()
         self._clear()
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
+
+    def _forget(self) -> None:
+        self._heads.clear()
+        self._open_runs.clear()
 
     def raise_fence(self) -> int:
         """Become the owner."""
@@ -152,8 +157,9 @@ class Transaction:
     def _clear(self) -> None:
         for gathered in (self._events, self._sessions, self._runs, self._asks, self._texts, self._blobs):
             gathered.clear()
-        while len(self._heads) > HEADS_MAX:
-            self._heads.popitem(last=False)
+        for remembered in (self._heads, self._open_runs):
+            while len(remembered) > HEADS_MAX:
+                remembered.popitem(last=False)
 
     def purge(self, session_id: str) -> None:
         """Delete the session's rows and note which blobs no other session names."""
@@ -171,7 +177,7 @@ class Transaction:
         ]
         for statement in self._sql["purge"].split(";"):
             self._db.execute(statement, bindings)
-        self._heads.pop(session_id)
+        self._forget()
         self.is_dirty = self.has_purged = True
 
     def is_blob_named(self, name: str) -> bool:
@@ -235,10 +241,14 @@ class Transaction:
                 assert_never(condition)
 
     def _run(self, run_id: str) -> rows.RunRow | None:
-        if run_id in self._runs:
-            return self._runs[run_id]
+        known = self._runs.get(run_id) or self._open_runs.get(run_id)
+        if known is not None:
+            return known
         found = self._one("run", {"run_id": run_id})
-        return row_of(rows.RunRow, found) if found else None
+        row = row_of(rows.RunRow, found) if found else None
+        if row is not None and _is_open(row):
+            self._open_runs[run_id] = row
+        return row
 
     def _ask(self, ask_id: str) -> rows.AskRow | None:
         if ask_id in self._asks:
@@ -255,8 +265,8 @@ class Transaction:
         if run_id := rows.run_of(event):
             earlier = self._run(run_id)
             run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
-            if run is not None:
-                self._runs[run_id] = run
+            if run is not None and run is not earlier:
+                self._put_run(run)
                 runs.append(run)
                 head.open_runs += _is_open(run) - _is_open(earlier)
         if ask_id := rows.ask_of(event):
@@ -270,6 +280,13 @@ class Transaction:
         if named := rows.blobs_of(event):
             self._blobs += [(blob, head.key) for blob in named]
             self.blobs_named += named
+
+    def _put_run(self, run: rows.RunRow) -> None:
+        self._runs[run.run_id] = run
+        if run.status == "ended":
+            self._open_runs.pop(run.run_id, None)
+        else:
+            self._open_runs[run.run_id] = run
 
 
 def _is_open(row: rows.RunRow | rows.AskRow | None) -> bool:

@@ -79,8 +79,13 @@ class Inbox:
     async def send(
         self, session_id: str, message: Message, *, once: OnceFor | None = None
     ) -> Sent | NotSent | Replayed | KeyConflict:
-        """Start a run with this message, or do what `when_busy` says while another run has the session."""
-        state = await self._state_if_busy(session_id)
+        """Start a run with this message, or do what `when_busy` says while another run has the session.
+
+        Without a session id the message begins a session of its own.
+        """
+        is_new = not session_id
+        session_id = session_id or new_session_id()
+        state = Session() if is_new else await self._state_if_busy(session_id)
         busy = bool(state.open_runs)
         current = state.current_run
         if busy and message.when_busy == "reject":
@@ -108,30 +113,29 @@ class Inbox:
             settings=message.settings,
             history=message.history,
         )
-        result = await self._append_or_create(
-            session_id, [accepted, queued], message=message, once=once(sent) if once else None
+        inputs, kept = [accepted, queued], once(sent) if once else None
+        result = (
+            None if is_new else await self._append(session_id, inputs, when=[IfSessionKnown()], once=kept)
         )
+        if result is None or isinstance(result, Declined):
+            result = await self._create(session_id, inputs, message=message, once=kept)
+        if isinstance(result, Declined):
+            # Someone else created it in between, or it is deleted.
+            result = await self._append(session_id, inputs, when=[IfSessionKnown()], once=kept)
         if isinstance(result, Appended):
             return sent
         return NotSent("session_deleted") if isinstance(result, Declined) else result
 
-    async def _append_or_create(
+    async def _create(
         self, session_id: str, inputs: Sequence[Input], *, message: Message, once: Once | None
     ) -> Appended | Declined | Replayed | KeyConflict:
-        result = await self._append(session_id, inputs, when=[IfSessionKnown()], once=once)
-        if not isinstance(result, Declined):
-            return result
         created = e.SessionCreated(
             at_ms=self._clock.now_ms(),
             epoch=secrets.token_hex(8),
             source=message.source,
             workspace=message.settings.workspace,
         )
-        result = await self._append(session_id, [created, *inputs], when=[IfSessionNew()], once=once)
-        if not isinstance(result, Declined):
-            return result
-        # Someone else created it in between, or it is deleted.
-        return await self._append(session_id, inputs, when=[IfSessionKnown()], once=once)
+        return await self._append(session_id, [created, *inputs], when=[IfSessionNew()], once=once)
 
     async def steer(
         self,

@@ -69,7 +69,7 @@ class SessionOwner:
         fence = await store.claim(self.session_id)
         await self.view.catch_up(store, self.session_id)
         async with asyncio.TaskGroup() as tasks:
-            following = store.follow(self.session_id, after=self.view.last_seq)
+            following = store.follow(self.session_id, after=self.view.last_seq, pace="seldom")
             if not await self._react(tasks, fence):
                 return
             async for records in following:
@@ -213,7 +213,6 @@ class SessionOwner:
             now_ms = log.now_ms()
             log.emit(e.MessageDispatched(at_ms=now_ms, run_id=run.run_id, message_id=run.message_id))
             log.emit(e.RunStarted(at_ms=now_ms, run_id=run.run_id))
-            await self.view.settled(log)
             return await run_agent(self.view, log, self._means)
 
     async def _resume(self, run: Run, log: RunLog) -> Outcome:
@@ -262,7 +261,6 @@ class SessionOwner:
         if run.attempt_id and run.finish in {None, "failed"}:
             # The call brought no answer: what it said so far is not the beginning of one.
             log.emit(e.AttemptSuperseded(at_ms=log.now_ms(), run_id=run.run_id, attempt_id=run.attempt_id))
-        await self.view.settled(log)
         return await run_agent(self.view, log, self._means)
 
     async def _end(self, run: Run, log: RunLog, outcome: Outcome) -> None:

@@ -87,6 +87,10 @@ class _Named:
         named = [_named(frame) for frame in frames if frame.startswith(b"id: ")]
         return [*named, b"event: done\ndata: [DONE]\n\n"] if self._over else named
 
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        self._feed.nudge()
+
     def aside(self, silent_s: float) -> Sequence[bytes]:
         """See Feed.aside."""
         return self._feed.aside(silent_s)

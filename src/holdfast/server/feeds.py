@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 from weakref import WeakSet
 
@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.agent.runlog import RunLog
-from holdfast.interfaces import Journal, Record
+from holdfast.interfaces import Following, Journal, Record
 from holdfast.rows import RunRow, run_of
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.hermes import Frame, RunFrames, sse
@@ -63,9 +63,7 @@ class RunFeed:
         self._row = row
         self._after = after
         self._live = live
-        self._records: AsyncIterator[Sequence[Record]] = journal.follow(
-            row.session_id, after=self._begin_after()
-        )
+        self._records = journal.follow(row.session_id, after=self._begin_after())
         self.is_over = False
 
     def _begin_after(self) -> int:
@@ -89,6 +87,10 @@ class RunFeed:
                 frames.append(CLOSED)
                 break
         return frames
+
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        self._records.nudge()
 
     def _frame(self, record: Record) -> bytes | None:
         return record.frame
@@ -154,10 +156,18 @@ class NewsFeed:
     def __init__(self, news: News) -> None:
         self._news = news
         self._heard = news.listen(self)
+        self._waiter: asyncio.Future[None] | None = None
 
     async def more(self) -> Sequence[bytes] | None:
         """See Feed.more; there is nothing but what is said aside."""
-        await asyncio.Future[None]()
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+        return ()
+
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def aside(self, silent_s: float) -> Sequence[bytes]:
         """See Feed.aside."""
@@ -174,7 +184,7 @@ class NewsFeed:
 class SessionFeed(NewsFeed):
     """The whole log of a session, gap-free and without end, and beside it changes of the session list."""
 
-    def __init__(self, records: AsyncIterator[Sequence[Record]], news: News, *, live: Live) -> None:
+    def __init__(self, records: Following, news: News, *, live: Live) -> None:
         super().__init__(news)
         self._records = records
         self._live = live
@@ -183,6 +193,10 @@ class SessionFeed(NewsFeed):
         """See Feed.more."""
         records = await anext(self._records, None)
         return None if records is None else [record.frame for record in records]
+
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        self._records.nudge()
 
     def aside(self, silent_s: float) -> Sequence[bytes]:
         """See Feed.aside."""

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from holdfast import events as e
 from holdfast.rows import RunRow
 from holdfast.run import Run
-from holdfast.runner.inbox import Message, new_session_id
+from holdfast.runner.inbox import Message
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
 from holdfast.server.contents import Attached, content_of
 from holdfast.server.hangups import Hangups
@@ -69,7 +69,7 @@ class OpenAIChatRoutes:
         message = self._message(wanted, continues=bool(session_id))
         key = once_key(request, body, means)
         sent = await earlier_answer(key, means, status=202)
-        sent = sent or await self._runs.send(session_id or new_session_id(), message, key=key)
+        sent = sent or await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
         model = wanted.model or means.options.model
         headers = headers_of(row)

@@ -1,13 +1,13 @@
 """What the OpenAI-compatible routes share: messages, errors, runs as streams, readers who leave."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
 
 from holdfast import events as e
-from holdfast.interfaces import Record
+from holdfast.interfaces import Following, Record
 from holdfast.rows import RunRow, run_of
 from holdfast.run import Run
 from holdfast.server import hermes
@@ -107,7 +107,7 @@ class View(Protocol):
 class OpenAIFeed:
     """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
 
-    def __init__(self, records: AsyncIterator[Sequence[Record]], row: RunRow, *, view: View) -> None:
+    def __init__(self, records: Following, row: RunRow, *, view: View) -> None:
         self._records = records
         self._row = row
         self._view = view
@@ -141,6 +141,10 @@ class OpenAIFeed:
             self._over = True
             return self._view.end(run, self._frames.output)
         return self._view.add(frame, event) if frame is not None else []
+
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        self._records.nudge()
 
     def aside(self, silent_s: float) -> Sequence[bytes]:
         """See Feed.aside."""

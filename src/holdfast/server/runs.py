@@ -11,7 +11,7 @@ from holdfast import events as e
 from holdfast.agent.runlog import RunLog
 from holdfast.interfaces import KeyConflict, Replayed, RunQuery
 from holdfast.rows import RunRow, RunStatus, run_of
-from holdfast.runner.inbox import Message, NotSent, Sent, new_session_id
+from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server import hermes
 from holdfast.server.bodies import json_answer, parsed, read_body, whole_number
 from holdfast.server.contents import keep_attached
@@ -67,11 +67,11 @@ class RunRoutes:
             going_on, history = await continued(means, wanted.previous_response_id)
             session_id = session_id or going_on
             message = replace(message, history=message.history or history)
-        sent = await self.send(session_id or new_session_id(), message, key=key)
+        sent = await self.send(session_id or "", message, key=key)
         return json_answer(started(sent), 202) if isinstance(sent, Sent) else sent
 
     async def send(self, session_id: str, message: Message, *, key: OnceKey | None) -> Sent | Response:
-        """Hand the message in; an answer if an earlier request had the same key."""
+        """Hand the message in, for a new session if none is named; an answer if the key was used before."""
         means = self._means
         if means.supervisor.waiting >= means.limits.runs_waiting_max:
             text = "Too many runs are waiting; send it again later"

@@ -1,6 +1,7 @@
 """Server-sent events: a reader is a cursor on a log, live or replayed.
 
-An idle reader costs its connection, one small task that notices when the client leaves, and one timer.
+An idle reader costs its connection, one small task that notices when the client leaves, and one timer. Frames
+by the thousand do not move that timer: it goes off at the old time, sees that frames came, and is set anew.
 """
 
 import asyncio
@@ -28,7 +29,11 @@ class Feed(Protocol):
     """Where a stream's frames come from."""
 
     async def more(self) -> Sequence[bytes] | None:
-        """The next frames, waiting for them; None after the last. May be cancelled and called again."""
+        """The next frames, waiting for them, or none of them if nudged; None after the last."""
+        ...
+
+    def nudge(self) -> None:
+        """Let whoever waits for frames go on without any."""
         ...
 
     def aside(self, silent_s: float) -> Sequence[bytes]:
@@ -101,24 +106,21 @@ class EventStream:
         self._limits = limits
         self._headers = [*_HEADERS, *headers]
         self._on_left = on_left
-        self._waiting: asyncio.Timeout | None = None
-        self._poked = False
+        self._now_s = asyncio.get_running_loop().time
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_due = False  # it is time to say something else than frames
         self._over = False
-        self._sent_s = 0.0
+        self._sent_s = self._news_s = self._now_s()  # when anything was sent last, and when a frame
 
     def poke(self) -> None:
         """There may be something to say aside."""
-        self._poked = True
-        self._wake()
+        self._is_due = True
+        self.feed.nudge()
 
     def end(self) -> None:
         """Send nothing more."""
         self._over = True
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiting is not None and not self._waiting.expired():
-            self._waiting.reschedule(0)
+        self.feed.nudge()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the frames end or the reader leaves."""
@@ -142,46 +144,61 @@ class EventStream:
         self.end()
 
     async def _send_all(self, send: Send) -> None:
-        now_s = asyncio.get_running_loop().time
-        last_s = self._sent_s = now_s()  # of what counts as news; heartbeats do not
         in_a_row = 0
-        while not self._over:
-            frames = await self._next(now_s() - last_s)
-            if frames is None:
-                return
-            if frames:
-                last_s = now_s()
-            else:
-                frames = self.feed.aside(now_s() - last_s)
-                if not frames and now_s() - self._sent_s >= self._limits.heartbeat_s:
-                    frames = (HEARTBEAT,)
-            for piece in _pieces(frames):
-                self._sent_s = now_s()
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            in_a_row += len(frames)
-            if not frames or in_a_row >= FRAMES_IN_A_ROW_MAX:
-                # Neither a log in memory nor an idle socket makes us wait, and others want to run too.
-                in_a_row = 0
-                await asyncio.sleep(0)
-
-    async def _next(self, silent_s: float) -> Sequence[bytes] | None:
-        """The next frames; none of them if it is time to say something else."""
-        now_s = asyncio.get_running_loop().time
-        patience_s = max(0.0, self._sent_s + self._limits.heartbeat_s - now_s())
-        look_again_s = self.feed.look_again_s(silent_s)
-        if look_again_s is not None:
-            patience_s = min(patience_s, look_again_s)
-        if self._poked:
-            self._poked = False
-            return ()
+        self._sent_s = self._news_s = self._now_s()
+        self._set_timer()
         try:
-            async with asyncio.timeout(patience_s) as self._waiting:
-                return await self.feed.more()
-        except TimeoutError:
-            self._poked = False
-            return ()
+            while not self._over:
+                frames = () if self._is_due else await self.feed.more()
+                if frames is None:
+                    return
+                if frames:
+                    self._news_s = self._sent_s = self._now_s()
+                else:
+                    frames = self._aside()
+                for piece in _pieces(frames):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                in_a_row += len(frames)
+                if not frames or in_a_row >= FRAMES_IN_A_ROW_MAX:
+                    # Neither a log in memory nor an idle socket makes us wait, and others want to run too.
+                    in_a_row = 0
+                    await asyncio.sleep(0)
         finally:
-            self._waiting = None
+            self._rest()
+
+    def _aside(self) -> Sequence[bytes]:
+        """What is to be said although no frame came."""
+        self._is_due = False
+        now_s = self._now_s()
+        frames = self.feed.aside(now_s - self._news_s)
+        if not frames and now_s - self._sent_s >= self._limits.heartbeat_s:
+            frames = (HEARTBEAT,)
+        if frames:
+            self._sent_s = now_s
+        self._set_timer()
+        return frames
+
+    def _set_timer(self) -> None:
+        """Go off when the stream has to say something, if no frame comes meanwhile."""
+        self._rest()
+        now_s = self._now_s()
+        due_s = self._sent_s + self._limits.heartbeat_s
+        look_again_s = self.feed.look_again_s(now_s - self._news_s)
+        if look_again_s is not None:
+            due_s = min(due_s, now_s + look_again_s)
+        self._timer = asyncio.get_running_loop().call_at(due_s, self._look, self._news_s)
+
+    def _look(self, news_s: float) -> None:
+        self._timer = None
+        if news_s == self._news_s:
+            self.poke()
+        else:
+            self._set_timer()
+
+    def _rest(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def _pieces(frames: Sequence[bytes]) -> Iterator[bytes]:

@@ -1,5 +1,6 @@
 """The store as the server uses it: no secret goes in with an input, and what is on disk is counted."""
 
+from asyncio import Future, ensure_future
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -37,13 +38,18 @@ class _Watched:
         self._count(result, () if is_copy else inputs, began_s)
         return result
 
-    async def append_run(
+    def append_run(
         self, session_id: str, events: Sequence[Event], *, fence: Fence, **rest: Any
-    ) -> Appended | Declined | Replayed:
+    ) -> Future[Appended | Declined | Replayed]:
         began_s = self._clock.monotonic_s()
-        result = await self._store.append_run(session_id, events, fence=fence, **rest)
-        self._count(result, events, began_s)
-        return result
+        appending = ensure_future(self._store.append_run(session_id, events, fence=fence, **rest))
+
+        def count(appended: Future[Appended | Declined | Replayed]) -> None:
+            if not appended.cancelled() and appended.exception() is None:
+                self._count(appended.result(), events, began_s)
+
+        appending.add_done_callback(count)
+        return appending
 
     def _count(self, result: object, events: Sequence[Event], began_s: float) -> None:
         if not isinstance(result, Appended):

@@ -1,6 +1,7 @@
 """Calls with the real voice of a run: what is said is on the journal; a journal that fails ends the call."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,8 @@ from holdfast import session, transcript
 from holdfast.agent.runlog import RunLog
 from holdfast.capabilities import Answer
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, SayWords, Wait
-from holdfast.interfaces import FenceLost
+from holdfast.clock import SystemClock
+from holdfast.interfaces import FenceLost, StoreFailed
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.targets import Wire
 
@@ -46,6 +48,22 @@ async def test_what_a_call_said_is_on_the_journal_and_folds_to_the_clean_answer(
             pairs = [(record.seq, record.event) for record in await line.store.read("s1")]
             session.fold(pairs)
             assert transcript.output(transcript.fold(pairs), "r1") == words
+
+
+class Broken(MemoryStore):
+    """A store with a bug: it fails before it has anything to wait for."""
+
+    def append_run(self, *_: object, **__: object) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise ValueError("no such column")
+
+
+async def test_a_store_with_a_bug_keeps_nobody_waiting_for_what_was_said() -> None:
+    """P6: whoever waits hears of it; nothing hangs."""
+    store, clock = Broken(), SystemClock()
+    async with RunLog(store, clock, run=("s1", "r1"), fence=await store.claim("s1")) as log:
+        log.say(1, "hello")
+        with pytest.raises(StoreFailed, match="no such column"):
+            await log.settled()
 
 
 async def test_a_journal_that_is_lost_ends_the_call_and_closes_the_connection(wire: Wire) -> None:
