@@ -1,9 +1,14 @@
-"""What holds for every test: nothing in holdfast blocks the event loop."""
+"""What holds for every test: nothing in holdfast blocks the event loop, and no clock decides a property."""
 
 from collections.abc import Iterator
 
 import pytest
 from blockbuster import blockbuster_ctx
+from hypothesis import HealthCheck, settings
+
+# A busy machine makes an example slow, and that says nothing about the property.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from holdfast.values import Action, Failure, GrantRule, HistoryMessage, OutcomeK
 
 Log: TypeAlias = list[tuple[int, e.Event]]
 
-BOUNDED = settings(max_examples=120, deadline=None)
+BOUNDED = settings(max_examples=120)
 
 _WORDS = st.sampled_from(["", "a", "word ", "two words ", "\n", "ü", "😀"])
 _OUTCOMES = st.sampled_from(get_args(OutcomeKind))

@@ -11,7 +11,7 @@ from any_event import any_events, events_of
 from holdfast import events as e
 from holdfast.codec import TYPES, UPCASTS, UnreadableEvent, decode, encode, native_frame, type_of
 
-BOUNDED = settings(max_examples=25, deadline=None)
+BOUNDED = settings(max_examples=25)
 
 
 @pytest.mark.parametrize("tag", sorted(TYPES))

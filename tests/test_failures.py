@@ -371,7 +371,7 @@ FACTS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(FACTS)
 def test_any_facts_have_a_class_and_nothing_is_raised(facts: Facts) -> None:
     found = classify(facts, TARGET)
@@ -382,7 +382,7 @@ def test_any_facts_have_a_class_and_nothing_is_raised(facts: Facts) -> None:
         assert found.failure.kind == "cancelled"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_our_key_is_never_in_a_failure(before: str, after: str) -> None:
     found = failed(

@@ -4,7 +4,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.failures import TREATMENTS
@@ -285,7 +285,6 @@ def simulate(turns: list[Turn], targets: tuple[Target, ...]) -> list[tuple[str, 
     return past
 
 
-@settings(deadline=None)
 @given(TURNS, st.integers(1, 3))
 def test_every_call_ends_within_its_budget_and_never_asks_in_vain(turns: list[Turn], count: int) -> None:
     past = simulate(turns, (A, B, C)[:count])

@@ -104,9 +104,7 @@ async def play(steps: Sequence[Step], folder: Path) -> None:
     await asyncio.gather(*[store.close() for store in stores])
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(STEPS)
 def test_memory_and_sqlite_say_the_same_after_any_script(steps: Sequence[Step]) -> None:
     with TemporaryDirectory() as folder:
@@ -116,7 +114,6 @@ def test_memory_and_sqlite_say_the_same_after_any_script(steps: Sequence[Step]) 
 LETTERS = st.text("abAÉéüö09 -_.,'\"*()\t", max_size=24)
 
 
-@settings(deadline=None)
 @given(LETTERS, LETTERS)
 def test_a_query_means_the_same_in_memory_and_in_the_full_text_index(text: str, query: str) -> None:
     """For letters that both know; of characters that Unicode has not assigned each has its own opinion."""

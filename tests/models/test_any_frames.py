@@ -17,7 +17,7 @@ from holdfast.models.wire import StreamParser
 
 from .reading import read, recorded
 
-BOUNDED = settings(max_examples=60, deadline=None)
+BOUNDED = settings(max_examples=60)
 WIRES: dict[str, Callable[[], StreamParser]] = {
     "chat_openai": ChatParser,
     "anthropic": AnthropicParser,

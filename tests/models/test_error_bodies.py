@@ -121,7 +121,7 @@ def test_every_failure_of_the_corpus_is_read(path: Path) -> None:
         assert error.body == body.decode()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=80))
 def test_any_body_is_read(body: bytes) -> None:
     assert read_error(500, body).message

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.models.sse import Frame, MalformedFrame, SseParser
 
-BOUNDED = settings(max_examples=60, deadline=None)
+BOUNDED = settings(max_examples=60)
 LINES = st.sampled_from(
     [
         b"data: {}",

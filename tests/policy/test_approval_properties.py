@@ -59,7 +59,7 @@ UNITS = (
 # fmt: on
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(st.sampled_from(CLOSED), st.sampled_from(CLOSED), st.sampled_from(JOINED), st.sampled_from(MODES))
 def test_a_compound_command_is_never_milder_than_its_worst_part(
     one: str, two: str, joined: str, mode: ApprovalMode
@@ -68,25 +68,25 @@ def test_a_compound_command_is_never_milder_than_its_worst_part(
     assert rank(text, mode) >= max(rank(one, mode), rank(two, mode)), text
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.sampled_from(CLOSED), st.sampled_from(("sh -c {}", "bash -lc {}", "eval {}", "env sh -c {}")))
 def test_a_text_inside_a_shell_is_never_milder_than_outside(text: str, outer: str) -> None:
     assert rank(outer.format(shlex.quote(text))) >= rank(text)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.sampled_from(SIMPLE), st.sampled_from(WRAPPERS), st.sampled_from(MODES))
 def test_a_wrapper_never_makes_a_command_milder(text: str, wrapper: str, mode: ApprovalMode) -> None:
     assert rank(wrapper + text, mode) >= rank(text, mode), wrapper + text
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.sampled_from(SIMPLE), st.sampled_from(REDIRECTS), st.sampled_from(MODES))
 def test_a_redirection_never_makes_a_command_milder(text: str, redirect: str, mode: ApprovalMode) -> None:
     assert rank(text + redirect, mode) >= rank(text, mode), text + redirect
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(PLAIN_WORDS, min_size=1, max_size=6), st.sampled_from(MODES))
 def test_quoting_a_literal_word_changes_nothing(words: list[str], mode: ApprovalMode) -> None:
     plain = rank(" ".join(words), mode)
@@ -95,7 +95,7 @@ def test_quoting_a_literal_word_changes_nothing(words: list[str], mode: Approval
     assert rank(" ".join(f"{word[:1]}''{word[1:]}" for word in words), mode) == plain
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from(TOKENS), max_size=30).map("".join)))
 def test_no_text_makes_the_policy_raise(text: str) -> None:
     for mode in ("ask", "allow-workspace", "unattended"):
