@@ -49,7 +49,8 @@ class ChatRoutes:
         means = self._means
         row = await self._begun(request)
         live = Live(lambda: live_logs(means.supervisor, row.session_id), limits=means.limits, view="hermes")
-        feed = _Named(HermesFeed(means.store, row, after=0, live=live))
+        frames = means.read.frames(row, 0)
+        feed = _Named(HermesFeed(means.store, row, after=0, live=live, frames=frames))
         headers = [(b"x-hermes-run-id", row.run_id.encode())]
         return EventStream(feed, means.streams, limits=means.limits, headers=headers)
 

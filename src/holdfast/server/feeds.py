@@ -13,8 +13,9 @@ from holdfast.agent.runlog import RunLog
 from holdfast.interfaces import Following, Journal, Record
 from holdfast.rows import RunRow, run_of
 from holdfast.runner.supervisor import Supervisor
-from holdfast.server.hermes import Frame, RunFrames, sse
+from holdfast.server.hermes import Frame, RunFrames
 from holdfast.server.options import Limits
+from holdfast.server.shared_frames import FrameGone, SharedFrames
 from holdfast.server.stream import CLOSED
 
 View: TypeAlias = Literal["hermes", "native"]
@@ -105,21 +106,35 @@ class RunFeed:
 
 
 class HermesFeed(RunFeed):
-    """The same in hermes' words, read from the run's beginning, since frames build on earlier events."""
+    """The same in hermes' words. Frames build on earlier events, so somebody has read all of the run."""
 
-    def __init__(self, journal: Journal, row: RunRow, *, after: int, live: Live) -> None:
+    def __init__(
+        self, journal: Journal, row: RunRow, *, after: int, live: Live, frames: SharedFrames
+    ) -> None:
+        self._frames = frames
+        self._journal = journal
+        self._seen = after
         super().__init__(journal, row, after=after, live=live)
-        self._frames = RunFrames()
 
     def _begin_after(self) -> int:
-        return self._row.first_seq - 1
+        before = self._row.first_seq - 1
+        return max(self._after, before) if self._frames.covers(self._after) else before
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more."""
+        try:
+            return await super().more()
+        except FrameGone:
+            self._frames, self._after = SharedFrames(self._row), self._seen
+            self._records = self._journal.follow(self._row.session_id, after=self._begin_after())
+            return ()
 
     def _frame(self, record: Record) -> bytes | None:
-        event = record.event
-        frame = self._frames.add(record.seq, event)
-        if frame is None or record.seq <= self._after:
+        if record.seq <= self._after and record.seq <= self._frames.last_seq:
             return None
-        return sse(record.seq, self._row.run_id, at_ms=event.at_ms, frame=frame)
+        frame = self._frames.frame(record)
+        self._seen = max(self._seen, record.seq)
+        return frame
 
 
 class News:

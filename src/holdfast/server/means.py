@@ -12,6 +12,7 @@ from holdfast.server.feeds import News
 from holdfast.server.folds import Folds
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.read_marks import ReadMarks
+from holdfast.server.shared_frames import RunsRead
 from holdfast.server.stream import Streams
 
 
@@ -30,6 +31,7 @@ class ServerMeans:
     marks: ReadMarks
     figures: Figures
     news: News = field(default_factory=News)
+    read: RunsRead = field(default_factory=RunsRead)
 
     @property
     def store(self) -> Store:

@@ -175,8 +175,12 @@ class RunRoutes:
         after = await self._after(row, given)
         if after and row.status == "ended" and after >= (await means.folds.run(row)).terminal_seq:
             return Response(status_code=204)
-        kind = RunFeed if view == "native" else HermesFeed
-        feed = kind(means.store, row, after=after, live=self._live(row, view))
+        live = self._live(row, view)
+        if view == "native":
+            feed = RunFeed(means.store, row, after=after, live=live)
+        else:
+            frames = means.read.frames(row, after)
+            feed = HermesFeed(means.store, row, after=after, live=live, frames=frames)
         on_left = self._hangups.read_by(row) if await self._ends_with_its_readers(row) else None
         return EventStream(feed, means.streams, limits=means.limits, on_left=on_left)
 
