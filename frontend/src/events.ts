@@ -224,6 +224,7 @@ export interface MessageDispatched {
 export interface QueuePaused {
   readonly type: "queue.paused";
   readonly at_ms: number;
+  readonly by_stop?: boolean;
 }
 
 /** Waiting messages start runs again. */

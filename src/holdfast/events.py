@@ -137,7 +137,12 @@ class MessageDispatched(RunEvent, frozen=True, kw_only=True, tag="message.dispat
 
 
 class QueuePaused(Input, frozen=True, kw_only=True, tag="queue.paused"):
-    """Waiting messages stay where they are until a person says otherwise."""
+    """Waiting messages stay where they are until a person says otherwise.
+
+    A pause that a stop made holds what waits now; one that a person asked for, whatever is queued later too.
+    """
+
+    by_stop: bool = False
 
 
 class QueueResumed(Input, frozen=True, kw_only=True, tag="queue.resumed"):

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast import events as e
-from holdfast.inputs import Inbox, MessageState
+from holdfast.inputs import Inbox, MessageState, SessionMessage
 from holdfast.phases import IllegalEvent, Phase
 from holdfast.run import Run, Tally, apply_to_run, queued_run
 
@@ -35,6 +35,7 @@ class Session:
     forked_from: tuple[str, int] | None = None
     queue_paused: bool = False
     queue_paused_seq: int = 0
+    queue_paused_by_stop: bool = False
     inbox: Inbox = field(default_factory=Inbox)
     grants: dict[str, e.GrantAdded] = field(default_factory=dict[str, e.GrantAdded])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
@@ -49,6 +50,12 @@ class Session:
     def current_run(self) -> Run | None:
         """The run that has the session's one slot."""
         return next((run for run in self.open_runs if run.phase is not Phase.QUEUED), None)
+
+    def holds(self, message: SessionMessage) -> bool:
+        """Whether the pause of the queue holds the message; one that is sent while nothing runs is free."""
+        if not self.queue_paused or message.seq <= self.queue_paused_seq:
+            return self.queue_paused
+        return message.mode == "queue" and not self.queue_paused_by_stop
 
     @property
     def usage(self) -> Tally:
@@ -160,7 +167,8 @@ def _dispatched(session: Session, seq: int, event: e.MessageDispatched) -> None:
 
 
 def _queue_paused(session: Session, seq: int, event: e.QueuePaused | e.QueueResumed) -> None:
-    session.queue_paused = type(event) is e.QueuePaused
+    session.queue_paused = isinstance(event, e.QueuePaused)
+    session.queue_paused_by_stop = isinstance(event, e.QueuePaused) and event.by_stop
     session.queue_paused_seq = seq
 
 

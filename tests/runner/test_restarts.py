@@ -251,3 +251,22 @@ async def test_what_a_crashed_server_left_running_is_ended_before_the_run_goes_o
     (ended,) = [frame.data for frame in seen if frame.data["type"] == "tool.ended"]
     assert ended["ending"] == "unknown"
     assert (seen[-1].data["type"], seen[-1].data["outcome"]) == ("run.ended", "completed")
+
+
+async def test_what_a_crashed_server_left_running_is_ended_even_if_its_run_does_not_go_on(
+    tmp_path: Path,
+) -> None:
+    """P5, P6: a run that a restart interrupts leaves no process behind either."""
+    command = {"command": "echo begun > begun; sleep 600"}
+    async with ChaosServer([CallTool("shell", command)]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos.base_url)
+        async with program(tmp_path) as server:
+            run_id = await server.start("work", on_restart="interrupt")
+            await until((tmp_path / "work" / "begun").exists)
+            server.process.kill()
+            await server.ended()
+        assert await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
+        async with program(tmp_path) as server:
+            seen = await server.events(run_id)
+            assert not await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
+    assert (seen[-1].data["type"], seen[-1].data["outcome"]) == ("run.ended", "interrupted")

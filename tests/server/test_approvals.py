@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.runner.supervisor import RunnerLimits
 from holdfast.tools.ask import ASK_USER
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, said_to, served, target_of
@@ -165,3 +166,30 @@ async def test_a_question_is_asked_and_answered() -> None:
         await server.ended(run_id)
         assert (await server.post(path, {"answer": "b"}))[1]["error"]["code"] == "question_stale"
         assert said_to(chaos, nth=2)[-1] == "a"
+
+
+async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_at_once() -> None:
+    """P10: unanswered questions of two sessions hold up nobody else, whatever the number of slots."""
+    call = [CallTool("touch", {})]
+    tool = Counted()
+    setting = Setting(tools=(tool,), judge=ASKS, runner=RunnerLimits(runs_max=1))
+    gate = Gate()
+    scripts = call, call, [Say("third"), Wait(gate)], [Say("first goes on")]
+    async with (
+        ChaosServer(*scripts) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=setting) as server,
+    ):
+        first, second = await server.start("a"), await server.start("b")
+        for run_id in (first, second):
+            await asked(server, run_id)
+        third = await server.start("c")
+        await gate.reached()
+        _, waiting = await server.get(f"/v1/runs/{second}")
+        assert waiting["status"] == "waiting_for_approval"
+        assert (await server.post(f"/v1/runs/{first}/approval", {"choice": "once"}))[0] == 200
+        assert (await server.ended(first))["output"] == "first goes on"
+        gate.open()
+        assert (await server.ended(third))["output"] == "third"
+        assert (await server.post(f"/v1/runs/{second}/stop"))[0] == 200
+        assert (await server.ended(second))["status"] == "cancelled"
+    assert len(tool.done) == 1

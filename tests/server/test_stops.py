@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.chaos import CallTool, ChaosServer, ClosedBy, Hang, Say
+from holdfast.chaos import CallTool, ChaosServer, ClosedBy, Gate, Hang, Say, Wait
 from server.toolbox import Stubborn
 from serving import PATIENT, Setting, limited, served, target_of
 
@@ -78,6 +78,45 @@ async def test_a_queued_run_can_be_stopped_and_the_next_message_is_not_touched()
         assert (await server.ended(first))["status"] == "cancelled"
         third = await server.start("c", session_id="s")
         assert (await server.ended(third))["output"] == "next"
+
+
+async def test_a_stop_holds_what_waited_then_and_nothing_that_is_sent_later() -> None:
+    """P3: the next message is neither swallowed nor held, whether it comes alone or behind another."""
+    gate = Gate()
+    scripts = [Hang()], [Say("c"), Wait(gate)], [Say("d")], [Say("b")]
+    async with ChaosServer(*scripts) as chaos, served(target_of(chaos, patience=PATIENT)) as server:
+        first = await server.start("a", session_id="s")
+        await chaos.seen.until_body(1)
+        held = await server.start("b", session_id="s")
+        assert (await server.post(f"/v1/runs/{first}/stop"))[0] == 200
+        assert (await server.ended(first))["status"] == "cancelled"
+        third = await server.start("c", session_id="s")
+        await gate.reached()
+        fourth = await server.start("d", session_id="s")
+        gate.open()
+        assert (await server.ended(third))["output"] == "c"
+        assert (await server.ended(fourth))["output"] == "d"
+        assert (await server.get(f"/v1/runs/{held}"))[1]["status"] == "queued"
+        assert (await server.post("/api/sessions/s/queue/resume"))[0] == 200
+        assert (await server.ended(held))["output"] == "b"
+
+
+async def test_a_second_stop_holds_what_waits_at_that_time() -> None:
+    """P5: a pause whose messages are gone does not stand for one that is due now."""
+    async with (
+        ChaosServer([Hang()], [Hang()], [Say("last")]) as chaos,
+        served(target_of(chaos, patience=PATIENT)) as server,
+    ):
+        for nth in (1, 2):
+            current = await server.start(f"current {nth}", session_id="s")
+            await chaos.seen.until_body(nth)
+            behind = await server.start(f"behind {nth}", session_id="s")
+            assert (await server.post(f"/v1/runs/{current}/stop"))[0] == 200
+            assert (await server.ended(current))["status"] == "cancelled"
+            assert (await server.get(f"/v1/runs/{behind}"))[1]["status"] == "queued"
+            assert (await server.post(f"/v1/runs/{behind}/stop"))[0] == 200
+        assert (await server.ended(await server.start("last", session_id="s")))["output"] == "last"
+        assert len(chaos.seen.requests) == 3
 
 
 async def test_a_client_that_leaves_takes_its_run_along_only_if_it_said_so() -> None:

@@ -96,7 +96,8 @@ class Inbox:
             )
         if len(state.inbox.queue) >= QUEUE_MAX:
             return NotSent("queue_full")
-        mode = "queue" if busy else "send"
+        # What a pause holds keeps nobody waiting who sends something now.
+        mode = "queue" if busy and (current or not state.queue_paused) else "send"
         sent = Sent(session_id, _new_message_id(), _new_run_id(), mode)
         accepted = e.MessageAccepted(
             at_ms=self._clock.now_ms(),
@@ -171,8 +172,8 @@ class Inbox:
         state = await self.state(session_id)
         own = state.runs[run_id].message_id if run_id in state.runs else ""
         waiting = [message for message in state.inbox.waiting() if message.message_id != own]
-        if waiting and not state.queue_paused:
-            inputs.append(e.QueuePaused(at_ms=now_ms))
+        if any(not state.holds(message) for message in waiting):
+            inputs.append(e.QueuePaused(at_ms=now_ms, by_stop=True))
         return isinstance(await self._append(session_id, inputs, when=[IfRunOpen(run_id)]), Appended)
 
     async def answer_approval(

@@ -25,6 +25,7 @@ from holdfast.journal.late import LateWrites
 from holdfast.phases import Phase
 from holdfast.run import Run
 from holdfast.runner.leftovers import Leftovers
+from holdfast.runner.slots import Slot, Slots
 from holdfast.values import Failure
 
 _log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class Floor:
     `resumed_after` says what ended the process before this one.
     """
 
-    slots: asyncio.Semaphore
+    slots: Slots
     suspects: asyncio.Lock
     on_restart: str = "resume"
     resumed_after: str = "crash"
@@ -58,6 +59,7 @@ class SessionOwner:
         self._floor = floor
         self._current: asyncio.Task[None] | None = None
         self._current_id = ""
+        self._slot = Slot(floor.slots, "")
         self._is_under_way = self._is_ending = False
         self._stop_cause = ""
         self._settling: set[str] = set()
@@ -104,6 +106,10 @@ class SessionOwner:
         if self._current is None:
             return await self._start_next(tasks, fence) or bool(self._settling)
         run = self.view.run(self._current_id)
+        if _waits(run):
+            self._slot.lend()
+        else:
+            self._slot.take_back()
         if run.phase is Phase.STOPPING and not self._stop_cause and not self._is_ending:
             self._stop_cause = run.stop_cause
             self._current.cancel(run.stop_cause)
@@ -131,18 +137,17 @@ class SessionOwner:
                 await self._queue_run(message, fence)
                 return True
         self._current_id, self._stop_cause = run.run_id, ""
+        self._slot = Slot(self._floor.slots, run.run_id)
         self._is_under_way = self._is_ending = False
         self._current = tasks.create_task(self._carry_out(run, fence), name=f"run {run.run_id}")
         return True
 
     def _next_message(self) -> SessionMessage | None:
-        """The first of the queue; while the queue is paused, only what was sent after the pause."""
+        """The first of the queue; a pause holds what waited when it was made, not what is sent after it."""
         session = self.view.session
         queue = (session.inbox.messages[message_id] for message_id in session.inbox.queue)
-        waiting = [message for message in queue if message.run_id not in self._settling]
-        if session.queue_paused:
-            waiting = [x for x in waiting if x.mode == "send" and x.seq > session.queue_paused_seq]
-        return waiting[0] if waiting else None
+        waiting = (m for m in queue if m.run_id not in self._settling and not session.holds(m))
+        return next(waiting, None)
 
     async def _queue_run(self, message: SessionMessage, fence: Fence) -> None:
         queued = e.RunQueued(
@@ -208,7 +213,7 @@ class SessionOwner:
             return Outcome("failed", cause="local_bug", failure=failure)
 
     async def _begin(self, run: Run, log: RunLog) -> Outcome:
-        async with self._floor.slots:
+        async with self._slot:
             await self._set_out(run)
             now_ms = log.now_ms()
             log.emit(e.MessageDispatched(at_ms=now_ms, run_id=run.run_id, message_id=run.message_id))
@@ -217,15 +222,17 @@ class SessionOwner:
 
     async def _resume(self, run: Run, log: RunLog) -> Outcome:
         """Go on after a crash or a restart, but not for ever."""
+        # Before anything is said of its end: what it left running would go on.
+        await self._floor.leftovers.end(run.run_id)
         if (run.settings.on_restart or self._floor.on_restart) == "interrupt":
             return Outcome("interrupted", cause="restart")
         if run.resumptions_without_progress >= RESUMPTIONS_MAX:
             return Outcome("interrupted", cause="crash_loop")
         if run.resumptions_without_progress < SUSPECT_FROM:
-            async with self._floor.slots:
+            async with self._slot:
                 return await self._go_on(run, log)
         # One of these may be what takes us down: alone, it takes no other along.
-        async with self._alone(run), self._floor.slots:
+        async with self._alone(run), self._slot:
             return await self._go_on(run, log)
 
     @asynccontextmanager
@@ -255,7 +262,6 @@ class SessionOwner:
 
     async def _go_on(self, run: Run, log: RunLog) -> Outcome:
         await self._set_out(run)
-        await self._floor.leftovers.end(run.run_id)
         after = self._floor.resumed_after
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after=after))
         if run.attempt_id and run.finish in {None, "failed"}:
@@ -294,6 +300,11 @@ class SessionOwner:
             trace=outcome.trace,
         )
         await log.append([ended], when=[IfRunOpen(run.run_id)])
+
+
+def _waits(run: Run) -> bool:
+    """Whether the run does nothing but wait for a person, or for the time that a provider named."""
+    return run.phase is Phase.RUNNING and not in_flight(run) and bool(run.open_asks or run.gate_until_ms)
 
 
 def _withdrawn(asked: e.ApprovalAsked | e.QuestionAsked, *, now_ms: int, cause: str) -> e.RunEvent:

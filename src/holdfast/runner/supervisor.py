@@ -14,6 +14,7 @@ from holdfast.journal.late import ready
 from holdfast.runner.lag import LoopLag
 from holdfast.runner.open_runs import open_runs
 from holdfast.runner.owner import Floor, SessionOwner
+from holdfast.runner.slots import Slots
 from holdfast.runner.views import Views
 
 _log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class Supervisor:
     def __init__(self, means: AgentMeans, limits: RunnerLimits | None = None) -> None:
         self._means = means
         self._limits = limits or RunnerLimits()
-        self._floor = Floor(asyncio.Semaphore(self._limits.runs_max), asyncio.Lock(), self._limits.on_restart)
+        self._floor = Floor(Slots(self._limits.runs_max), asyncio.Lock(), self._limits.on_restart)
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen
         self._views = Views()
@@ -129,7 +130,11 @@ class Supervisor:
     @property
     def waiting(self) -> int:
         """How many of them wait for a slot."""
-        return max(0, self.active - self._limits.runs_max)
+        return self._floor.slots.waiting
+
+    def place(self, run_id: str) -> int:
+        """The run's place among those that wait for a slot, the first is 1; 0 if it does not."""
+        return self._floor.slots.place(run_id)
 
     def wake(self, session_id: str, seq: int) -> None:
         """There is something new on the session's log, up to `seq`."""

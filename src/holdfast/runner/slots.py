@@ -1,0 +1,90 @@
+"""Slots: how many runs work at once; one that waits for a person or for a provider's time holds none."""
+
+import asyncio
+from collections import OrderedDict
+from types import TracebackType
+from typing import Self
+
+
+class Slots:
+    """A number of slots, given out in the order in which they were asked for.
+
+    A run that goes on after its wait goes on at once, even if that is one too many for a while; the next in
+    line waits until there is room again.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: OrderedDict[str, asyncio.Future[None]] = OrderedDict()
+
+    @property
+    def waiting(self) -> int:
+        """How many runs wait for a slot."""
+        return len(self._waiting)
+
+    def place(self, run_id: str) -> int:
+        """The run's place in the line, the first is 1; 0 if it does not wait."""
+        if run_id not in self._waiting:
+            return 0
+        return 1 + list(self._waiting).index(run_id)
+
+    async def take(self, run_id: str) -> None:
+        """Wait for a slot."""
+        if self._free > 0 and not self._waiting:
+            self._free -= 1
+            return
+        given = self._waiting[run_id] = asyncio.get_running_loop().create_future()
+        try:
+            await given
+        except asyncio.CancelledError:
+            if not given.cancelled():
+                self.give()  # it was given at the very moment
+            raise
+        finally:
+            self._waiting.pop(run_id, None)
+
+    def take_at_once(self) -> None:
+        """Take a slot whether there is one or not."""
+        self._free -= 1
+
+    def give(self) -> None:
+        """Give a slot back."""
+        self._free += 1
+        while self._free > 0 and self._waiting:
+            _, given = self._waiting.popitem(last=False)
+            if not given.done():
+                self._free -= 1
+                given.set_result(None)
+
+
+class Slot:
+    """The slot of one run: an async context manager that waits for it, and may lend it meanwhile."""
+
+    def __init__(self, slots: Slots, run_id: str) -> None:
+        self._slots = slots
+        self._run_id = run_id
+        self._is_taken = False  # whether the block is entered
+        self._is_lent = False
+
+    async def __aenter__(self) -> Self:
+        await self._slots.take(self._run_id)
+        self._is_taken = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.lend()
+        self._is_taken = False
+
+    def lend(self) -> None:
+        """Let others have it."""
+        if self._is_taken and not self._is_lent:
+            self._is_lent = True
+            self._slots.give()
+
+    def take_back(self) -> None:
+        """Have it again, at once."""
+        if self._is_taken and self._is_lent:
+            self._is_lent = False
+            self._slots.take_at_once()

@@ -1,0 +1,69 @@
+"""Slots: given out in order, lent while a run waits, and never lost to whoever is cancelled."""
+
+import asyncio
+import random
+
+import pytest
+
+from holdfast.runner.slots import Slot, Slots
+
+
+async def test_slots_are_given_out_in_the_order_in_which_they_were_asked_for() -> None:
+    slots, begun = Slots(1), list[str]()
+
+    async def work(run_id: str) -> None:
+        async with Slot(slots, run_id):
+            begun.append(run_id)
+
+    async with asyncio.TaskGroup() as tasks, Slot(slots, "r0"):
+        for nth in range(1, 4):
+            tasks.create_task(work(f"r{nth}"))
+            await asyncio.sleep(0)
+        assert [slots.place(f"r{nth}") for nth in range(4)] == [0, 1, 2, 3]
+        assert slots.waiting == 3
+    assert begun == ["r1", "r2", "r3"]
+    assert not slots.waiting
+
+
+async def test_a_lent_slot_serves_another_and_is_there_again_at_once() -> None:
+    """P10: whoever goes on after a wait does not queue again; the next in line waits a little longer."""
+    slots = Slots(1)
+    async with Slot(slots, "one") as one:
+        one.lend()
+        one.lend()
+        async with Slot(slots, "two"):
+            one.take_back()
+            third = asyncio.ensure_future(slots.take("three"))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not third.done()
+    await third
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_slot_is_lost_or_made_whoever_is_cancelled_when(seed: int) -> None:
+    dice, slots, most, working = random.Random(seed), Slots(3), 3, set[str]()
+
+    async def work(run_id: str) -> None:
+        async with Slot(slots, run_id) as slot:
+            working.add(run_id)
+            assert len(working) <= most
+            for _ in range(dice.randrange(4)):
+                await asyncio.sleep(0)
+            working.remove(run_id)
+            slot.lend()
+            for _ in range(dice.randrange(4)):
+                await asyncio.sleep(0)
+
+    tasks = [asyncio.create_task(work(f"r{nth}")) for nth in range(40)]
+    for _ in range(30):
+        await asyncio.sleep(0)
+        victim = dice.choice(tasks)
+        victim.cancel()
+        working -= {f"r{tasks.index(victim)}"}
+    await asyncio.wait(tasks)
+    assert all(task.cancelled() or task.exception() is None for task in tasks)
+    async with asyncio.timeout(10):
+        for nth in range(most):
+            await slots.take(f"after {nth}")
+    assert not slots.waiting
