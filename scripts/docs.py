@@ -16,8 +16,8 @@ from msgspec import inspect
 from starlette.routing import Route
 
 from holdfast import events
+from holdfast.cli.commands import app
 from holdfast.cli.configuration_reference import reference
-from holdfast.cli.main import app
 from holdfast.server.openapi import described
 from holdfast.server.operations import OTHERS, SAME
 from holdfast.server.operations_runs import RUNS
@@ -32,7 +32,8 @@ command that was stopped by Ctrl-C ends with 130. Where a command means more by 
 says so.
 
 Output is plain when it does not go to a terminal, and `NO_COLOR` is honoured. Every command takes
-`--help`.
+`--help`. `holdfast` alone is `holdfast chat`, and takes its options. `holdfast --install-completion` lets
+your shell complete commands and options with Tab.
 """
 HTTP_INTRO = """
 One port serves everything. The same, for programs: `GET /openapi.json`; for people: `GET /docs` of a

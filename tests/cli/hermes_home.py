@@ -1,4 +1,4 @@
-"""A home of hermes-agent in the shapes that its stores are documented to have, made anew for each test."""
+"""A home of hermes-agent in the shapes that its stores have, made anew for each test."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,15 @@ CREATE TABLE schema_version (version INTEGER NOT NULL);
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, model TEXT, model_config TEXT,
     system_prompt TEXT, parent_session_id TEXT, started_at REAL NOT NULL, ended_at REAL, end_reason TEXT,
-    message_count INTEGER DEFAULT 0, title TEXT, cwd TEXT, archived INTEGER NOT NULL DEFAULT 0
+    message_count INTEGER DEFAULT 0, title TEXT, cwd TEXT, session_key TEXT,
+    archived INTEGER NOT NULL DEFAULT 0, pinned INTEGER NOT NULL DEFAULT 0, hidden INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE messages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL, role TEXT NOT NULL, content TEXT,
     tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, timestamp REAL NOT NULL, token_count INTEGER,
-    finish_reason TEXT, reasoning TEXT, reasoning_content TEXT, active INTEGER NOT NULL DEFAULT 1,
-    compacted INTEGER NOT NULL DEFAULT 0
+    finish_reason TEXT, reasoning TEXT, reasoning_content TEXT, observed INTEGER DEFAULT 0,
+    _compressed_summary INTEGER NOT NULL DEFAULT 0, active INTEGER NOT NULL DEFAULT 1,
+    compacted INTEGER NOT NULL DEFAULT 0, display_kind TEXT, display_metadata TEXT
 );
 """
 OLD_SCHEMA = """
@@ -50,8 +52,14 @@ TALK: list[dict[str, Any]] = [
 ]
 
 
-def make_database(home: Path, sessions: dict[str, list[dict[str, Any]]], *, schema: str = SCHEMA) -> None:
-    """state.db with these sessions."""
+def make_database(
+    home: Path,
+    sessions: dict[str, list[dict[str, Any]]],
+    *,
+    schema: str = SCHEMA,
+    about: dict[str, dict[str, Any]] | None = None,
+) -> None:
+    """state.db with these sessions; `about` has further fields of their rows."""
     home.mkdir(parents=True, exist_ok=True)
     connection = apsw.Connection(str(home / "state.db"))
     connection.execute(schema)
@@ -59,6 +67,7 @@ def make_database(home: Path, sessions: dict[str, list[dict[str, Any]]], *, sche
         fields = {"id": session_id, "source": "cli", "model": "nous/hermes-4", "started_at": STARTED_S}
         if schema is SCHEMA:
             fields |= {"title": f"About {session_id}", "cwd": "/nowhere/at/all"}
+        fields |= (about or {}).get(session_id, {})
         _insert(connection, "sessions", fields)
         for index, row in enumerate(rows):
             _insert(connection, "messages", {"session_id": session_id, "timestamp": STARTED_S + index, **row})

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from cli.given import TARGET
+from holdfast.cli.config_check import check
 from holdfast.cli.config_trust import distrust, trust
 from holdfast.cli.configuration import BadConfiguration, configure
 from holdfast.cli.configuration_files import find_file
 from holdfast.cli.configuration_trust import TrustBook
+from holdfast.cli.doctor import PlainPaper, ask_nobody, doctor
 
 URL = "https://collector.example.com/v1"
 HOSTILE = (
@@ -34,16 +36,39 @@ def test_a_file_that_came_with_a_directory_does_nothing_but_is_named(here: Path)
     loaded = configure({"model": None})
     assert loaded.file is None
     assert (loaded.settings.mcp_servers, loaded.settings.approvals.mode) == ((), "ask")
-    (warning,) = loaded.warnings
-    assert str(here / "holdfast.toml") in warning
-    assert "holdfast config trust" in warning
+    (said,) = loaded.cautions
+    assert str(here / "holdfast.toml") in said
+    assert "is ignored: you have not trusted it yet" in said
+    assert "holdfast config trust" in said
+
+
+def test_check_and_doctor_say_what_is_ignored_and_how_to_let_it_count(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = here / "holdfast.toml"
+    file.write_text(HOSTILE + '["a\\u001b[2J"]\n')
+    assert check({}) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"# {file} is ignored: you have not trusted it yet."
+    assert said[1] == "# It would set: targets, approvals, mcp_servers, a."
+    assert "`holdfast config trust`" in said[2]
+    assert "no holdfast.toml" not in "".join(said)
+    assert "targets = []" in said[4]
+    assert doctor({}, paper=PlainPaper(), ask=ask_nobody) == 0
+    first, second, third, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"note  configuration: {file} is ignored: you have not trusted it yet"
+    assert "`holdfast config trust`" in second
+    assert third == "ok    configuration: no other holdfast.toml: defaults count"
+    file.write_text("[")
+    assert check({}) == 0
+    assert "It would set" not in capsys.readouterr().out
 
 
 def test_a_file_that_is_named_always_counts(here: Path) -> None:
     (here / "holdfast.toml").write_text(HOSTILE)
     loaded = configure({"config": "holdfast.toml"})
     assert loaded.settings.mcp_servers[0].name == "x"
-    assert not [warning for warning in loaded.warnings if "does not count" in warning]
+    assert loaded.ignored is None
 
 
 def test_trusted_once_it_counts_until_it_changes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +84,7 @@ def test_trusted_once_it_counts_until_it_changes(here: Path, capsys: pytest.Capt
     file.write_text(HOSTILE.replace("evil", "worse"))
     loaded = configure({})
     assert loaded.settings.mcp_servers == ()
-    assert "changed since you trusted it" in loaded.warnings[0]
+    assert "changed since you trusted it" in loaded.cautions[0]
     assert trust(str(here)) == 0
     assert configure({}).settings.mcp_servers[0].command == ("worse",)
     assert (distrust(None), distrust(None)) == (0, 0)
@@ -77,7 +102,7 @@ def test_a_file_that_cannot_be_read_stops_nobody_unless_it_was_named(here: Path)
     (here / "holdfast.toml").write_bytes(b"\xff")
     found = find_file(None, {"HOME": str(here)}, directory=here)
     assert found.file is None
-    assert "so it does not count" in found.warnings[0]
+    assert "holdfast.toml is ignored: cannot be read" in str(found.ignored)
     with pytest.raises(BadConfiguration):
         configure({"config": "holdfast.toml"})
 
@@ -93,7 +118,7 @@ def test_the_users_own_file_counts_without_a_word_also_from_its_own_directory(
     monkeypatch.chdir(own)
     loaded = configure({})
     assert loaded.settings.targets[0].name == "main"
-    assert not [warning for warning in loaded.warnings if "does not count" in warning]
+    assert loaded.ignored is None
 
 
 def test_what_cannot_be_meant_or_read_is_not_trusted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,22 +106,75 @@ def test_a_configuration_that_is_there_stays_and_the_tables_are_shown(
 @pytest.mark.parametrize(
     ("config", "env", "expected"),
     [
-        ("model: gpt-x\nprovider: openai\n", "OPENAI_API_KEY=k\n", ("openai", "responses", "gpt-x")),
-        ("model: {default: m, provider: auto}\n", "ANTHROPIC_API_KEY=k\n", ("anthropic", "anthropic", "m")),
+        ("model: gpt-x\nprovider: openai\n", "OPENAI_API_KEY=key1\n", ("openai", "responses", "gpt-x")),
+        (
+            "model: {default: m, provider: auto}\n",
+            "ANTHROPIC_API_KEY=key1\n",
+            ("anthropic", "anthropic", "m"),
+        ),
         ("model: {default: m, base_url: 'http://10.0.0.1/v1'}\n", "", ("custom", "chat", "m")),
         (
             "model: {default: m, provider: p}\nproviders: {p: {base_url: 'http://h/v1', api_key: '${K}'}}\n",
             "K=1\n",
             ("p", "chat", "m"),
         ),
+        (
+            (
+                "model: {default: m, provider: My-Proxy}\n"
+                "custom_providers: [{name: 'My Proxy', base_url: 'http://h/v1', api_mode: Responses}]\n"
+            ),
+            "",
+            ("my-proxy", "responses", "m"),
+        ),
+        (
+            'fallback_providers: \'[{"provider": "zai", "model": "glm"}]\'\n',
+            "GLM_API_KEY=your_api_key_here\nZ_AI_API_KEY=key1\n",
+            ("zai", "chat", "glm"),
+        ),
+        (
+            "model: {default: m, provider: nvidia, key_env: MINE}\n",
+            "MINE=key2\nNVIDIA_API_KEY=key1\n",
+            ("nvidia", "chat", "m"),
+        ),
     ],
-    ids=["plain", "auto", "address", "named"],
+    ids=["plain", "auto", "address", "named", "listed", "as-text", "key-of-its-own"],
 )
 def test_the_ways_to_name_a_model_are_understood(
     home: Path, config: str, env: str, expected: tuple[str, str, str]
 ) -> None:
     (target,) = taken(home, config, env).targets
     assert (target.name, target.wire, target.model) == expected
+
+
+@pytest.mark.parametrize(
+    ("provider", "env", "place"),
+    [
+        ("minimax", "MINIMAX_API_KEY=key1", ("anthropic", "https://api.minimax.io/anthropic")),
+        (
+            "minimax, base_url: 'https://proxy.example.com/anthropic/v1/'",
+            "MINIMAX_API_KEY=key1",
+            ("anthropic", "https://proxy.example.com/anthropic"),
+        ),
+        ("kimi-coding", "KIMI_API_KEY=sk-old-key", ("chat", "https://api.moonshot.ai/v1")),
+        ("kimi-coding", "KIMI_API_KEY=sk-kimi-key", ("anthropic", "https://api.kimi.com/coding")),
+        (
+            "gemini, base_url: 'https://generativelanguage.googleapis.com/v1beta'",
+            "GEMINI_API_KEY=key1",
+            ("chat", "https://generativelanguage.googleapis.com/v1beta/openai"),
+        ),
+        ("xai", "XAI_API_KEY=key1", ("responses", "https://api.x.ai/v1")),
+        (
+            "custom, base_url: 'https://api.openai.com/v1'",
+            "OPENAI_API_KEY=key1",
+            ("responses", "https://api.openai.com/v1"),
+        ),
+    ],
+)
+def test_an_address_tells_what_is_spoken_there(
+    home: Path, provider: str, env: str, place: tuple[str, str]
+) -> None:
+    (target,) = taken(home, f"model: {{default: m, provider: {provider}}}\n", f"{env}\n").targets
+    assert (target.wire, target.base_url) == place
 
 
 @pytest.mark.parametrize(

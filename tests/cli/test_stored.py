@@ -1,17 +1,25 @@
 """The store read by a command: the same answers as the server gives."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.cli.reads import Reads
 from holdfast.cli.stored import StoredReads
 from holdfast.client import Client, Refused, Seen
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.settings import ServerSettings, Settings
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Setting, served, target_of
+
+
+async def listed(reads: Reads, **query: Any) -> list[tuple[str, str, str]]:
+    """A page of runs, as far as a list has them."""
+    page = await reads.runs(**query)
+    return [(run.run_id, run.status, run.preview) for run in page.data]
 
 
 async def test_what_the_store_says_is_what_the_server_says(tmp_path: Path) -> None:
@@ -42,8 +50,12 @@ async def test_what_the_store_says_is_what_the_server_says(tmp_path: Path) -> No
                 assert md == await client.export(done.session_id, form="md")
                 told = [one async for one in stored.watch(done.run_id) if isinstance(one, Seen)]
                 assert told == [one async for one in client.follow(done.run_id)]
-                listed = {run.run_id: run.status for run in (await stored.runs()).data}
-                assert listed == {run.run_id: run.status for run in (await client.runs()).data}
+                for page in ({}, {"limit": 1}, {"status": "completed"}, {"status": "waiting_for_approval"}):
+                    assert await listed(stored, **page) == await listed(client, **page)
+                newest = await stored.runs(limit=1)
+                assert (newest.has_more, newest.data[0].preview) == (True, "make it")
+                older = await stored.runs(limit=1, cursor=newest.next_cursor or "")
+                assert (older.has_more, older.data[0].preview) == (False, "find it")
                 with pytest.raises(Refused, match="Run not found"):
                     await stored.run("run_x")
     await store.close()

@@ -186,5 +186,6 @@ def test_the_history_is_its_owners_alone_and_survives_a_broken_line(tmp_path: Pa
     with path.open("ab") as file:
         file.write(b'"torn\n')
     history.store_string("last")
+    history.read()
     assert list(history.load_history_strings()) == ["last", "two\nlines", "first"]
     assert path.stat().st_mode & 0o777 == 0o600

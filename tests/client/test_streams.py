@@ -12,7 +12,7 @@ from client.cutting import Cutting
 from client.moving import PATIENT_CLIENT, Moving
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.client import Address, Away, Back, Client, Live, Patience, Refused, Seen, Unreachable
+from holdfast.client import Address, Away, Back, Client, LiveLine, Patience, Refused, Seen, Unreachable
 from holdfast.client.streams import Frame, FrameParser
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from serving import PATIENT, limited, served, target_of
@@ -111,7 +111,7 @@ async def test_the_live_line_is_heard_beside_the_log() -> None:
     ):
         started = await client.start("hi")
         async for one in client.watch_session(started.session_id):
-            if isinstance(one, Live):
+            if isinstance(one, LiveLine):
                 assert one.run_id == started.run_id
                 assert "m " in one.text
                 gate.open()

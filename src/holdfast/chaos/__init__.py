@@ -15,11 +15,10 @@ holds a scenario's name or a script as text (`say hel; hang | say hello`). READM
 disk that a power cut robs of what was not synced.
 """
 
+from typing import TYPE_CHECKING
+
 from holdfast.chaos.answer import Usage
 from holdfast.chaos.bell import Gate
-from holdfast.chaos.cancel import CancelAt
-from holdfast.chaos.crash import Crashed, CrashPoint, exit_now, is_crash, kill_self, raise_crashed
-from holdfast.chaos.disk_image import Loss
 from holdfast.chaos.faults import (
     CloseOnReuse,
     Comment,
@@ -39,12 +38,7 @@ from holdfast.chaos.faults import (
     SayInTwoWrites,
 )
 from holdfast.chaos.frames import SseStyle
-from holdfast.chaos.lossy_vfs import LossyVFS
-from holdfast.chaos.ports import closed_port, silent_port
 from holdfast.chaos.record import ClosedBy, Record, RecordLimits, SeenConnection, SeenRequest
-from holdfast.chaos.scenarios import SCENARIOS, ScenarioSource
-from holdfast.chaos.script_text import BadScript, parse_attempts
-from holdfast.chaos.serve import chaos_in_thread, serve_chaos
 from holdfast.chaos.server import ChaosServer, ServerOptions
 from holdfast.chaos.source import AfterLast, Attempts, Choose, Chosen, Routed, Source, by_model, by_path
 from holdfast.chaos.stage import Script, Stage, Step
@@ -80,6 +74,16 @@ from holdfast.chaos.steps import (
     Think,
     Wait,
 )
+
+if TYPE_CHECKING:
+    from holdfast.chaos.cancel import CancelAt
+    from holdfast.chaos.crash import Crashed, CrashPoint, exit_now, is_crash, kill_self, raise_crashed
+    from holdfast.chaos.disk_image import Loss
+    from holdfast.chaos.lossy_vfs import LossyVFS
+    from holdfast.chaos.ports import closed_port, silent_port
+    from holdfast.chaos.scenarios import SCENARIOS, ScenarioSource
+    from holdfast.chaos.script_text import BadScript, parse_attempts
+    from holdfast.chaos.serve import chaos_in_thread, serve_chaos
 
 __all__ = [
     "SCENARIOS",
@@ -165,3 +169,25 @@ __all__ = [
     "silent_port",
     "too_large",
 ]
+
+# The built-in demo model is a ChaosServer, and whoever waits for its first word does not wait for these.
+_LATER = {
+    "cancel": ("CancelAt",),
+    "crash": ("CrashPoint", "Crashed", "exit_now", "is_crash", "kill_self", "raise_crashed"),
+    "disk_image": ("Loss",),
+    "lossy_vfs": ("LossyVFS",),
+    "ports": ("closed_port", "silent_port"),
+    "scenarios": ("SCENARIOS", "ScenarioSource"),
+    "script_text": ("BadScript", "parse_attempts"),
+    "serve": ("chaos_in_thread", "serve_chaos"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """The rest is loaded when it is used."""
+    from importlib import import_module
+
+    for place, names in _LATER.items():
+        if name in names:
+            return getattr(import_module(f"holdfast.chaos.{place}"), name)
+    raise AttributeError(f"module 'holdfast.chaos' has no attribute {name!r}")

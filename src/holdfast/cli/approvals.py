@@ -1,13 +1,14 @@
-"""`holdfast approvals`: what waits for a person, and the answer to it."""
+"""`holdfast approvals`: what waits for a person, the answer to it, and what was allowed for longer."""
 
 import sys
 from collections.abc import Mapping
+from textwrap import indent
 
 from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
 from holdfast.cli.columns import print_columns, print_json, when
 from holdfast.cli.reads import Reads
-from holdfast.cli.safe_text import exact, safe_line
-from holdfast.client import OpenAsk
+from holdfast.cli.safe_text import exact, safe, safe_line
+from holdfast.client.answers import OpenAsk
 from holdfast.values import Choice
 
 
@@ -20,6 +21,10 @@ def list_asks(flags: Mapping[str, object], *, form: str) -> int:
             print_json(asks)
         elif not asks:
             print("Nothing waits for you.")
+        elif sys.stdout.isatty():
+            # A list would cut it, and what is approved is read to its last letter.
+            for one in asks:
+                print(f"{one.ask_id}  {when(one.asked_at)}  {one.run_id}\n{indent(_about(one), '    ')}")
         else:
             rows = [(one.ask_id, when(one.asked_at), one.run_id, _about(one)) for one in asks]
             print_columns(("ID", "ASKED", "RUN", "ABOUT"), rows)
@@ -51,6 +56,34 @@ def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason:
     return with_server(flags, work, works="nothing")
 
 
+def list_rules(flags: Mapping[str, object], *, session: str, form: str) -> int:
+    """Print what was allowed always, and in one session."""
+
+    async def work(attached: Attached) -> int:
+        granted = await attached.client.grants(session_id=session)
+        if form == "json":
+            print_json(granted)
+        elif not granted:
+            print("Nothing is allowed beyond the configuration.")
+        else:
+            rows = [(one.grant_id, one.scope, safe_line(one.says, 2_000)) for one in granted]
+            print_columns(("ID", "WHERE", "ALLOWS"), rows)
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def revoke_rule(flags: Mapping[str, object], grant_id: str, *, session: str) -> int:
+    """Ask again about what a rule allowed."""
+
+    async def work(attached: Attached) -> int:
+        await attached.client.revoke_grant(grant_id, session_id=session)
+        print("Revoked: it is asked about again.")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
 def _choice(asked: OpenAsk, answer: str) -> Choice | None:
     word = answer.strip().lower()
     if word not in asked.choices:
@@ -65,6 +98,6 @@ def _choice(asked: OpenAsk, answer: str) -> Choice | None:
 def _about(one: OpenAsk) -> str:
     if one.kind == "question":
         choices = f" ({' / '.join(one.choices)})" if one.choices else ""
-        return one.question + choices
+        return safe(one.question) + choices
     findings = f"  [{'; '.join(one.findings)}]" if one.findings else ""
     return exact(one.command) + findings

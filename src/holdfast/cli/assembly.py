@@ -14,6 +14,7 @@ from holdfast.agent.means import AgentMeans
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.cli.configuration_faults import rules_of
 from holdfast.cli.configuration_files import own_config_home
+from holdfast.cli.importing import uncollected
 from holdfast.cli.tooling import Tooling, open_tooling
 from holdfast.clock import SystemClock
 from holdfast.gates import breaker_wait_ms, gate_wait_ms
@@ -84,7 +85,8 @@ def secrets_of(targets: Sequence[Target]) -> Iterator[str]:
 
 async def _demo(stack: AsyncExitStack) -> Target:
     # Who has a model of their own does not wait for the import of this one.
-    from holdfast.cli.demo_model import demo_server, demo_target
+    with uncollected():
+        from holdfast.cli.demo_model import demo_server, demo_target
 
     return demo_target((await stack.enter_async_context(demo_server())).base_url)
 

@@ -6,16 +6,20 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast.cli.configuration import BadConfiguration, Loaded
+from holdfast.cli.importing import uncollected
 from holdfast.cli.place import Place, place_of
 from holdfast.cli.reads import Reads
 from holdfast.cli.terminal_out import restore
-from holdfast.client import Client, ClientError, Unreachable
-from holdfast.client.exchange import Patience
+from holdfast.client.address import Patience
+from holdfast.client.errors import ClientError, Unreachable
 from holdfast.interfaces import JournalError
 from holdfast.server.lock import DirectoryBusy, DirectoryLock
+
+if TYPE_CHECKING:
+    from holdfast.client import Client
 
 OK, FAILED, STOPPED = 0, 1, 130
 
@@ -28,7 +32,7 @@ Works: TypeAlias = Literal["all", "asked", "nothing"]
 class Attached:
     """A server to work with: in this process (`loaded` is its configuration) or in another one."""
 
-    client: Client
+    client: "Client"
     place: Place
     loaded: Loaded | None
     url: str
@@ -76,6 +80,8 @@ def with_server(
 
 
 async def _attached(place: Place, work: Work, *, patience: Patience) -> int:
+    from holdfast.client.client import Client
+
     async with Client(where=place.where, patience=patience) as client:
         await client.health()  # it may be just starting
         return await work(Attached(client, place, None, (await place.where()).url))
@@ -92,6 +98,8 @@ def reading(flags: Mapping[str, object], work: Callable[[Reads], Awaitable[int]]
 
 async def _reading(place: Place, work: Callable[[Reads], Awaitable[int]]) -> int:
     if await asyncio.to_thread(place.address) is not None:
+        from holdfast.client.client import Client
+
         async with Client(where=place.where, patience=Patience(call_s=2.0)) as client:
             if await _is_there(client):
                 return await work(client)
@@ -101,7 +109,7 @@ async def _reading(place: Place, work: Callable[[Reads], Awaitable[int]]) -> int
         return await work(stored)
 
 
-async def _is_there(client: Client) -> bool:
+async def _is_there(client: "Client") -> bool:
     try:
         await client.health()
     except Unreachable:
@@ -111,12 +119,13 @@ async def _is_there(client: Client) -> bool:
 
 def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: Works) -> int:
     """Everything that a server needs is imported here, so that attaching is quick."""
-    from holdfast.cli.local import private
-    from holdfast.cli.logs import log_to
+    with uncollected():
+        from holdfast.cli.local import private
+        from holdfast.cli.logs import log_to
 
     private()
     loaded = place.completed()
-    for warning in loaded.warnings:
+    for warning in loaded.cautions:
         print(f"holdfast: {warning}", file=sys.stderr)
     log_to(loaded.settings)
 
@@ -134,8 +143,9 @@ def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: Works) -> i
 @asynccontextmanager
 async def _own_client(
     loaded: Loaded, lock: DirectoryLock, *, works: Works
-) -> AsyncGenerator[tuple[Client, str]]:
+) -> AsyncGenerator[tuple["Client", str]]:
     from holdfast.cli.local import local_server
+    from holdfast.client.client import Client
 
     async with local_server(loaded, lock, works=works) as address, Client(address.url, address.key) as client:
         yield client, address.url

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from holdfast import __version__
 from holdfast import events as e
@@ -18,18 +19,12 @@ from holdfast.cli.ink import Ink
 from holdfast.cli.run import workspace_of
 from holdfast.cli.safe_text import safe_line
 from holdfast.cli.teller import Teller
-from holdfast.client import (
-    Away,
-    Back,
-    BadAnswer,
-    Client,
-    ClientError,
-    Live,
-    Patience,
-    Refused,
-    Seen,
-    Unreachable,
-)
+from holdfast.client.address import Patience
+from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
+from holdfast.client.heard import Away, Back, LiveLine, Seen
+
+if TYPE_CHECKING:
+    from holdfast.client import Client
 
 TWICE_S = 2.0
 STOP_S = 5.0  # how long leaving waits for the server to take a stop
@@ -65,8 +60,9 @@ class Chat:
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
         self.teller = Teller(self.ink)
         self.asks = ChatAsks(self)
+        self._history = ChatHistory(attached.place.data_dir / "chat-history")
         self.prompt = ChatPrompt(
-            history=ChatHistory(attached.place.data_dir / "chat-history"),
+            history=self._history,
             words=Words(COMMANDS, lambda: self.known),
             live=self._live,
             status=lambda: self.teller.status(time.time_ns() // 1_000_000),
@@ -82,12 +78,13 @@ class Chat:
         return self.teller.live()  # of the session that is open now
 
     @property
-    def client(self) -> Client:
+    def client(self) -> "Client":
         """The server."""
         return self.attached.client
 
     async def run(self, session: str) -> int:
         """The conversation."""
+        await asyncio.to_thread(self._history.read)
         await self._greet()
         if session and not await self.open(session):
             return FAILED
@@ -139,7 +136,6 @@ class Chat:
         while (typed := await self.prompt.lines.get()) is not None:
             try:
                 if typed.line.startswith("/"):
-                    await self.prompt.print(person_text(self.ink, typed.line.strip()))
                     if not await self._commands.take(typed.line.strip()):
                         return
                 elif typed.about:
@@ -182,6 +178,9 @@ class Chat:
             runs = await self.client.runs(session_id=session_id, limit=20)
         except Refused as error:
             await self.complain(error)
+            if error.code == "session_not_found":
+                there = "/sessions" if self.prompt.is_running else "holdfast sessions list"
+                await self.prompt.print(self.ink.dim(f"  {there} shows those that are there."))
             return False
         await self.close_session()
         working = {run.run_id for run in runs.data if run.outcome is None}
@@ -222,7 +221,7 @@ class Chat:
                     match one:
                         case Seen():
                             await self._hear(one.event)
-                        case Live():
+                        case LiveLine():
                             self.teller.server_says = one.text
                         case Away():
                             self.teller.lost(one)

@@ -7,7 +7,7 @@ from holdfast.cli.asking import Reply, Unclear, Verdict, read_answer
 from holdfast.cli.safe_text import safe_line
 from holdfast.cli.teller import Asked, ask_id
 from holdfast.cli.telling import approval_text, question_text
-from holdfast.client import Refused
+from holdfast.client.errors import Refused
 from holdfast.values import GrantRule
 
 if TYPE_CHECKING:

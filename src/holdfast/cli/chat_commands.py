@@ -5,8 +5,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.cli.chat_entries import person_text
 from holdfast.cli.safe_text import safe_line
-from holdfast.client import SessionShown
+from holdfast.client.answers import SessionShown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -53,6 +54,8 @@ class Commands:
         if word in {"/exit", "/quit"}:
             return False
         meant = [word] if word in self._known else [name for name, _ in COMMANDS if name.startswith(word)]
+        if not (meant in (["/steer"], ["/queue"]) and _is_message(rest)):
+            await self._chat.prompt.print(person_text(self._chat.ink, line))
         if len(meant) != 1:
             what = f"Which one: {', '.join(meant)}?" if meant else f"There is no {safe_line(word, 40)}."
             await self._say(f"{what} /help says what there is.")
@@ -80,14 +83,12 @@ class Commands:
     async def _steer(self, text: str) -> None:
         if not text:
             await self._say("Say what: /steer use the other file")
-        elif not self._chat.teller.run_id:
-            await self._chat.send(text)
         else:
-            await self._chat.client.steer(self._chat.teller.run_id, text)
+            await self._chat.send(text)
 
     async def _queue(self, text: str) -> None:
         chat = self._chat
-        if text and text not in {"resume", "pause", "clear"}:
+        if _is_message(text):
             await chat.send(text, when_busy="queue")
             return
         if not chat.session_id:
@@ -159,6 +160,11 @@ class Commands:
             await self._say(f"Not written: {safe_line(str(error))}")
         else:
             await self._say(f"Written to {path}")
+
+
+def _is_message(rest: str) -> bool:
+    """Whether this is something to say, which is shown as such, and not a word about the queue."""
+    return rest.strip() not in {"", "resume", "pause", "clear"}
 
 
 def _about(one: SessionShown, chars_max: int) -> str:

@@ -17,16 +17,21 @@ class ChatHistory(History):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
+        self._earlier: list[str] = []
 
-    def load_history_strings(self) -> Iterable[str]:
-        """See History: the newest first."""
+    def read(self) -> None:
+        """Read the file, before there is a prompt: the first arrow key finds it there."""
         try:
             lines = self._path.read_bytes()[-BYTES_MAX:].splitlines()[-KEPT_MAX:]
         except FileNotFoundError:
-            return []
+            return
         if self._path.stat().st_size > 2 * BYTES_MAX:
             self._write(b"\n".join(lines) + b"\n", os.O_TRUNC)
-        return [text for line in reversed(lines) if (text := _text(line))]
+        self._earlier = [text for line in reversed(lines) if (text := _text(line))]
+
+    def load_history_strings(self) -> Iterable[str]:
+        """See History: the newest first."""
+        return self._earlier
 
     def store_string(self, string: str) -> None:
         """See History."""

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from prompt_toolkit import ANSI, PromptSession
 from prompt_toolkit.application import run_in_terminal
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, get_common_complete_suffix
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples, to_formatted_text
-from prompt_toolkit.history import History, ThreadedHistory
+from prompt_toolkit.history import History
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
@@ -59,11 +60,11 @@ class Words(Completer):
             return
         if not space:
             for name, about in self._commands:
-                if name.startswith(word):
+                if name.startswith(word) and name != word:
                     yield Completion(name, -len(word), display_meta=about)
         elif word == "/sessions":
             for session_id, about in self._ids():
-                if session_id.startswith(rest):
+                if session_id.startswith(rest) and session_id != rest:
                     yield Completion(session_id, -len(rest), display_meta=about)
 
 
@@ -81,6 +82,7 @@ class ChatPrompt:
     ) -> None:
         self.lines: asyncio.Queue[Typed | None] = asyncio.Queue(LINES_WAITING_MAX)
         self._live, self._status, self._interrupt = live, status, interrupt
+        self._words = words
         self._about = ""
         self._draft = ""
         self._printing = asyncio.Lock()
@@ -90,7 +92,7 @@ class ChatPrompt:
             self._message,
             multiline=True,
             key_bindings=self._keys(),
-            history=ThreadedHistory(history),
+            history=history,
             completer=words,
             complete_while_typing=slash,
             input=SilentInput(sys.stdin),
@@ -107,6 +109,11 @@ class ChatPrompt:
     async def run(self) -> None:
         """Read until the person leaves."""
         await self._session.prompt_async(refresh_interval=TICK_S, handle_sigint=False)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a person can type."""
+        return self._session.app.is_running
 
     def leave(self) -> None:
         """End `run`."""
@@ -174,6 +181,10 @@ class ChatPrompt:
             buffer.reset()
             self._put(text)
 
+        @keys.add("tab")
+        def _(event: KeyPressEvent) -> None:
+            _complete(event.current_buffer, self._words)
+
         @keys.add("escape", "enter")
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
@@ -206,3 +217,15 @@ class ChatPrompt:
     def clear(self) -> None:
         """Empty the input line."""
         self._session.default_buffer.reset()
+
+
+def _complete(buffer: Buffer, words: Completer) -> None:
+    """What Tab does: at once, for a menu that is just being made would take no notice of it."""
+    found = list(words.get_completions(buffer.document, CompleteEvent(completion_requested=True)))
+    if len(found) == 1:
+        buffer.apply_completion(found[0])
+    elif buffer.complete_state:
+        buffer.complete_next()
+    elif found:
+        buffer.insert_text(get_common_complete_suffix(buffer.document, found))
+        buffer.start_completion()

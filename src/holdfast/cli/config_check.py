@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.cli.configuration import Loaded, configure
+from holdfast.cli.configuration_files import Ignored
 from holdfast.cli.configuration_sources import BadConfiguration, KeyPath
 from holdfast.deadlines import LOCAL, REMOTE, WHY_TEXT, Asked, Limit, effective, is_local
 from holdfast.settings import PatienceSettings, Secret, TargetSettings
@@ -35,7 +36,11 @@ def check(flags: Mapping[str, object]) -> int:
 
 def report(loaded: Loaded) -> Iterator[str]:
     """The settings as they would be written, each with its source behind it."""
-    yield f"# {loaded.file}" if loaded.file else "# no holdfast.toml"
+    if loaded.ignored is not None:
+        yield from _ignored(loaded.ignored)
+        yield "# What counts without it:"
+    if loaded.file or not loaded.ignored:
+        yield f"# {loaded.file}" if loaded.file else "# no holdfast.toml"
     yield from _table(loaded.settings, (), loaded=loaded)
     if loaded.is_demo:
         yield ""
@@ -44,6 +49,14 @@ def report(loaded: Loaded) -> Iterator[str]:
     if loaded.notes:
         yield ""
         yield from (f"# {note}" for note in loaded.notes)
+
+
+def _ignored(file: Ignored) -> Iterator[str]:
+    yield f"# {file.path} is ignored: {file.why}."
+    if file.sets:
+        yield f"# It would set: {', '.join(file.sets)}."
+    if file.advice:
+        yield f"# {file.advice}."
 
 
 def _table(table: msgspec.Struct, path: KeyPath, *, loaded: Loaded) -> Iterator[str]:

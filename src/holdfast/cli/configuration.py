@@ -22,7 +22,7 @@ from holdfast.cli.configuration_environment import (
     put_single_key,
     unknown_variables,
 )
-from holdfast.cli.configuration_files import ConfigFile, find_file
+from holdfast.cli.configuration_files import ConfigFile, Ignored, find_file
 from holdfast.cli.configuration_known import (
     FoundServer,
     Known,
@@ -48,7 +48,7 @@ class Given:
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     file: ConfigFile | None = None
     read: Callable[[Path], TextFile] = read_text_file
-    warnings: tuple[str, ...] = ()
+    ignored: Ignored | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,12 @@ class Loaded:
     file: Path | None
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    ignored: Ignored | None = None
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What is said before anything is done: the file that does not count, and the warnings."""
+        return (str(self.ignored), *self.warnings) if self.ignored else self.warnings
 
     @property
     def is_demo(self) -> bool:
@@ -93,7 +99,7 @@ def outside(flags: Mapping[str, object]) -> Given:
     config = flags.get("config")
     path = Path(str(config)) if config else None
     found = find_file(path, environ, directory=Path.cwd())
-    return Given(flags=flags, environ=environ, file=found.file, warnings=found.warnings)
+    return Given(flags=flags, environ=environ, file=found.file, ignored=found.ignored)
 
 
 def load(given: Given, *, known: Known | None = None, found: Sequence[FoundServer] = ()) -> Loaded:
@@ -187,14 +193,20 @@ def _checked(layers: Layers, given: Given, *, references: References, notes: lis
         Fault(path, f"is in {place}, which everybody may read")
         for path, place in references.open_to_all.items()
     ]
-    warnings = [*given.warnings, *_told(mild, sources, tree=layers.tree)]
+    warnings = _told(mild, sources, tree=layers.tree)
     used = {text.removeprefix(ENV) for text in references.found.values() if text.startswith(ENV)}
     warnings += unknown_variables(given.environ, used=frozenset(used))
     settings = msgspec.convert(tree, Settings)
     if file is not None and file.open_to_all and _written_keys(settings, sources, references):
         warnings.append(f"{file.path}: holds a key, and everybody may read the file")
     return Loaded(
-        settings, sources, references.found, file.path if file else None, tuple(warnings), tuple(notes)
+        settings,
+        sources,
+        references.found,
+        file.path if file else None,
+        tuple(warnings),
+        tuple(notes),
+        given.ignored,
     )
 
 

@@ -44,7 +44,7 @@ def faults_of(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
 def _server(server: ServerSettings) -> Iterator[Fault]:
     loopback = is_loopback(server.host)
     if not loopback and server.api_keys is None:
-        yield Fault(("host",), "is not loopback, so api_keys must hold a key")
+        yield Fault(("host",), "is not loopback, so api_keys must hold a key (set HOLDFAST_API_KEY, for one)")
     if not loopback and server.api_keys == ():
         yield Fault(("api_keys",), f"is empty, which is for loopback only; host is {server.host}")
     if server.api_keys == () and "*" in server.cors_origins:

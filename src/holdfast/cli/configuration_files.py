@@ -1,6 +1,7 @@
 """Where holdfast.toml is looked for, and whether the one that lies about in a working directory counts."""
 
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +10,12 @@ from holdfast.cli.configuration_environment import CONFIG
 from holdfast.cli.configuration_secrets import read_text_file
 from holdfast.cli.configuration_sources import BadConfiguration
 from holdfast.cli.configuration_trust import TrustBook, TrustUnreadable
+from holdfast.cli.safe_text import safe_line
 
 FILE_NAME = "holdfast.toml"
+ADVICE = "Read it, then let it count with `holdfast config trust`, or this once with `--config holdfast.toml`"
+NAMES_MAX = 20
+NAME_CHARS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +28,25 @@ class ConfigFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Ignored:
+    """The file of the working directory, which does not count: it is only named."""
+
+    path: Path
+    why: str
+    sets: tuple[str, ...] = ()
+    advice: str = ""
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        return f"{self.path} is ignored: {self.why}{f'. {self.advice}' if self.advice else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
-    """The file that counts, if any, and what a person should hear about one that does not."""
+    """The file that counts, if any, and the one that does not."""
 
     file: ConfigFile | None = None
-    warnings: tuple[str, ...] = ()
+    ignored: Ignored | None = None
 
 
 def config_home(environ: Mapping[str, str]) -> Path:
@@ -56,7 +75,7 @@ def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Pat
     if directory.resolve() == home.resolve():
         return Found(read_config(home / FILE_NAME))
     here = _file_of(directory, TrustBook(home))
-    return here if here.file else Found(read_config(home / FILE_NAME), here.warnings)
+    return here if here.file else Found(read_config(home / FILE_NAME), here.ignored)
 
 
 def _file_of(directory: Path, book: TrustBook) -> Found:
@@ -66,13 +85,21 @@ def _file_of(directory: Path, book: TrustBook) -> Found:
         file = read_config(path)
         if file is None or book.trusts(path, file.text):
             return Found(file)
-        why = "changed since you trusted it" if book.knows(path) else "is not trusted"
+        why = "it changed since you trusted it" if book.knows(path) else "you have not trusted it yet"
     except BadConfiguration as error:
-        return Found(warnings=(f"{error}, so it does not count",))
+        return Found(ignored=Ignored(path, str(error).removeprefix(f"{path}: ")))
     except TrustUnreadable as error:
         raise BadConfiguration([str(error)]) from error
-    advice = "read it, then run `holdfast config trust` there, or name it with --config"
-    return Found(warnings=(f"{path} {why}, so it does not count: {advice}",))
+    return Found(ignored=Ignored(path, why, _sets(file.text), ADVICE))
+
+
+def _sets(text: str) -> tuple[str, ...]:
+    """What the file would set, by the names of its tables."""
+    try:
+        names = list(tomllib.loads(text))
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(safe_line(name, NAME_CHARS_MAX) for name in names[:NAMES_MAX])
 
 
 def read_config(path: Path) -> ConfigFile | None:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from holdfast import events as e
 from holdfast.cli.demo_tour_acts import ACTS, Act
-from holdfast.client import Away, Back, Heard, Live, Seen
+from holdfast.client import Away, Back, Heard, LiveLine, Seen
 from holdfast.timeline import WORDS, Spent, Timeline, timeline
 
 SHOWN = frozenset(
@@ -88,7 +88,7 @@ class Screen:
                 self._line(Text("  [the program runs]", style="yellow"))
             case Seen(event=e.RunResumed()):
                 self._line(Text("  [the run goes on]", style="magenta"))
-            case Live(text=text):
+            case LiveLine(text=text):
                 self._line(Text(f"  … {text}", style="dim"))
             case Away(tries=1):
                 self._line(Text("  [the server is away]", style="red"))

@@ -98,7 +98,12 @@ async def _answers(ask: Ask, targets: Sequence[Target]) -> Sequence[Finding]:
 
 
 def _configuration(loaded: Loaded) -> Iterator[Finding]:
-    yield ok("configuration", f"read from {loaded.file}" if loaded.file else "no holdfast.toml: defaults")
+    if loaded.ignored is not None:
+        yield note(
+            "configuration", f"{loaded.ignored.path} is ignored: {loaded.ignored.why}", loaded.ignored.advice
+        )
+    other = "no other holdfast.toml" if loaded.ignored else "no holdfast.toml"
+    yield ok("configuration", f"read from {loaded.file}" if loaded.file else f"{other}: defaults count")
     for warning in loaded.warnings:
         yield note("configuration", warning, "see `holdfast config check`")
 

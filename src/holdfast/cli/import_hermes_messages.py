@@ -98,7 +98,7 @@ def _text(value: object) -> str:
 def _content(value: object) -> tuple[str, tuple[HermesImage, ...], int]:
     """The text, the images, and how many parts are neither."""
     if isinstance(value, str) and value.startswith(JSON_PREFIXES):
-        value = _json(value.partition(":")[2]) or value
+        value = json_of(value.partition(":")[2]) or value
     if not isinstance(value, list):
         return _text(value), (), 0
     texts: list[str] = []
@@ -132,7 +132,7 @@ def _image(part: Mapping[str, object]) -> HermesImage | None:
 
 
 def _tool_calls(value: object) -> tuple[HermesToolCall, ...]:
-    found = _json(value) if isinstance(value, str) and value else value
+    found = json_of(value) if isinstance(value, str) and value else value
     calls = cast("list[object]", found) if isinstance(found, list) else []
     return tuple(call for one in calls if (call := _tool_call(one)) is not None)
 
@@ -145,13 +145,14 @@ def _tool_call(value: object) -> HermesToolCall | None:
         return None
     call_id = _text(fields.get("id")) or _text(fields.get("call_id"))
     given = function.get("arguments", {})
-    args = _json(given) if isinstance(given, str) else given
+    args = json_of(given) if isinstance(given, str) else given
     if isinstance(args, dict):
         return HermesToolCall(call_id, name, cast("dict[str, object]", args))
     return HermesToolCall(call_id, name, {}, bad_args=_text(given))
 
 
-def _json(text: str) -> object:
+def json_of(text: str) -> object:
+    """What the text says as JSON; None if it is none."""
     try:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, UnicodeError, RecursionError):

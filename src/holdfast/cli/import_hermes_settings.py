@@ -14,13 +14,22 @@ import yaml
 from holdfast.cli.configuration_environment import Layers, put_hermes_patience
 from holdfast.cli.configuration_meanings import is_loopback
 from holdfast.cli.configuration_secrets import read_text_file
+from holdfast.cli.import_hermes_messages import json_of
+from holdfast.cli.import_hermes_places import place_of
 from holdfast.targets import Wire
 
 WIRES: Mapping[str, Wire] = {
     "chat_completions": "chat",
     "codex_responses": "responses",
     "anthropic_messages": "anthropic",
+    "responses": "responses",
 }
+# What stands in a .env that nobody has filled in.
+PLACEHOLDERS = frozenset(
+    {"changeme", "your_api_key", "your_api_key_here", "your-api-key", "placeholder", "example", "dummy"}
+    | {"null", "none"}
+)
+SECRET_CHARS_MIN = 4
 UNNAMED = frozenset({"", "auto"})
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", re.ASCII)
@@ -129,7 +138,14 @@ def _environ(path: Path, taken: TakenSettings) -> dict[str, str]:
     for line in text.splitlines():
         if match := _LINE.match(line):
             found[match[1]] = _unquoted(match[2].strip())
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in found.items() if _is_set(name, value)}
+
+
+def _is_set(name: str, value: str) -> bool:
+    """Whether the variable says anything: of a key, an example of one does not."""
+    if not name.endswith(("_KEY", "_TOKEN")):
+        return bool(value)
+    return len(value) >= SECRET_CHARS_MIN and value.lower() not in PLACEHOLDERS and value.strip("*") != ""
 
 
 def _unquoted(text: str) -> str:
@@ -164,12 +180,14 @@ def _wanted(config: Table) -> Iterator[tuple[str, Table]]:
     model = config.get("model")
     main = {"model": model} if isinstance(model, str) else _table(model)
     if main:
-        yield _text(main.get("provider")) or _text(config.get("provider")), main
+        yield (_text(main.get("provider")) or _text(config.get("provider"))).lower(), main
     listed = config.get("fallback_providers")
+    if isinstance(listed, str):  # as `hermes config set` writes a list
+        listed = json_of(listed)
     fallbacks = cast("list[object]", listed) if isinstance(listed, list) else []
     for entry in (*fallbacks, config.get("fallback_model")):
         if fields := _table(entry):
-            yield _text(fields.get("provider")), fields
+            yield _text(fields.get("provider")).lower(), fields
 
 
 def _target(provider: str, entry: Table, *, config: Table, environ: Mapping[str, str]) -> TakenTarget:
@@ -186,14 +204,15 @@ def _target(provider: str, entry: Table, *, config: Table, environ: Mapping[str,
         raise Unfit("it has no base_url")
     if merged.get("key_cmd"):
         raise Unfit("its key comes from a command (key_cmd); give a key of its own")
-    wire = WIRES.get(_text(merged.get("api_mode"))) or (known.wire if known else "chat")
     key = _key(merged, known, environ=environ)
+    base_url, wire_there = place_of(base_url.rstrip("/"), key)
+    wire = WIRES.get(_text(merged.get("api_mode")).lower()) or wire_there or (known.wire if known else "chat")
     window = merged.get("context_length")
     headers = {**_table(merged.get("default_headers")), **_table(merged.get("extra_headers"))}
     return TakenTarget(
         name=_name(known.names[0] if known and provider in UNNAMED else provider),
         wire=wire,
-        base_url=base_url.rstrip("/"),
+        base_url=base_url,
         model=model,
         key=key,
         context_window=window if isinstance(window, int) and window > 0 else 0,
@@ -207,13 +226,18 @@ def _name(text: str) -> str:
 
 def _own_provider(name: str, config: Table) -> Table:
     """A provider that the configuration itself describes."""
-    if name in (described := _table(config.get("providers"))) and _table(described[name]).get("base_url"):
-        return _table(described[name])
+    for key, described in _table(config.get("providers")).items():
+        if _plain(key) == _plain(name) and _table(described).get("base_url"):
+            return _table(described)
     listed = config.get("custom_providers")
     for entry in cast("list[object]", listed) if isinstance(listed, list) else []:
-        if _text(_table(entry).get("name")) == name.removeprefix("custom:"):
+        if _plain(_text(_table(entry).get("name"))) == _plain(name.removeprefix("custom:")):
             return _table(entry)
     return {}
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "-")
 
 
 def _known(name: str, *, base_url: str, environ: Mapping[str, str]) -> Provider:
@@ -240,7 +264,7 @@ def _known(name: str, *, base_url: str, environ: Mapping[str, str]) -> Provider:
 def _key(entry: Table, known: Provider | None, *, environ: Mapping[str, str]) -> str:
     if given := _resolved(entry.get("api_key"), environ):
         return given
-    if variable := _text(entry.get("key_env")):
+    if variable := _text(entry.get("key_env")) or _text(entry.get("api_key_env")):
         if variable not in environ:
             raise Unfit(f"its key is in {variable}, which .env does not hold")
         return environ[variable]

@@ -7,6 +7,12 @@ from holdfast.cli.attach import OK, Attached, reading, with_server
 from holdfast.cli.columns import print_columns, print_json, when
 from holdfast.cli.reads import Reads
 
+ORIGINS: Mapping[str, str] = {
+    "configured": "the configuration (server.api_keys)",
+    "made": "the first start (the file api-key in the data directory)",
+    "added": "holdfast keys add",
+}
+
 
 def list_keys(flags: Mapping[str, object], *, form: str) -> int:
     """Print the names of all keys."""
@@ -16,8 +22,8 @@ def list_keys(flags: Mapping[str, object], *, form: str) -> int:
         if form == "json":
             print_json(keys)
         else:
-            rows = [(one.name, one.source, when(one.created_at or 0)) for one in keys]
-            print_columns(("NAME", "FROM", "MADE"), rows)
+            rows = [(one.name, when(one.created_at or 0), ORIGINS[one.source]) for one in keys]
+            print_columns(("NAME", "ADDED", "FROM"), rows)
         return OK
 
     return reading(flags, work)

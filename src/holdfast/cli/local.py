@@ -12,11 +12,13 @@ from holdfast.cli.assembly import assemble, http_server
 from holdfast.cli.attach import Works
 from holdfast.cli.configuration import Loaded
 from holdfast.cli.server_keys import keys_of, made_key
-from holdfast.client.exchange import Address
+from holdfast.client.address import Address
 from holdfast.server.lock import DirectoryLock
 from holdfast.server.stream import Streams
 
 HOST = "127.0.0.1"
+LOOK_S = 0.005
+LOOKS_MAX = 10  # as long as a connection that was closed here may take to be closed there
 
 
 @asynccontextmanager
@@ -69,6 +71,17 @@ class _Server(uvicorn.Server):
     async def main_loop(self) -> None:
         """See uvicorn, which looks ten times a second whether it is over."""
         await self._left.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn, which waits a tenth of a second also when no client is left."""
+        for server in self.servers:
+            server.close()
+        for _ in range(LOOKS_MAX):
+            if not self.server_state.connections and not self.server_state.tasks:
+                await self.lifespan.shutdown()
+                return
+            await asyncio.sleep(LOOK_S)
+        await super().shutdown(sockets)
 
     async def is_ready(self, serving: asyncio.Task[None]) -> None:
         """Wait until requests are answered; raises if that will never be."""

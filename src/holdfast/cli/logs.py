@@ -25,6 +25,12 @@ def to_terminal(settings: Settings) -> logging.Handler:
     """What a person who watches a server should see."""
     terminal = logging.StreamHandler()
     terminal.setLevel(settings.log.level.upper())
+    terminal.addFilter(_is_for_people)
     # Time and place of each line are in the file.
     terminal.setFormatter(logging.Formatter("holdfast: %(message)s"))
     return terminal
+
+
+def _is_for_people(record: logging.LogRecord) -> bool:
+    """Our own lines, and of others only what is amiss: that a library has started says nothing."""
+    return record.levelno >= logging.WARNING or record.name.partition(".")[0] == "holdfast"

@@ -1,222 +1,37 @@
-"""Every command; a command imports what it needs when it runs, so that --version is quick."""
+"""The program; every command is in `commands`."""
 
+import os
 import sys
-from typing import Annotated
-
-import typer
+from collections.abc import Sequence
 
 from holdfast import __version__
-from holdfast.cli.option_types import AsJson, Config, DataDir, Model, Session, Workspace
-from holdfast.cli.record_commands import approvals_app, keys_app, runs_app, sessions_app
 
-app = typer.Typer(
-    name="holdfast",
-    help="Runs AI agents that do not get lost. Without a command: chat in the terminal.",
-    no_args_is_help=False,
-    invoke_without_command=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-)
-chaos_app = typer.Typer(help="A model server that behaves badly on purpose, for anyone's tests.")
-config_app = typer.Typer(help="The configuration.")
-import_app = typer.Typer(help="Take over from another program.")
-app.add_typer(chaos_app, name="chaos")
-app.add_typer(config_app, name="config")
-app.add_typer(import_app, name="import")
-app.add_typer(runs_app, name="runs")
-app.add_typer(sessions_app, name="sessions")
-app.add_typer(approvals_app, name="approvals")
-app.add_typer(keys_app, name="keys")
-
-# None is "not given": then the environment, the file and the defaults count.
-Host = Annotated[str | None, typer.Option(help="The address to listen on.")]
-Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 picks a free one.")]
-NoAuth = Annotated[bool, typer.Option("--no-auth", help="Let everyone on this machine in.")]
-
-RUN_EXAMPLES = """Examples:
-
-holdfast run 'why does make test fail?'
-
-git diff | holdfast run 'review this:' -
-
-holdfast run --json 'list the files' | jq -r .type
-"""
+STOPPED = 130
+COMPLETE = "_HOLDFAST_COMPLETE"
 
 
 def main() -> None:
-    """The program."""
-    if sys.argv[1:] == ["--version"]:
+    """Do what the command line says."""
+    try:
+        _do(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(STOPPED)  # so early that nothing has to be put in order
+
+
+def _do(line: Sequence[str]) -> None:
+    if line == ["--version"]:
         print(f"holdfast {__version__}")
         return
-    app()
+    from holdfast.cli.quick_line import quick
 
+    # A shell that asks how a line can go on asks by a variable, and with no line.
+    wanted = None if COMPLETE in os.environ else quick(line)  # noqa: TID251  # this is the edge
+    if wanted is not None:
+        from holdfast.cli.starting import start
 
-@app.callback(invoke_without_command=True)
-def options(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    """Runs AI agents that do not get lost. Without a command: chat in the terminal."""
-    if version:
-        print(f"holdfast {__version__}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        chat()
-
-
-@app.command()
-def serve(
-    host: Host = None,
-    port: Port = None,
-    data_dir: DataDir = None,
-    config: Config = None,
-    workspace: Workspace = None,
-    model: Model = None,
-    no_auth: NoAuth = False,
-) -> None:
-    """Run the server."""
+        sys.exit(start(wanted))
     from holdfast.cli.importing import uncollected
 
     with uncollected():
-        from holdfast.cli.serve import serve as run
-
-    flags = {
-        "host": host,
-        "port": port,
-        "data_dir": data_dir,
-        "config": config,
-        "agent_workspace": workspace,
-        "model": model,
-        "no_auth": no_auth or None,
-    }
-    raise typer.Exit(run(flags))
-
-
-@app.command()
-def chat(
-    session: Session = "",
-    model: Model = None,
-    workspace: Workspace = None,
-    data_dir: DataDir = None,
-    config: Config = None,
-) -> None:
-    """Talk in the terminal: on the server that runs, or on one of its own.
-
-    Ctrl-C stops a run, twice leaves. What runs when you leave goes on; --session brings you back to it.
-    """
-    from holdfast.cli.chat import chat as talk
-
-    flags = {"data_dir": data_dir, "config": config, "agent_workspace": workspace}
-    raise typer.Exit(talk(flags, session=session, model=model or ""))
-
-
-@app.command(epilog=RUN_EXAMPLES)
-def run(
-    words: Annotated[
-        list[str] | None, typer.Argument(help="The task; - stands for the standard input.")
-    ] = None,
-    session: Session = "",
-    as_json: AsJson = False,
-    model: Model = None,
-    workspace: Workspace = None,
-    data_dir: DataDir = None,
-    config: Config = None,
-) -> None:
-    """Do one task and print the answer; with --json every event as a line.
-
-    Exit code: 0 completed, 1 failed, 2 used wrongly, 130 stopped. Ctrl-C stops the run.
-    """
-    from holdfast.cli.run import Task, text_of
-    from holdfast.cli.run import run as do
-
-    task = Task(
-        text=text_of(words or []), session_id=session, model=model or "", form="json" if as_json else "text"
-    )
-    flags = {"data_dir": data_dir, "config": config, "agent_workspace": workspace}
-    raise typer.Exit(do(flags, task))
-
-
-@app.command()
-def inspect(
-    session: Annotated[str, typer.Argument(help="A session, a run, or an exported .jsonl file.")],
-    data_dir: DataDir = None,
-) -> None:
-    """Print a session's log as a timeline: what happened, when, and where the time went."""
-    from holdfast.cli.inspect import inspect as run
-
-    raise typer.Exit(run(session, data_dir=data_dir))
-
-
-@app.command()
-def doctor(
-    config: Config = None,
-    data_dir: DataDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask no model.")] = False,
-) -> None:
-    """Check targets, disk, store, port and limits, and say what to do. Exit code 1 if there is a fault."""
-    from holdfast.cli import doctor as command
-
-    paper = command.JsonPaper() if as_json else None
-    ask = command.ask_nobody if offline else command.ask_targets
-    raise typer.Exit(command.doctor({"config": config, "data_dir": data_dir}, paper=paper, ask=ask))
-
-
-@app.command()
-def demo(
-    fast: Annotated[bool, typer.Option("--fast", help="Without pauses, and with little patience.")] = False,
-) -> None:
-    """A tour of what goes wrong and what you see of it: stall, drop, 429, stop, kill -9. Needs no key."""
-    from holdfast.cli.demo_tour import demo as run
-    from holdfast.cli.demo_tour_acts import CALM, FAST
-
-    raise typer.Exit(run(FAST if fast else CALM))
-
-
-@import_app.command("hermes")
-def import_hermes(
-    home: Annotated[str | None, typer.Argument(help="Its home; else HERMES_HOME, else ~/.hermes.")] = None,
-    data_dir: DataDir = None,
-    config: Config = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be taken.")] = False,
-) -> None:
-    """Take targets, keys and sessions from hermes-agent and its web UI; nothing is changed there."""
-    from holdfast.cli.import_hermes import import_hermes as run
-
-    flags = {"data_dir": data_dir, "config": config}
-    raise typer.Exit(run(home, flags, how="try" if dry_run else "do"))
-
-
-@config_app.command("check")
-def config_check(config: Config = None) -> None:
-    """Print the effective values and where each comes from."""
-    from holdfast.cli.config_check import check
-
-    raise typer.Exit(check({"config": config}))
-
-
-@config_app.command("trust")
-def config_trust(
-    file: Annotated[str | None, typer.Argument(help="The file or its directory; else the one here.")] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Let it no longer count.")] = False,
-) -> None:
-    """Let the holdfast.toml of a directory count whenever Holdfast starts there."""
-    from holdfast.cli.config_trust import distrust, trust
-
-    raise typer.Exit(distrust(file) if forget else trust(file))
-
-
-@chaos_app.command("serve")
-def chaos_serve(
-    host: Annotated[str, typer.Option()] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 picks a free one.")] = 8199,
-    script: Annotated[str | None, typer.Option(help="What to do with every request; see below.")] = None,
-) -> None:
-    """Serve a bad model: name a scenario as the model (chaos/stall), or give a script.
-
-    A script is steps with `;` between them and attempts with `|` between them, for example:
-    say The answer is; hang | say The answer is 42.
-    """
-    from holdfast.cli.chaos import serve_until_stopped
-
-    raise typer.Exit(serve_until_stopped(host, port, script=script))
+        from holdfast.cli.commands import app
+    app()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.cli.configuration import Given, Loaded, complete, load, outside
-from holdfast.client.exchange import Address
+from holdfast.client.address import Address
 from holdfast.server.lock import holder_of
 from holdfast.settings import Settings
 

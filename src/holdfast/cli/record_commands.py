@@ -6,6 +6,10 @@ import typer
 
 from holdfast.cli.option_types import AsJson, Config, DataDir, Limit
 
+STATUSES = (
+    *("queued", "running", "waiting_for_approval", "stopping"),
+    *("completed", "failed", "interrupted", "cancelled"),
+)
 CODES = "Exit code: 0 done, 1 not possible (unknown id, no answer), 2 used wrongly."
 
 
@@ -20,6 +24,7 @@ keys_app = _group("Keys of the server, by name.")
 
 Run = Annotated[str, typer.Argument(help="The id of the run (run_…).")]
 Conversation = Annotated[str, typer.Argument(help="The id of the session.")]
+RuleSession = Annotated[str, typer.Option("--session", "-s", help="The session whose rules are meant, too.")]
 KeyName = Annotated[str, typer.Argument(help="Whose key it is, for example laptop.")]
 
 
@@ -35,7 +40,7 @@ def _form(as_json: bool) -> str:
 def runs_list(
     session: Annotated[str, typer.Option("--session", "-s", help="Only those of this session.")] = "",
     status: Annotated[
-        str, typer.Option(help="Only those that are queued, running, completed, failed …")
+        str, typer.Option(help=f"Only those that are {', '.join(STATUSES[:-1])} or {STATUSES[-1]}.")
     ] = "",
     limit: Limit = 20,
     as_json: AsJson = False,
@@ -45,6 +50,8 @@ def runs_list(
     """List runs, newest first."""
     from holdfast.cli.runs import list_runs
 
+    if status and status not in STATUSES:
+        raise typer.BadParameter(f"must be one of {', '.join(STATUSES)}", param_hint="--status")
     flags = _flags(data_dir, config)
     raise typer.Exit(list_runs(flags, session=session, status=status, limit=limit, form=_form(as_json)))
 
@@ -184,6 +191,29 @@ def approvals_answer(
     from holdfast.cli.approvals import answer_ask
 
     raise typer.Exit(answer_ask(_flags(data_dir, config), ask, answer, reason=reason))
+
+
+@approvals_app.command("rules")
+def approvals_rules(
+    session: RuleSession = "", as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
+) -> None:
+    """List what was allowed with "always", and in a session with "session"."""
+    from holdfast.cli.approvals import list_rules
+
+    raise typer.Exit(list_rules(_flags(data_dir, config), session=session, form=_form(as_json)))
+
+
+@approvals_app.command("revoke", epilog="Example: holdfast approvals revoke gra_…")
+def approvals_revoke(
+    rule: Annotated[str, typer.Argument(help="The id of the rule (gra_…).")],
+    session: RuleSession = "",
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Take such a rule back: what it allowed is asked about again."""
+    from holdfast.cli.approvals import revoke_rule
+
+    raise typer.Exit(revoke_rule(_flags(data_dir, config), rule, session=session))
 
 
 @keys_app.command("list")

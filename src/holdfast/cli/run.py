@@ -7,12 +7,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, STOPPED, Attached, with_server
 from holdfast.cli.run_asks import Asks
 from holdfast.cli.run_output import Output, output_for
-from holdfast.client import Client, Refused, Seen
+from holdfast.client.errors import Refused
+from holdfast.client.heard import Seen
+
+if TYPE_CHECKING:
+    from holdfast.client import Client
 
 STDIN_BYTES_MAX = 8 * 1024 * 1024
 EXIT_CODES: Mapping[str, int] = {"completed": OK, "refused": OK, "cancelled": STOPPED}
@@ -66,7 +71,7 @@ def workspace_of(attached: Attached) -> Path:
     return Path(attached.place.settings.agent.workspace).expanduser().absolute()
 
 
-async def followed(client: Client, run_id: str, *, output: Output) -> int:
+async def followed(client: "Client", run_id: str, *, output: Output) -> int:
     """Tell the run to its ending; Ctrl-C stops it, a second one leaves at once."""
     telling = asyncio.create_task(_told(client, run_id, output=output))
     stopping = _Stopping(client, run_id, telling)
@@ -88,7 +93,7 @@ async def followed(client: Client, run_id: str, *, output: Output) -> int:
         await output.close()
 
 
-async def _told(client: Client, run_id: str, *, output: Output) -> int:
+async def _told(client: "Client", run_id: str, *, output: Output) -> int:
     asks = Asks(client, output)
     ticking = asyncio.create_task(output.tick())
     try:
@@ -110,7 +115,7 @@ async def _told(client: Client, run_id: str, *, output: Output) -> int:
 class _Stopping:
     """What Ctrl-C does."""
 
-    def __init__(self, client: Client, run_id: str, telling: asyncio.Task[int]) -> None:
+    def __init__(self, client: "Client", run_id: str, telling: asyncio.Task[int]) -> None:
         self._client = client
         self._run_id = run_id
         self._telling = telling

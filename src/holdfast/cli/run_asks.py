@@ -11,10 +11,12 @@ from holdfast.cli.run_output import Output
 from holdfast.cli.safe_text import exact
 from holdfast.cli.teller import Asked, ask_id
 from holdfast.cli.telling import approval_text, question_text
-from holdfast.client import Client, Refused
+from holdfast.client.errors import Refused
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+
+    from holdfast.client import Client
 
 NOBODY = "no_approver: this run is unattended, nobody is there to ask"
 _SETTLED = (
@@ -35,7 +37,7 @@ def is_attended() -> bool:
 class Asks:
     """Answers approvals and questions one after the other; another client may answer them first."""
 
-    def __init__(self, client: Client, output: Output) -> None:
+    def __init__(self, client: "Client", output: Output) -> None:
         self._client = client
         self._output = output
         self._open: dict[str, Asked] = {}

@@ -11,7 +11,7 @@ from holdfast.cli.ink import Ink
 from holdfast.cli.live_region import LiveRegion
 from holdfast.cli.teller import Teller
 from holdfast.cli.telling import plain_ending
-from holdfast.client import Away, Back, Heard, Live, Seen
+from holdfast.client.heard import Away, Back, Heard, LiveLine, Seen
 
 TICK_S = 0.5
 
@@ -68,7 +68,7 @@ class TerminalOutput:
                 text = self._teller.finished(ended)
             case Seen():
                 text = self._teller.hear(heard.event)
-            case Live():
+            case LiveLine():
                 self._teller.server_says = heard.text
             case Away():
                 self._teller.lost(heard)

@@ -1,7 +1,7 @@
 """`holdfast runs`: look at runs, follow them, stop them, try them again."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 
@@ -12,25 +12,43 @@ from holdfast.cli.reads import Reads
 from holdfast.cli.run import EXIT_CODES, followed
 from holdfast.cli.run_output import output_for
 from holdfast.cli.safe_text import exact, safe, safe_line
-from holdfast.client import RunShown, Seen
+from holdfast.client.answers import RunShown
+from holdfast.client.heard import Seen
+
+PAGE = 200
+PAGES_MAX = 100
 
 
 def list_runs(flags: Mapping[str, object], *, session: str, status: str, limit: int, form: str) -> int:
     """Print runs, newest first."""
 
     async def work(reads: Reads) -> int:
-        page = await reads.runs(session_id=session, status=status, limit=limit)
+        found = await _found(reads, session, status=status, limit=limit)
         if form == "json":
-            print_json(page.data)
+            print_json(found)
         else:
             rows = [
-                (run.run_id, run.status, when(run.created_at), _lasted(run), run.session_id)
-                for run in page.data
+                (run.run_id, run.status, when(run.created_at), _lasted(run), run.preview) for run in found
             ]
-            print_columns(("RUN", "STATUS", "STARTED", "TOOK", "SESSION"), rows)
+            print_columns(("RUN", "STATUS", "STARTED", "TOOK", "ABOUT"), rows)
         return OK
 
     return reading(flags, work)
+
+
+async def _found(reads: Reads, session: str, *, status: str, limit: int) -> Sequence[RunShown]:
+    """So many runs of this status: a page may hold fewer, since it is cut before they are looked at."""
+    found: list[RunShown] = []
+    cursor = ""
+    for _ in range(PAGES_MAX):
+        page = await reads.runs(
+            session_id=session, status=status, limit=PAGE if status else limit, cursor=cursor
+        )
+        found += page.data
+        cursor = page.next_cursor or ""
+        if len(found) >= limit or not cursor:
+            break
+    return found[:limit]
 
 
 def show_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
@@ -104,6 +122,7 @@ def _lines(run: RunShown) -> list[str]:
     lines = [
         f"run      {run.run_id}",
         f"session  {run.session_id}",
+        f"about    {safe_line(run.preview) or '-'}",
         f"status   {run.status}" + (f" ({safe_line(run.cause)})" if run.cause else ""),
         f"model    {safe_line(run.model)}",
         f"started  {when(run.created_at)}",

@@ -37,7 +37,7 @@ def serve(flags: Mapping[str, object]) -> int:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
     os.umask(0o077)  # conversations, keys and logs are their owner's business
-    for warning in loaded.warnings:
+    for warning in loaded.cautions:
         print(f"holdfast: {warning}", file=sys.stderr)
     try:
         with DirectoryLock(loaded.settings.data_dir) as lock:
@@ -122,6 +122,8 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn; meanwhile everything is still served, and readers see their answers end."""
+        if sys.stderr.isatty():
+            print("Stopping. Ctrl-C again ends it at once; nothing is lost either way.", file=sys.stderr)
         await self._drain()
         self._streams.end()
         await super().shutdown(sockets)

@@ -23,7 +23,7 @@ def made_key(settings: Settings) -> str | None:
 def keys_of(settings: Settings, made: str | None) -> tuple[ApiKey, ...] | None:
     """None is a server open to everyone on this machine; the configuration allows that on loopback only."""
     if made is not None:
-        return (ApiKey("first", made),)
+        return (ApiKey("first", made, "made"),)
     given = settings.server.api_keys or ()
     return tuple(ApiKey(f"key {number}", str(key)) for number, key in enumerate(given, 1)) or None
 

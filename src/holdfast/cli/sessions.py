@@ -9,7 +9,7 @@ from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
 from holdfast.cli.columns import print_columns, print_json, when
 from holdfast.cli.reads import Reads
 from holdfast.cli.safe_text import safe, safe_line
-from holdfast.client import SessionShown
+from holdfast.client.answers import SessionShown
 
 ENTRIES_MAX = 500
 

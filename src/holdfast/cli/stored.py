@@ -20,18 +20,20 @@ from holdfast.client.answers import (
     TranscriptPage,
 )
 from holdfast.client.errors import Envelope, Refused
-from holdfast.client.streams import Heard, Seen
+from holdfast.client.heard import Heard, Seen
 from holdfast.clock import SystemClock
 from holdfast.interfaces import ListedSession, Record, RunQuery, SessionQuery
 from holdfast.journal.reader import SqliteReader
 from holdfast.rows import RunRow, run_of
 from holdfast.server import hermes
+from holdfast.server.exports import markdown_in_pieces
 from holdfast.server.folds import RunFold
 from holdfast.server.keys import AddedKeys
 from holdfast.server.read_marks import ReadMarks
 from holdfast.server.run_answers import shown
+from holdfast.server.run_filters import runs_with
+from holdfast.server.run_previews import preview_of
 from holdfast.server.session_answers import entry, hit, listed
-from holdfast.server.session_log import markdown_of
 from holdfast.session import Session
 from holdfast.settings import Settings
 from holdfast.transcript import Transcript
@@ -64,11 +66,20 @@ class StoredReads:
     async def runs(
         self, *, session_id: str = "", status: str = "", limit: int = 50, cursor: str = ""
     ) -> RunPage:
-        """See Reads; the first page is all that there is."""
-        del cursor
-        rows = await self._reader.runs(RunQuery(limit=limit, session_id=session_id))
-        found = [await self._shown(row) for row in rows]
-        return RunPage(data=tuple(run for run in found if not status or run.status == status))
+        """See Reads."""
+        created, _, run_id = cursor.partition(":")
+        before = (int(created), run_id) if cursor else None
+        wanted = runs_with(status)
+        if wanted is None:
+            return RunPage(data=())
+        query = RunQuery(limit=limit + 1, before=before, session_id=session_id, **wanted)
+        rows = await self._reader.runs(query)
+        page, last = rows[:limit], rows[limit - 1] if len(rows) > limit else None
+        return RunPage(
+            data=tuple([await self._shown(row) for row in page]),
+            has_more=last is not None,
+            next_cursor=f"{last.created_ms}:{last.run_id}" if last else None,
+        )
 
     async def run(self, run_id: str) -> RunShown:
         """See Reads."""
@@ -122,7 +133,8 @@ class StoredReads:
         """See Reads."""
         found = await self._listed(session_id)
         if form == "md":
-            return markdown_of(*await self._folded(session_id)).encode()
+            pieces = markdown_in_pieces(*await self._folded(session_id))
+            return b"".join([piece async for piece in pieces])
         events = [
             {"seq": record.seq, **msgspec.json.decode(record.body)} for record in await self._all(session_id)
         ]
@@ -147,12 +159,13 @@ class StoredReads:
 
     async def keys(self) -> Sequence[KeyShown]:
         """See Reads."""
-        made = key_for_clients(self._settings) if self._settings.server.api_keys is None else ""
-        configured = keys_of(self._settings, made or None) or ()
+        settings = self._settings
+        made = await asyncio.to_thread(key_for_clients, settings) if settings.server.api_keys is None else ""
+        given = keys_of(self._settings, made or None) or ()
         added = AddedKeys(self._reader, SystemClock())  # pyright: ignore[reportArgumentType]  # the same
         await added.load()
         return [
-            *(KeyShown(name=key.name, source="configured") for key in configured),
+            *(KeyShown(name=key.name, source=key.source) for key in given),
             *(KeyShown(name=key.name, created_at=key.created_ms / 1000) for key in added.list()),
         ]
 
@@ -169,7 +182,7 @@ class StoredReads:
             for record in records:
                 fold.add(record, row.run_id)
             at = records[-1].seq
-        return _as(shown(fold, row), RunShown)
+        return _as(shown(fold, row) | {"preview": await preview_of(self._reader, row)}, RunShown)
 
     async def _listed(self, session_id: str) -> ListedSession:
         found = await self._reader.listed(session_id)

@@ -10,7 +10,7 @@ from holdfast.cli.answer_text import AnswerText
 from holdfast.cli.ink import Ink
 from holdfast.cli.safe_text import safe, safe_line
 from holdfast.cli.telling import ending_text, tool_line, tool_words
-from holdfast.client.streams import Away
+from holdfast.client.heard import Away
 
 Asked: TypeAlias = e.ApprovalAsked | e.QuestionAsked
 THOUGHT_CHARS_MAX = 4_000

@@ -1,5 +1,7 @@
 """Single lines and short passages about tools, approvals, questions and endings, for a terminal."""
 
+from collections.abc import Mapping
+
 from holdfast import events as e
 from holdfast.cli.ink import Ink
 from holdfast.cli.safe_text import exact, safe, safe_line
@@ -9,6 +11,13 @@ from holdfast.values import GrantRule
 ARGS_CHARS_MAX = 300
 RESULT_CHARS_MAX = 160
 DIFF_LINES_MAX = 60
+
+CHOICE_WORDS: Mapping[str, str] = {
+    "once": "once (only this time)",
+    "session": "session (in this conversation)",
+    "always": "always (from now on)",
+    "deny": "deny [why]",
+}
 
 
 def seconds(ms: float) -> str:
@@ -48,7 +57,8 @@ def approval_text(ink: Ink, asked: e.ApprovalAsked, rule: GrantRule | None = Non
     for line in exact(action.summary).split("\n"):
         text += ink.line(f"  {line}", "bold")
     if action.paths and not all(path in action.summary for path in action.paths):
-        text += ink.line("  paths: " + ", ".join(exact(path) for path in action.paths))
+        what = "in" if action.tool == "shell" else "paths:"
+        text += ink.line(f"  {what} {', '.join(exact(path) for path in action.paths)}")
     if action.host:
         text += ink.line(f"  host: {exact(action.host)}")
     lines = exact(action.diff).splitlines()
@@ -65,7 +75,7 @@ def approval_text(ink: Ink, asked: e.ApprovalAsked, rule: GrantRule | None = Non
 
 def choices_text(ink: Ink, choices: tuple[str, ...]) -> str:
     """The words that can be answered."""
-    said = " · ".join("deny [why]" if one == "deny" else one for one in choices)
+    said = " · ".join(CHOICE_WORDS.get(one, one) for one in choices)
     return ink.line(f"  Answer with a word: {said}", "cyan")
 
 

@@ -1,25 +1,29 @@
 """A client for Holdfast's server: starts runs, follows them through restarts, answers what they ask."""
 
-from holdfast.client.answers import (
-    Accepted,
-    Forked,
-    KeyMade,
-    KeyShown,
-    OpenAsk,
-    QueuedMessage,
-    QueueShown,
-    RunPage,
-    RunShown,
-    SessionPage,
-    SessionShown,
-    Started,
-    TargetShown,
-    TranscriptPage,
-)
-from holdfast.client.client import Client
-from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
-from holdfast.client.exchange import Address, Patience
-from holdfast.client.streams import Away, Back, Heard, HermesFrame, Live, Seen
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.client.address import Address, Patience
+    from holdfast.client.answers import (
+        Accepted,
+        Forked,
+        GrantShown,
+        KeyMade,
+        KeyShown,
+        OpenAsk,
+        QueuedMessage,
+        QueueShown,
+        RunPage,
+        RunShown,
+        SessionPage,
+        SessionShown,
+        Started,
+        TargetShown,
+        TranscriptPage,
+    )
+    from holdfast.client.client import Client
+    from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
+    from holdfast.client.heard import Away, Back, Heard, HermesFrame, LiveLine, Seen
 
 __all__ = [
     "Accepted",
@@ -30,11 +34,12 @@ __all__ = [
     "Client",
     "ClientError",
     "Forked",
+    "GrantShown",
     "Heard",
     "HermesFrame",
     "KeyMade",
     "KeyShown",
-    "Live",
+    "LiveLine",
     "OpenAsk",
     "Patience",
     "QueueShown",
@@ -50,3 +55,20 @@ __all__ = [
     "TranscriptPage",
     "Unreachable",
 ]
+
+_PLACES = {
+    "address": ("Address", "Patience"),
+    "client": ("Client",),
+    "errors": ("BadAnswer", "ClientError", "Refused", "Unreachable"),
+    "heard": ("Away", "Back", "Heard", "HermesFrame", "LiveLine", "Seen"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """What is imported from here is loaded when it is used: only who sends requests waits for HTTP."""
+    from importlib import import_module
+
+    if name not in __all__:
+        raise AttributeError(f"module 'holdfast.client' has no attribute {name!r}")
+    place = next((place for place, names in _PLACES.items() if name in names), "answers")
+    return getattr(import_module(f"holdfast.client.{place}"), name)

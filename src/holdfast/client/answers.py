@@ -67,6 +67,7 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
     updated_at: float = 0.0
     model: str = ""
+    preview: str = ""
     outcome: OutcomeKind | None = None
     last_event: str = ""
     last_event_id: int = 0
@@ -169,6 +170,22 @@ class AskList(msgspec.Struct, frozen=True):
     data: tuple[OpenAsk, ...]
 
 
+class GrantShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that people have stored, and in words what it allows."""
+
+    grant_id: str
+    scope: str
+    rule: GrantRule
+    says: str
+    session_id: str = ""
+
+
+class GrantList(msgspec.Struct, frozen=True):
+    """Such rules."""
+
+    data: tuple[GrantShown, ...]
+
+
 class RulePreview(msgspec.Struct, frozen=True, kw_only=True):
     """The rule that an answer would store; None if the action cannot be put into one."""
 
@@ -223,7 +240,7 @@ class KeyShown(msgspec.Struct, frozen=True, kw_only=True):
     """A key by its name; its secret is known to its owner alone."""
 
     name: str
-    source: Literal["configured", "added"] = "added"
+    source: Literal["configured", "made", "added"] = "added"
     created_at: float | None = None
 
 

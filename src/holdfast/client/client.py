@@ -11,9 +11,11 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.client import answers as a
+from holdfast.client.address import Address, Patience, Where, at
 from holdfast.client.errors import BadAnswer
-from holdfast.client.exchange import Address, Asked, Exchange, Patience, Where, at
-from holdfast.client.streams import Heard, HermesFrame, Seen, heard, hermes_frames
+from holdfast.client.exchange import Asked, Exchange
+from holdfast.client.heard import Heard, HermesFrame, Seen
+from holdfast.client.streams import heard, hermes_frames
 from holdfast.values import Choice, GrantRule
 
 ENDINGS = frozenset({"run.completed", "run.failed", "run.cancelled"})
@@ -138,6 +140,15 @@ class Client:
         """
         body = {"choice": choice, "approval_id": approval_id, "reason": reason}
         await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, a.Json, once=_once())
+
+    async def grants(self, *, session_id: str = "") -> Sequence[a.GrantShown]:
+        """What people have allowed always, and in the session if one is named."""
+        return (await self._get("/api/approvals/rules", a.GrantList, query={"session_id": session_id})).data
+
+    async def revoke_grant(self, grant_id: str, *, session_id: str = "") -> None:
+        """Ask again from now on about what it allowed; raises Refused (404) if there is no such grant."""
+        query = {"session_id": session_id} if session_id else {}
+        await self._exchange.call(Asked("DELETE", f"/api/approvals/rules/{_in_path(grant_id)}", query=query))
 
     async def rule(
         self, run_id: str, approval_id: str, *, choice: Literal["session", "always"]

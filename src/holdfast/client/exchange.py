@@ -1,16 +1,17 @@
 """One request and its answer, tried again while that is safe and the patience lasts."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any
 
 import aiohttp
 import msgspec
 
 from holdfast import __version__
+from holdfast.client.address import Address, Patience, Where
 from holdfast.client.errors import BadAnswer, Refused, Unreachable, refusal
 
 ANSWER_BYTES_MAX = 512 * 1024 * 1024
@@ -21,30 +22,6 @@ _SAFE_METHODS = frozenset({"GET", "PUT", "DELETE"})
 
 # What aiohttp raises for a connection that is not there or breaks; a deadline is a TimeoutError.
 BROKEN: tuple[type[Exception], ...] = (aiohttp.ClientError, OSError, TimeoutError)
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server is, and the key that opens it; `socket` is a path, if it listens on one."""
-
-    url: str
-    key: str = field(default="", repr=False)
-    socket: str = ""
-
-
-Where: TypeAlias = Callable[[], Awaitable[Address]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long a client waits for a server that is not there, and how quickly it looks again."""
-
-    first_s: float = 0.1
-    most_s: float = 2.0
-    call_s: float = 20.0  # for a request
-    follow_s: float = 300.0  # for an event stream that broke off
-    silence_s: float = 60.0  # a stream sends a heartbeat every 15 s, so this is a dead line
-    answer_s: float = 120.0  # for the next byte of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +159,3 @@ async def _body(answer: aiohttp.ClientResponse) -> bytes:
             raise BadAnswer(f"an answer of more than {ANSWER_BYTES_MAX} bytes")
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def at(address: Address) -> Where:
-    """A server that never moves."""
-
-    async def where() -> Address:
-        return replace(address, url=address.url.rstrip("/"))
-
-    return where

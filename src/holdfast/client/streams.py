@@ -1,62 +1,20 @@
 """Event streams that go on from their cursor when the connection, or the whole server, was away."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from holdfast.client.errors import BadAnswer, Refused, Unreachable
 from holdfast.client.exchange import BROKEN, Asked, Exchange, told
+from holdfast.client.heard import Away, Back, Heard, HermesFrame, LiveLine, Seen
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import AnyEvent
 
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An event of the log, as journaled; `body` is its JSON with the seq in it."""
-
-    seq: int
-    event: AnyEvent
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class HermesFrame:
-    """A frame in hermes' words; seq 0 is an ephemeral one."""
-
-    seq: int
-    event: str
-    data: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """What a run waits for now; it is on no log."""
-
-    run_id: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Away:
-    """The stream broke off, and is looked for again."""
-
-    why: str
-    tries: int
-
-
-@dataclass(frozen=True, slots=True)
-class Back:
-    """The stream goes on from its cursor."""
-
-
-Heard: TypeAlias = Seen | Live | Away | Back
 
 
 class _Aside(msgspec.Struct):
@@ -182,7 +140,7 @@ async def heard(exchange: Exchange, path: str, *, view: str = "", after: int = 0
             else:
                 aside = _decoded(frame.data, _Aside)
                 if aside.type == "live":
-                    yield Live(aside.run_id, aside.text)
+                    yield LiveLine(aside.run_id, aside.text)
 
 
 async def hermes_frames(exchange: Exchange, path: str, *, after: int = 0) -> AsyncGenerator[HermesFrame]:

@@ -87,6 +87,7 @@ class ListedRun(TypedDict):
     created_at: float
     updated_at: float
     model: str
+    preview: NotRequired[str]
     outcome: NotRequired[OutcomeKind]
 
 
@@ -162,6 +163,32 @@ class Rule(TypedDict):
     approval_id: str
     choice: Literal["session", "always"]
     rule: GrantRule | None
+
+
+class Grant(TypedDict):
+    """A rule that people have stored; one of a session also says whose, by whom and when."""
+
+    grant_id: str
+    scope: Literal["session", "always"]
+    rule: GrantRule
+    says: str
+    session_id: NotRequired[str]
+    by: NotRequired[str]
+    created_at: NotRequired[float]
+
+
+class GrantList(TypedDict):
+    """What is not asked about any more."""
+
+    object: Literal["list"]
+    data: list[Grant]
+
+
+class GrantRevoked(TypedDict):
+    """What the rule allowed is asked about again."""
+
+    grant_id: str
+    deleted: Literal[True]
 
 
 class QuestionAnswer(TypedDict):

@@ -28,7 +28,7 @@ class ListedKey(TypedDict):
     """A key without its secret."""
 
     name: str
-    source: Literal["configured", "added"]
+    source: Literal["configured", "made", "added"]
     created_at: float | None
 
 

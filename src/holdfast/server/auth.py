@@ -31,11 +31,14 @@ class KeyRing:
     def __init__(self, keys: Iterable[ApiKey] | None, added: AddedKeys) -> None:
         self.added = added
         self._configured: list[tuple[str, bytes]] | None = None
+        self.made: frozenset[str] = frozenset()  # of those, the names of which no configuration knows
         self.replace(keys)
 
     def replace(self, keys: Iterable[ApiKey] | None) -> None:
         """Other keys from now on: a revoked one opens nothing, nor does what was signed in with it."""
-        self._configured = None if keys is None else [(key.name, digest_of(key.secret)) for key in keys]
+        given = None if keys is None else list(keys)
+        self._configured = None if given is None else [(key.name, digest_of(key.secret)) for key in given]
+        self.made = frozenset(key.name for key in given or () if key.source == "made")
 
     @property
     def is_open(self) -> bool:
@@ -44,7 +47,7 @@ class KeyRing:
 
     @property
     def configured(self) -> list[str]:
-        """The names of those that only the configuration can change."""
+        """The names of those that the server was started with, which it cannot revoke."""
         return [name for name, _ in self._configured or ()]
 
     def holds(self, name: str, secret: str) -> bool:

@@ -31,9 +31,10 @@ class KeyRoutes:
     async def list(self, request: Request) -> Response:
         """GET /api/keys."""
         del request
-        configured = [_shown(name) for name in self._means.keys.configured]
-        added = [_shown(key.name, created_ms=key.created_ms) for key in self._added.list()]
-        return json_answer({"object": "list", "data": [*configured, *added]})
+        keys = self._means.keys
+        given = [_shown(name, "made" if name in keys.made else "configured") for name in keys.configured]
+        added = [_shown(key.name, "added", created_ms=key.created_ms) for key in self._added.list()]
+        return json_answer({"object": "list", "data": [*given, *added]})
 
     async def add(self, request: Request) -> Response:
         """POST /api/keys."""
@@ -56,27 +57,25 @@ class KeyRoutes:
         except KeyExists:
             raise _exists() from None
         created_ms = next(key.created_ms for key in self._added.list() if key.name == name)
-        return json_answer(_shown(name, created_ms=created_ms) | {"key": secret}, 201)
+        return json_answer(_shown(name, "added", created_ms=created_ms) | {"key": secret}, 201)
 
     async def revoke(self, request: Request) -> Response:
         """DELETE /api/keys/{name}."""
         name: str = request.path_params["name"]
         if not await self._added.revoke(name):
+            if name in self._means.keys.made:
+                why = "This key is the file api-key of the data directory; delete it and restart for another"
+                raise Problem(409, why, code="key_configured", param="name")
             if name in self._means.keys.configured:
-                raise Problem(
-                    409,
-                    "This key stands in the configuration; take it out there and restart",
-                    code="key_configured",
-                    param="name",
-                )
+                why = "This key stands in the configuration; take it out there and restart"
+                raise Problem(409, why, code="key_configured", param="name")
             raise Problem(404, "There is no key of this name", code="key_not_found", param="name")
         return json_answer({"name": name, "deleted": True})
 
 
-def _shown(name: str, *, created_ms: int | None = None) -> dict[str, Any]:
-    if created_ms is None:
-        return {"name": name, "source": "configured", "created_at": None}
-    return {"name": name, "source": "added", "created_at": created_ms / 1000}
+def _shown(name: str, source: str, *, created_ms: int | None = None) -> dict[str, Any]:
+    created_at = None if created_ms is None else created_ms / 1000
+    return {"name": name, "source": source, "created_at": created_at}
 
 
 def _exists() -> Problem:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 MEBIBYTE = 1024 * 1024
 
@@ -17,6 +17,7 @@ class ApiKey:
 
     name: str
     secret: str
+    source: Literal["configured", "made"] = "configured"  # made: by the first start, and kept in a file
 
     def __repr__(self) -> str:
         """The secret stays out of logs and tracebacks."""
@@ -30,12 +31,14 @@ class Limits:
     body_bytes_max: int = 10 * MEBIBYTE
     blob_bytes_max: int = 25 * MEBIBYTE
     json_depth_max: int = 64
+    json_brackets_max: int = 100_000  # lists and objects in one body
     parts_max: int = 1000
     header_bytes_max: int = 64 * 1024
     headers_max: int = 200
     headers_s: float = 15.0  # how long a request's headers may take
     body_gap_s: float = 20.0  # how long a sender may be silent within a body
     body_s: float = 120.0  # how long a whole body may take
+    going_s: float = 3.0  # how long answers that are under way may take once the server goes
     streams_max: int = 4096
     runs_waiting_max: int = 1000
     heartbeat_s: float = 15.0

@@ -1,7 +1,7 @@
 """The runs over HTTP: start them, look at them, follow them."""
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -10,27 +10,27 @@ from starlette.responses import Response
 from holdfast import events as e
 from holdfast.agent.runlog import RunLog
 from holdfast.interfaces import KeyConflict, Replayed, RunQuery
-from holdfast.rows import RunRow, RunStatus, run_of
+from holdfast.rows import RunRow, run_of
 from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server import hermes
-from holdfast.server.bodies import json_answer, parsed, read_body, whole_number
+from holdfast.server.bodies import json_answer, known_workspace, parsed, raw_answer, read_body, whole_number
 from holdfast.server.contents import keep_attached
 from holdfast.server.continuing import continued
-from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_logs, polled
+from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_logs
 from holdfast.server.hangups import Hangups
-from holdfast.server.hermes import RunFrames, Status
 from holdfast.server.means import ServerMeans
-from holdfast.server.once import OnceKey, earlier_answer, once_key, replayed
+from holdfast.server.once import OnceKey, earlier_answer, once_for, replayed
+from holdfast.server.polling import polled_answer
 from holdfast.server.problems import bad_request, run_not_found, too_many
 from holdfast.server.run_answers import not_sent, shown, started
+from holdfast.server.run_filters import runs_with
+from holdfast.server.run_previews import preview_of
 from holdfast.server.run_requests import RunRequest, message_of
 from holdfast.server.stream import EventStream
 from holdfast.transcript import mark
 from holdfast.values import Part
 
 PAGE_MAX = 200
-POLLED_MAX = 1000
-_ROW_STATUSES = get_args(RunStatus)
 
 
 async def row_of(means: ServerMeans, request: Request) -> RunRow:
@@ -57,9 +57,9 @@ class RunRoutes:
         """POST /v1/runs."""
         means = self._means
         body = await read_body(request, means.limits)
-        wanted = parsed(body, means.limits, RunRequest)
+        wanted = await parsed(body, means.limits, RunRequest)
         message = message_of(wanted, means.limits)
-        key = once_key(request, body, means)
+        key = once_for(request, body, means, session_id=wanted.session_id or "", message=message)
         if (earlier := await earlier_answer(key, means, status=202)) is not None:
             return earlier
         session_id = wanted.session_id
@@ -76,6 +76,7 @@ class RunRoutes:
         if means.supervisor.waiting >= means.limits.runs_waiting_max:
             text = "Too many runs are waiting; send it again later"
             raise too_many(text, code="queue_full", retry_after_s=10)
+        await known_workspace(message.settings.workspace)
         await keep_attached(means.store, _parts_of(message), attached=message.attached)
         once = key.for_sent(started) if key else None
         result = await means.inbox.send(session_id, message, once=once)
@@ -100,15 +101,23 @@ class RunRoutes:
     async def shown(self, row: RunRow) -> dict[str, Any]:
         """A run as GET shows it."""
         fold = await self._means.folds.run(row)
-        answer = shown(fold, row)
+        answer = shown(fold, row) | {"preview": await preview_of(self._means.store, row)}
         if answer["status"] == "queued":
-            state = await self._means.inbox.state(row.session_id)
-            known = state.runs.get(row.run_id)
-            position = state.inbox.position(known.message_id) if known else 0
+            position = await self._position(row)
             answer |= {"queue_position": position} if position else {}
         elif (row.outcome or "interrupted") == "interrupted":
             answer |= await self._marked(row)
         return answer
+
+    async def _position(self, row: RunRow) -> int:
+        """The run's place in its session's queue, and before it those who wait longer for a slot."""
+        state = await self._means.inbox.state(row.session_id)
+        known = state.runs.get(row.run_id)
+        position = state.inbox.position(known.message_id) if known else 0
+        if not position:
+            return 0
+        first = state.inbox.messages[state.inbox.queue[0]]
+        return position + max(0, self._means.supervisor.place(first.run_id) - 1)
 
     async def _marked(self, row: RunRow) -> dict[str, str]:
         """What people read under a run that was interrupted, or that nobody carries on."""
@@ -123,14 +132,16 @@ class RunRoutes:
     async def list(self, request: Request) -> Response:
         """GET /v1/runs."""
         query = request.query_params
-        status = query.get("status", "")
         limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
+        wanted = runs_with(query.get("status", ""))
+        if wanted is None:
+            raise bad_request(f"Unknown status {query['status'][:40]!r}", param="status")
         rows = await self._means.store.runs(
             RunQuery(
                 limit=limit + 1,
                 before=_cursor(query.get("cursor", "")),
                 session_id=query.get("session_id", ""),
-                status=_row_status(status),
+                **wanted,
             )
         )
         page = rows[:limit]
@@ -139,7 +150,7 @@ class RunRoutes:
         return json_answer(
             {
                 "object": "list",
-                "data": [one for one in data if not status or one["status"] == status],
+                "data": data,
                 "has_more": last is not None,
                 "next_cursor": f"{last.created_ms}:{last.run_id}" if last else None,
             }
@@ -147,7 +158,7 @@ class RunRoutes:
 
     async def _listed(self, row: RunRow) -> dict[str, Any]:
         """A run in a list: what its row says, and whether it waits for someone."""
-        status: Status | str = hermes.STATUSES[row.outcome] if row.outcome else row.status
+        status: hermes.Status | str = hermes.STATUSES[row.outcome] if row.outcome else row.status
         answer: dict[str, Any] = {
             "object": "hermes.run",
             "run_id": row.run_id,
@@ -156,6 +167,7 @@ class RunRoutes:
             "created_at": row.created_ms / 1000,
             "updated_at": row.updated_ms / 1000,
             "model": row.model,
+            "preview": await preview_of(self._means.store, row),
         }
         if row.outcome:
             answer["outcome"] = row.outcome
@@ -201,22 +213,7 @@ class RunRoutes:
 
     async def _polled(self, row: RunRow, view: View, *, given: str) -> Response:
         after = await self._after(row, given)
-        events: list[dict[str, Any]] = []
-        frames = RunFrames()
-        at = row.first_seq - 1
-        while len(events) < POLLED_MAX and (
-            records := await self._means.store.read(row.session_id, after=at)
-        ):
-            for record in records:
-                at = record.seq
-                if run_of(record.event) == row.run_id:
-                    one = polled(frames, record, view=view, after=after)
-                    events += [{"run_id": row.run_id, **one}] if one is not None else []
-                    if len(events) >= POLLED_MAX:
-                        break
-        cursor = events[-1]["seq"] if events else after
-        answer = {"object": "list", "run_id": row.run_id, "events": events}
-        return json_answer(answer | {"cursor": cursor, "last_event_id": cursor})
+        return raw_answer(await polled_answer(self._means.store, row, view=view, after=after))
 
     async def _after(self, row: RunRow, given: str) -> int:
         """The seq to go on after; one that this run never gave out replays from the start."""
@@ -233,18 +230,6 @@ class RunRoutes:
 def _parts_of(message: Message) -> list[Part]:
     """All that the message and its history refer to."""
     return [*message.parts, *(part for earlier in message.history or () for part in earlier.parts)]
-
-
-def _row_status(status: str) -> RunStatus | None:
-    if status in _ROW_STATUSES and status != "ended":
-        return status  # pyright: ignore[reportReturnType]
-    if status == "waiting_for_approval":
-        return "running"
-    if not status or status == "ended":
-        return "ended" if status else None
-    if status in set(hermes.STATUSES.values()):
-        return "ended"
-    raise bad_request(f"Unknown status {status[:40]!r}", param="status")
 
 
 def _cursor(given: str) -> tuple[int, str] | None:

@@ -1,0 +1,25 @@
+"""What an address says about what is spoken there, where the configuration of hermes-agent leaves it open."""
+
+from urllib.parse import urlsplit
+
+from holdfast.targets import Wire
+
+_RESPONSES_HOSTS = frozenset({"api.openai.com", "api.x.ai"})
+_KIMI_CODE = "https://api.kimi.com/coding"
+_KIMI_CODE_KEYS = "sk-kimi-"
+
+
+def place_of(base_url: str, key: str) -> tuple[str, Wire | None]:
+    """The address as we write it, and the wire if the address tells it."""
+    parts = urlsplit(base_url)
+    host, path = (parts.hostname or "").lower(), parts.path.rstrip("/").lower()
+    if host in _RESPONSES_HOSTS:
+        return base_url, "responses"
+    if host == "generativelanguage.googleapis.com" and not path.endswith("/openai"):
+        return f"{base_url}/openai", "chat"  # hermes-agent speaks Google's own language there
+    # One name stands for two services there, and the key says which one it opens.
+    if host == "api.kimi.com" or (host == "api.moonshot.ai" and key.startswith(_KIMI_CODE_KEYS)):
+        return _KIMI_CODE, "anthropic"
+    if path.endswith(("/anthropic", "/anthropic/v1")):
+        return base_url.removesuffix("/v1"), "anthropic"
+    return base_url, None

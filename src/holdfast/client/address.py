@@ -1,0 +1,38 @@
+"""Where a server is, and how long one waits for it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is, and the key that opens it; `socket` is a path, if it listens on one."""
+
+    url: str
+    key: str = field(default="", repr=False)
+    socket: str = ""
+
+
+Where: TypeAlias = Callable[[], Awaitable[Address]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a client waits for a server that is not there, and how quickly it looks again."""
+
+    first_s: float = 0.1
+    most_s: float = 2.0
+    call_s: float = 20.0  # for a request
+    follow_s: float = 300.0  # for an event stream that broke off
+    silence_s: float = 60.0  # a stream sends a heartbeat every 15 s, so this is a dead line
+    answer_s: float = 120.0  # for the next byte of an answer
+
+
+def at(address: Address) -> Where:
+    """A server that never moves."""
+
+    async def where() -> Address:
+        return replace(address, url=address.url.rstrip("/"))
+
+    return where

@@ -1,0 +1,71 @@
+"""Lists in a terminal and as data: what a run was about, what waits to be approved, whose key it is."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from cli.terminal import HOLDFAST, terminal
+from cli.test_serve import configure
+from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.cli.server_keys import keys_of, made_key
+from holdfast.cli.stored import StoredReads
+from holdfast.client import Client, Refused
+from holdfast.journal.sqlite import SqliteStore
+from holdfast.server.options import ServerOptions
+from holdfast.settings import Secret, ServerSettings, Settings
+from serving import Setting, served, target_of
+
+COMMAND = "touch " + "a-rather-long-name-" * 7
+
+
+async def test_a_list_in_a_terminal_says_what_each_run_was_about_and_cuts_no_approval(tmp_path: Path) -> None:
+    """P8: whoever approves has read the whole action."""
+    name = " ".join(HOLDFAST)
+    on = f"--config {tmp_path}/holdfast.toml"
+    script = tmp_path / "script"
+    lines = [
+        *(f"{name} runs list {on}", f"{name} run {on} tidy up the attic, and then write a long report"),
+        *(f"{name} runs list {on}", f"{name} runs list {on} --status nonsense"),
+    ]
+    await asyncio.to_thread(script.write_text, "\n".join(lines))
+    async with ChaosServer([Say("done")], [CallTool("shell", {"command": COMMAND})]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal("bash", str(script), folder=tmp_path) as window:
+            screen = await window.until("must be one of queued, running")
+            assert "There are none." in screen or "there is nothing in" in screen
+            shown = screen.splitlines()
+            about = next(at for at, line in enumerate(shown) if line.startswith("    tidy up the attic"))
+            assert shown[about] == "    tidy up the attic, and then write a long report"
+            assert shown[about - 1].split()[1] == "completed"
+        async with terminal(*HOLDFAST, "chat", *on.split(), folder=tmp_path) as window:
+            await window.until("twice leaves.")
+            await window.say("make it")
+            await window.until("answer>")
+            async with terminal(*HOLDFAST, "approvals", "list", *on.split(), folder=tmp_path) as other:
+                screen = await other.until("exit=0")
+                assert COMMAND.strip() in screen.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "names"), [(None, [("first", "made")]), ((Secret("x" * 20),), [("key 1", "configured")])]
+)
+async def test_a_key_is_listed_with_where_it_comes_from_by_server_and_store_alike(
+    tmp_path: Path, given: tuple[Secret, ...] | None, names: list[tuple[str, str]]
+) -> None:
+    settings = Settings(server=ServerSettings(data_dir=str(tmp_path), api_keys=given))
+    keys = keys_of(settings, await asyncio.to_thread(made_key, settings))
+    assert keys is not None
+    store = await SqliteStore.open(tmp_path / "holdfast.db")
+    async with (
+        ChaosServer() as chaos,
+        served(target_of(chaos), store=store, setting=Setting(options=ServerOptions(keys=keys))) as server,
+        Client(server.url, keys[0].secret) as client,
+        StoredReads(settings) as stored,
+    ):
+        for reads in (client, stored):
+            assert [(key.name, key.source) for key in await reads.keys()] == names
+        where = "file api-key" if given is None else "stands in the configuration"
+        with pytest.raises(Refused, match=where):
+            await client.revoke_key(names[0][0])
+    await store.close()
