@@ -269,7 +269,7 @@ async def check_bad_input_is_refused(read: Callable[[RunRequest, Limits], Messag
     """P12: a request without an input is refused, and the error names what is missing."""
     refused: Problem | None = None
     try:
-        read(parsed(b"{}", Limits(), RunRequest), Limits())
+        read(await parsed(b"{}", Limits(), RunRequest), Limits())
     except Problem as problem:
         refused = problem
     assert refused is not None, "a run would start with nothing to do"

@@ -14,7 +14,7 @@ from holdfast.codec import decode, native_frame
 from holdfast.events import AnyEvent, Event, Input
 from holdfast.messages import ToolSpec
 from holdfast.rows import AskRow, RunRow, RunStatus, SessionRow
-from holdfast.values import Action, Part, ToolEnding
+from holdfast.values import Action, OutcomeKind, Part, ToolEnding
 
 
 class Record:
@@ -78,7 +78,14 @@ class IfSessionKnown:
     """The session's log has events and is not deleted."""
 
 
-Condition: TypeAlias = IfRunOpen | IfAskOpen | IfSessionNew | IfSessionKnown
+@dataclass(frozen=True, slots=True)
+class IfRunsOpenBelow:
+    """Fewer runs of the session than this have no ending; a new session has none."""
+
+    count: int
+
+
+Condition: TypeAlias = IfRunOpen | IfAskOpen | IfSessionNew | IfSessionKnown | IfRunsOpenBelow
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +316,8 @@ class RunQuery:
     before: tuple[int, str] | None = None
     session_id: str = ""
     status: RunStatus | None = None
+    outcomes: tuple[OutcomeKind, ...] = ()  # any of these, if it names some
+    asking: bool | None = None  # whether something of the run waits for a person
 
 
 class Index(Protocol):
@@ -326,8 +335,12 @@ class Index(Protocol):
         """One session as the list would show it, also while it is deleted but not yet purged."""
         ...
 
+    async def steered(self) -> Sequence[str]:
+        """Ids of sessions, not deleted, in which something that was said to a run has not reached one yet."""
+        ...
+
     async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        """Sessions that wait for their purge, and those of `source` that were last touched before a time."""
+        """Sessions that wait for their purge, and those of `source` that nobody pinned or touched since."""
         ...
 
     async def answered(self, key: str, *, now_ms: int) -> Answered | None:
@@ -350,10 +363,11 @@ class Index(Protocol):
         """What waits for a person, oldest first."""
         ...
 
-    async def search(self, text: str, *, limit: int = 50) -> Sequence[Hit]:
+    async def search(self, text: str, *, limit: int = 50, archived: bool | None = None) -> Sequence[Hit]:
         """Sessions with a passage that holds every word, the last as a prefix; newest first, one hit each.
 
-        Case does not matter, nor do diacritics on Latin letters. Nothing in `text` is an operator.
+        Case does not matter, nor do diacritics on Latin letters. Nothing in `text` is an operator. `archived`
+        None looks at all sessions, else at the archived ones or at the others.
         """
         ...
 
@@ -390,6 +404,10 @@ class Blobs(Protocol):
 
     async def put_blob(self, data: bytes) -> str:
         """Keep the bytes and return their name; the same bytes have the same name."""
+        ...
+
+    async def keep_blob(self, name: str) -> bool:
+        """As `put_blob`, for bytes that are kept already; False if they are not."""
         ...
 
     async def blob(self, name: str) -> bytes | None:

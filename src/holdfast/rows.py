@@ -40,6 +40,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     purge_at_ms: int = 0
     messages: int = 0
+    steers: str = ""  # ids of messages for a run under way that no run has yet, spaces between
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,13 +99,22 @@ def apply_to_session(row: SessionRow, event: e.Event) -> SessionRow:
                 preview=event.text[:PREVIEW_CHARS_MAX],
                 messages=row.messages + 1,
                 updated_ms=event.at_ms,
+                steers=_steers_after(row, event),
             )
+        case e.MessageDispatched() | e.MessageRemoved() | e.RunQueued() if row.steers:
+            left = [one for one in row.steers.split() if one != event.message_id]
+            return replace(row, steers=" ".join(left))
         case e.TextDone():
             return replace(row, preview=event.text[:PREVIEW_CHARS_MAX], updated_ms=event.at_ms)
         case e.RunEnded() | e.ApprovalAsked() | e.QuestionAsked() | e.OutputRecovered():
             return replace(row, updated_ms=event.at_ms)
         case _:
             return _apply_arrangement(row, event)
+
+
+def _steers_after(row: SessionRow, event: e.MessageAccepted) -> str:
+    is_steer = event.mode in {"steer", "redirect"} and event.run_id != ""
+    return f"{row.steers} {event.message_id}".strip() if is_steer else row.steers
 
 
 def _apply_arrangement(row: SessionRow, event: e.Event) -> SessionRow:
@@ -203,7 +213,7 @@ def apply_to_ask(row: AskRow | None, seq: int, *, session_id: str, event: e.Even
 def search_text(seq: int, event: e.Event) -> SearchText | None:
     """What the event adds to, or replaces in, the session's searchable text."""
     match event:
-        case e.MessageAccepted() | e.MessageEdited() | e.TextDone():
+        case e.MessageAccepted() | e.MessageEdited() | e.TextDone() | e.QuestionAsked():
             return SearchText(seq, event.text)
         case e.SessionRenamed():
             return SearchText(0, event.title)

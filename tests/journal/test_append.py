@@ -116,6 +116,23 @@ async def test_conditions_on_a_run_and_an_ask_hold_in_their_own_session_only(sto
     assert await store.append("s1", [message("x")], when=[unknown]) == seams.Declined(unknown)
 
 
+async def test_a_limit_of_open_runs_holds_for_appends_that_are_handed_in_together(store: Store) -> None:
+    """P2: of many that want the session for themselves one gets it, and the next once that run has ended."""
+    alone = seams.IfRunsOpenBelow(1)
+    assert isinstance(await store.append("s1", [created()], when=[alone]), seams.Appended)
+    told = await asyncio.gather(*[store.append("s1", [queued(f"r{nth}")], when=[alone]) for nth in range(9)])
+    assert sorted(type(one).__name__ for one in told) == ["Appended"] + ["Declined"] * 8
+    assert seams.Declined(alone) in told
+    (run,) = await store.runs(seams.RunQuery(session_id="s1"))
+    two = seams.IfRunsOpenBelow(2)
+    assert isinstance(await store.append("s1", [queued("r10")], when=[two]), seams.Appended)
+    assert await store.append("s1", [queued("r11")], when=[two]) == seams.Declined(two)
+    fence = await store.claim("s1")
+    await store.append_run("s1", [started(run.run_id), ended(run.run_id), ended("r10")], fence=fence)
+    assert isinstance(await store.append("s1", [queued("r12")], when=[alone]), seams.Appended)
+    assert isinstance(await store.append("s2", [created(), queued("r13")], when=[alone]), seams.Appended)
+
+
 async def test_one_ending_p4_stop_against_done_has_one_winner(lab: Lab) -> None:
     await check_a_condition_has_one_winner(lab)
 

@@ -1,5 +1,7 @@
 """Lists and look-ups beside the logs, as new as the newest event."""
 
+from typing import Any
+
 from holdfast import events as e
 from holdfast.interfaces import Answered, Once, RunQuery, SessionCursor, SessionQuery, Store
 from holdfast.rows import AskRow, RunRow, SessionRow
@@ -100,6 +102,9 @@ async def test_leftovers_are_deleted_sessions_and_old_ones_of_a_source(store: St
     await store.append("d", [e.SessionDeleted(at_ms=9, purge_at_ms=99)])
     found = await store.leftovers(source="openai", before_ms=9)
     assert sorted(row.session_id for row in found) == ["a", "d"]
+    await store.append("a", [e.SessionPinned(at_ms=9)])
+    found = await store.leftovers(source="openai", before_ms=9)
+    assert sorted(row.session_id for row in found) == ["d"], "what a person pinned is kept"
 
 
 async def test_an_answer_is_found_by_its_key_until_it_expires(store: Store) -> None:
@@ -149,6 +154,26 @@ async def test_runs_are_listed_newest_first_by_page_session_and_status(store: St
     assert await ids(RunQuery(status="queued", session_id="s2")) == ["r5"]
 
 
+async def test_runs_are_listed_by_how_they_ended_and_by_whether_they_wait_for_a_person(store: Store) -> None:
+    for session_id, run_ids in (("s1", ("r1", "r2", "r3")), ("s2", ("r4", "r5"))):
+        fence = await begin(store, session_id)
+        for run_id in run_ids:
+            await store.append(session_id, [queued(run_id, at_ms=AT_MS + int(run_id[1]))])
+    await store.append_run("s1", [ended("r1", outcome="failed")], fence=fence)
+    await store.append_run("s1", [ended("r2", outcome="refused")], fence=fence)
+    await store.append_run("s2", [ended("r4", outcome="budget")], fence=fence)
+    await store.append_run("s1", [asked("a1", run_id="r3")], fence=fence)
+
+    async def ids(**wanted: Any) -> list[str]:
+        return [run.run_id for run in await store.runs(RunQuery(**wanted))]
+
+    assert await ids(outcomes=("failed", "budget")) == ["r4", "r1"]
+    assert await ids(outcomes=("failed", "budget"), limit=1, before=(AT_MS + 4, "r4")) == ["r1"]
+    assert await ids(outcomes=("refused",), session_id="s2") == []
+    assert await ids(asking=True) == await ids(asking=True, session_id="s1") == ["r3"]
+    assert await ids(asking=False) == ["r5", "r4", "r2", "r1"]
+
+
 async def test_open_asks_are_listed_oldest_first_until_settled(store: Store) -> None:
     fence = await begin(store, run_id="r1")
     question = e.QuestionAsked(
@@ -189,3 +214,18 @@ async def test_events_copied_into_a_fork_move_nothing_of_the_original(store: Sto
     assert run is not None
     assert ask is not None
     assert (run.session_id, run.status, ask.session_id, ask.state) == ("s1", "queued", "s1", "open")
+
+
+async def test_what_was_said_to_a_run_waits_until_a_run_has_it_or_it_is_taken_back(store: Store) -> None:
+    await begin(store, "s1", run_id="r1")
+    for nth in (1, 2, 3):
+        steer = e.MessageAccepted(at_ms=AT_MS, message_id=f"m{nth}", text="x", mode="steer", run_id="r1")
+        await store.append("s1", [steer])
+    assert list(await store.steered()) == ["s1"]
+    fence = await store.claim("s1")
+    dispatched = e.MessageDispatched(at_ms=AT_MS, run_id="r1", message_id="m1")
+    await store.append_run("s1", [started("r1"), dispatched, ended("r1")], fence=fence)
+    await store.append("s1", [e.MessageRemoved(at_ms=AT_MS, message_id="m2")])
+    assert list(await store.steered()) == ["s1"]
+    await store.append_run("s1", [e.RunQueued(at_ms=AT_MS, run_id="r2", message_id="m3")], fence=fence)
+    assert list(await store.steered()) == []

@@ -70,6 +70,18 @@ async def test_a_purge_takes_the_session_and_leaves_its_neighbour(store: Store) 
     assert await store.blob(shared) is None
 
 
+async def test_a_blob_that_is_kept_again_outlives_the_purge_of_who_named_it(store: Store) -> None:
+    name = await store.put_blob(b"data")
+    await store.append("s1", [created(), message("x", blob=name)])
+    assert await store.keep_blob(name)
+    await store.purge("s1")
+    assert await store.blob(name) == b"data"
+    await store.append("s2", [created(), message("x", blob=name)])
+    await store.purge("s2")
+    assert not await store.keep_blob(name)
+    assert not await store.keep_blob("../../etc/passwd")
+
+
 async def test_a_purge_leaves_a_blob_that_was_just_put_for_an_event_to_come(store: Store) -> None:
     name = await store.put_blob(b"same bytes")
     await begin(store, "s1")

@@ -2,10 +2,12 @@
 
 import asyncio
 import itertools
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import apsw
 import pytest
 
 from holdfast import interfaces as seams
@@ -80,6 +82,60 @@ async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
             assert nth > 20
             assert len(seen) == 13
             break
+
+
+def copied(source: Path, target: Path) -> SqliteLab:
+    shutil.copytree(source, target)
+    return SqliteLab(target, vfs="lossy")
+
+
+async def test_a_power_cut_at_any_operation_of_a_purge_costs_the_neighbours_nothing(
+    tmp_path: Path, vfs: LossyVFS
+) -> None:
+    """P1, P6: the session is there whole or not at all, and what is left of it goes with the next start."""
+    (tmp_path / "before").mkdir()
+    store = await SqliteLab(tmp_path / "before").open()
+    for session_id in ("s1", "s2", "s3"):
+        await begin(store, session_id)
+    for nth in range(30):
+        for session_id in ("s1", "s2", "s3"):
+            await store.append(
+                session_id, [message(f"word{session_id} " * (9 * nth % 70), message_id=f"m{nth}")]
+            )
+    await store.close()
+    for nth in itertools.count(1):
+        here = await asyncio.to_thread(copied, tmp_path / "before", tmp_path / f"{nth}")
+        store = await here.open()
+        cuts = vfs.power_cuts
+        vfs.cut_power_at(nth, seed=nth, loss="torn")
+        with suppress(seams.JournalError):
+            await store.purge("s2")
+        await store.close()
+        was_cut = vfs.power_cuts > cuts
+        vfs.heal()
+        store = await here.open()
+        assert [len(await store.read(session_id)) for session_id in ("s1", "s3")] == [31, 31]
+        assert len(await store.read("s2")) in {0, 31}
+        await store.purge("s2")
+        assert [len(await store.search(f"words{number}")) for number in (1, 2, 3)] == [1, 0, 1]
+        await store.close()
+        assert not await asyncio.to_thread(_holds, here.folder, b"words2")
+        assert await asyncio.to_thread(check_integrity, here.path)
+        if not was_cut:
+            assert nth > 20
+            break
+
+
+def _holds(folder: Path, text: bytes) -> bool:
+    return any(text in file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+
+def check_integrity(path: Path) -> bool:
+    database = apsw.Connection(str(path))
+    try:
+        return database.pragma("integrity_check") == "ok"
+    finally:
+        database.close()
 
 
 async def test_nothing_is_shown_that_the_disk_refused_p1(lab: SqliteLab, vfs: LossyVFS) -> None:

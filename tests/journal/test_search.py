@@ -128,3 +128,12 @@ async def test_a_session_with_a_thousand_hits_is_found_once_and_hides_no_other(s
     await write(store, s3="fox three")
     assert ids(await store.search("fox")) == ["s3", "s2", "s1"]
     assert ids(await store.search("fox", limit=2)) == ["s3", "s2"]
+
+
+async def test_archived_sessions_are_searched_alone_beside_or_not_at_all(store: Store) -> None:
+    for session_id in ("s1", "s2"):
+        await store.append(session_id, [created(), message("a fox")])
+    await store.append("s1", [e.SessionArchived(at_ms=AT_MS)])
+    assert ids(await store.search("fox")) == ["s2", "s1"]
+    assert ids(await store.search("fox", archived=True)) == ["s1"]
+    assert ids(await store.search("fox", archived=False)) == ["s2"]

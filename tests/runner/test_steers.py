@@ -3,20 +3,21 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import msgspec
 import pytest
 
-from agent.world import Effect, World, process
+from agent.world import CrashingStore, Effect, World, either, process
 from holdfast import events as e
 from holdfast import session, transcript
-from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
 from holdfast.entries import Person
 from holdfast.inputs import MessageState
 from holdfast.interfaces import StoreLocked
-from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.inbox import Message, Sent
 from serving import PATIENT, served, target_of
 
@@ -104,13 +105,13 @@ class LockedAfterTheEnd(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ending, self.steered = asyncio.Event(), asyncio.Event()
+        self.ending, self.told = asyncio.Event(), asyncio.Event()
         self.refused = 0
 
     async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
         if isinstance(events[0], e.RunEnded):
             self.ending.set()
-            await self.steered.wait()
+            await self.told.wait()
         self._lock(events)
         return await super().append_run(session_id, events, **rest)
 
@@ -132,8 +133,65 @@ async def test_what_came_too_late_for_its_run_gets_the_next_one_even_if_the_stor
         assert isinstance(sent, Sent)
         await store.ending.wait()
         assert isinstance(await world.inbox.steer("s", sent.run_id, message=Message(text=STEER)), Sent)
-        store.steered.set()
+        store.told.set()
         log = await world.until("s", e.RunEnded, times=2)
     assert store.refused == 1
     said = transcript.fold((record.seq, record.event) for record in log)
     assert [entry.message.text for entry in said.entries if isinstance(entry, Person)] == ["go", STEER]
+
+
+class SteeredAtTheEnd(CrashingStore):
+    """A store that waits with an ending until its run was steered, and dies at some append after that."""
+
+    def __init__(self, disk: MemoryDisk, crash: CrashPoint, *, after: bool) -> None:
+        super().__init__(disk, CrashPoint(10_000), after=after)
+        self.ending, self.told = asyncio.Event(), asyncio.Event()
+        self._dying = crash.around(super().append_run, when="after" if after else "before")
+        self.append_run = self._append_run  # pyright: ignore[reportAttributeAccessIssue]
+
+    async def _append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
+        if isinstance(events[0], e.RunEnded):
+            self.ending.set()
+            await self.told.wait()
+        if self.told.is_set():
+            return await self._dying(session_id, events, **rest)
+        return await MemoryStore.append_run(self, session_id, events, **rest)
+
+
+async def steered_and_dead(chaos: ChaosServer, disk: MemoryDisk, crash: CrashPoint, *, after: bool) -> None:
+    """A process that is steered at the very end of a run, and dies at some append after that."""
+    died = asyncio.Event()
+
+    def die() -> NoReturn:
+        died.set()
+        raise Crashed
+
+    crash.die = die
+    store = SteeredAtTheEnd(disk, crash, after=after)
+    with suppress(Crashed, BaseExceptionGroup):
+        async with process(chaos, store=store) as world:
+            sent = await world.inbox.send("s", Message(text="go"))
+            assert isinstance(sent, Sent)
+            await store.ending.wait()
+            assert isinstance(await world.inbox.steer("s", sent.run_id, message=Message(text=STEER)), Sent)
+            store.told.set()
+            over = asyncio.create_task(settled(world))
+            await either(over, asyncio.create_task(died.wait()))
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it is written", "after it is written"])
+async def test_what_came_too_late_for_its_run_gets_one_after_a_crash_at_any_append(*, after: bool) -> None:
+    """P2, P6: the next start finds it, though no run is open, and nobody has to write again."""
+    for nth in count(1):
+        disk, crash = MemoryDisk(), CrashPoint(nth)
+        async with ChaosServer([Say("ok")], after_last="repeat") as chaos:
+            await steered_and_dead(chaos, disk, crash, after=after)
+            async with asyncio.timeout(60), process(chaos, store=MemoryStore(disk)) as world:
+                await settled(world)
+                log = [(record.seq, record.event) for record in await world.log("s")]
+        said = [entry.message.text for entry in transcript.fold(log).entries if isinstance(entry, Person)]
+        assert said == ["go", STEER], nth
+        assert all(run.outcome == "completed" for run in session.fold(log).runs.values()), nth
+        if not crash.has_crashed:
+            assert nth > 3
+            return

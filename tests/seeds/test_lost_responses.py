@@ -2,11 +2,14 @@
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
+from holdfast.interfaces import Record
+from holdfast.journal.sqlite import SqliteStore
 from holdfast.transcript import LOST, RECOVERED, RECOVERING
 from scene import Scene
 from seeds.lost import (
@@ -19,6 +22,7 @@ from seeds.lost import (
     scene_with_past,
     serving,
 )
+from serving import served, target_of
 
 READERS = 20
 NEVER_SAID = "no agent output was recovered"
@@ -209,6 +213,39 @@ async def test_what_is_sealed_empty_or_too_old_is_said_to_be_lost_however_often_
     assert gone["marks"] == {"r-old-x": LOST}
     assert said(after, of="rx") == said(empty, of="rx")
     assert said(after, of=run_id) == ["> hi", "on it", "= completed"]
+
+
+class Counting(SqliteStore):
+    """A store that knows how much of what its runs did was read, from memory or from the file."""
+
+    reads = 0
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        found = await super().read(session_id, after=after, limit=limit)
+        # What people said may be looked up at any time: lists show it, and it was never lost.
+        self.reads += sum(not isinstance(record.event, e.MessageAccepted | e.RunQueued) for record in found)
+        return found
+
+
+async def test_what_is_too_old_is_said_to_be_lost_without_reading_the_journal_again(tmp_path: Path) -> None:
+    """S002-6: however many look, and however they look, the log is read for the first of them alone."""
+    async with ChaosServer() as chaos:
+        place = await placed(tmp_path, chaos)
+        await place.log("old", interrupted("-old-", age_s=25 * 3600))
+        async with locked(place):
+            store = await Counting.open_readable(place.store)
+            assert isinstance(store, Counting)
+            async with served(target_of(chaos), store=store) as server:
+                paths = ("/api/sessions/old/messages?limit=500", "/v1/runs/r-old-x")
+                first = [(await server.get(path))[1] for path in paths]
+                assert (first[0]["marks"], first[1]["mark"]) == ({"r-old-x": LOST}, LOST)
+                reads = store.reads
+                assert reads > 0
+                for path, seen in zip(paths, first, strict=True):
+                    again = await asyncio.gather(*[server.get(path) for _ in range(READERS)])
+                    assert all(answer == seen for _, answer in again)
+                assert store.reads == reads
+            await store.close()
 
 
 async def test_halves_that_come_at_different_times_are_both_shown_and_a_torn_record_takes_nothing_along(

@@ -13,6 +13,10 @@ from holdfast.events import Input
 from holdfast.interfaces import JournalError, StoreFull, StoreOverloaded
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.server.bodies import parsed
+from holdfast.server.edge import SECURITY_HEADERS
+from holdfast.server.options import Limits
+from holdfast.server.run_requests import RunRequest
 from serving import PATIENT, Served, limited, served, target_of
 
 
@@ -26,6 +30,12 @@ async def raw(server: Served, sent: bytes) -> bytes:
     finally:
         writer.close()
         await writer.wait_closed()
+
+
+def has_security_headers(answer: bytes) -> bool:
+    """P11: whatever is said, the same headers go with it."""
+    head = answer.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    return all(b"%b: %b" % header in head for header in SECURITY_HEADERS)
 
 
 async def test_a_body_over_the_limit_is_refused_with_its_length_or_without() -> None:
@@ -51,6 +61,51 @@ async def test_a_body_over_the_limit_is_refused_with_its_length_or_without() -> 
     assert not disk.logs
 
 
+async def test_a_large_body_is_looked_through_beside_the_loop() -> None:
+    """P10: brackets by the hundred thousand hold up nobody else."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    body = b'{"input": "x", "metadata": {"a": [%b]}}' % b",".join([b"[]"] * 90_000)
+    wanted = await parsed(body, Limits(), RunRequest)
+    beside.cancel()
+    assert wanted.input == "x"
+    assert turns > 0
+
+
+async def test_a_thousand_parts_are_all_that_one_request_may_hold_whatever_their_kind() -> None:
+    """P12: texts count, in one message and in several, on every route."""
+
+    def said(count: int) -> Any:
+        return {"role": "user", "content": [{"type": "text", "text": "x"}] * count}
+
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        run_id = await server.start("hi", session_id="s")
+        for path, most, more in (
+            ("/v1/runs", {"input": [said(1000)]}, {"input": [said(1001)]}),
+            ("/v1/runs", {"input": [said(400), said(600)]}, {"input": [said(401), said(600)]}),
+            (
+                "/v1/runs",
+                {"input": "x", "conversation_history": [said(999)]},
+                {"input": "x", "conversation_history": [said(1000)]},
+            ),
+            ("/v1/chat/completions", {"messages": [said(1000)]}, {"messages": [said(500), said(501)]}),
+            ("/v1/responses", {"input": [said(1000)]}, {"input": [said(1001)]}),
+            ("/api/sessions/s/chat", {"input": [said(1000)]}, {"input": [said(1001)]}),
+            (f"/v1/runs/{run_id}/messages", None, {"message": said(1001)["content"]}),
+        ):
+            refused = await server.call("POST", path, body=more)
+            assert (refused.status, refused.code) == (400, "too_many_parts"), path
+            if most is not None:
+                assert (await server.post(path, most))[0] in {200, 202}, path
+
+
 async def test_json_that_is_too_deep_or_has_too_many_parts_is_refused() -> None:
     """P12: also where the brackets stand inside strings, which count for nothing."""
     async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:
@@ -60,10 +115,13 @@ async def test_json_that_is_too_deep_or_has_too_many_parts_is_refused() -> None:
         bottomless = b'{"input": ' + b"[" * 1_000_000
         answer = await server.call("POST", "/v1/runs", body=bottomless)
         assert (answer.status, answer.code) == (400, "json_too_deep")
+        wide = b'{"input": "x", "metadata": {"a": [%b]}}' % b",".join([b"[]"] * 100_000)
+        answer = await server.call("POST", "/v1/runs", body=wide)
+        assert (answer.status, answer.code) == (400, "json_too_large")
         many = {"input": [{"role": "user", "content": "x"}] * 1001}
         answer = await server.call("POST", "/v1/runs", body=many)
         assert (answer.status, answer.code) == (400, "too_many_parts")
-        text = "[" * 200 + '"' + "{" * 200
+        text = "[" * 200 + '"' + "{" * 200_000
         assert (await server.post("/v1/runs", {"input": text}))[0] == 202
 
 
@@ -106,6 +164,7 @@ async def test_what_is_no_http_gets_the_envelope() -> None:
         answer = await raw(server, b"\x16\x03\x01 hello\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 400")
         assert b'"code":"invalid_http"' in answer
+        assert has_security_headers(answer)
 
 
 async def test_a_plain_client_that_finds_no_room_leaves_no_run_behind() -> None:
@@ -183,6 +242,7 @@ async def test_a_flood_of_headers_is_cut_off(sent: bytes) -> None:
         if len(sent) < 10_000 or answer:
             assert answer.startswith(b"HTTP/1.1 431")
             assert b'"code":"headers_too_large"' in answer
+            assert has_security_headers(answer)
         assert (await server.get("/health"))[0] == 200
 
 

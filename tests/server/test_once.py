@@ -94,3 +94,53 @@ async def test_a_retry_while_busy_gets_the_first_answer_and_a_steer_is_said_once
         gate.open()
         frames = await server.all_frames(first.json["run_id"], view="native")
     assert [frame.data["type"] for frame in frames].count("message.accepted") == 1
+
+
+async def test_a_replay_says_so_on_every_route_that_waits_for_the_answer() -> None:
+    """P2: whole and streamed, the same run."""
+    say = [{"role": "user", "content": "hi"}]
+    requests = (
+        ("/v1/chat/completions", {"model": "m", "messages": say}),
+        ("/v1/chat/completions", {"model": "m", "messages": say, "stream": True}),
+        ("/v1/responses", {"model": "m", "input": "hi"}),
+        ("/v1/responses", {"model": "m", "input": "hi", "stream": True}),
+        ("/api/sessions/s/chat", {"message": "hi"}),
+        ("/api/sessions/s/chat/stream", {"message": "hi"}),
+    )
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        for at, (path, body) in enumerate(requests):
+            headers = {"Idempotency-Key": f"k{at}"}
+            first = await server.call("POST", path, body=body, headers=headers)
+            again = await server.call("POST", path, body=body, headers=headers)
+            assert (first.status, again.status) == (200, 200), path
+            assert "Idempotency-Replayed" not in first.headers, path
+            assert again.headers["Idempotency-Replayed"] == "true", path
+            assert again.headers["X-Hermes-Run-Id"] == first.headers["X-Hermes-Run-Id"], path
+
+
+async def test_a_message_that_its_client_sends_twice_under_its_own_id_is_one_run() -> None:
+    """P2: at once, later, and with `when_busy` = reject; in another session it is another message."""
+    disk = MemoryDisk()
+    gate = Gate()
+    body = {"input": "hi", "session_id": "s", "client_id": "c1", "when_busy": "reject"}
+    async with (
+        ChaosServer([Wait(gate), Say("x")], [Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT), store=MemoryStore(disk)) as server,
+    ):
+        told = await asyncio.gather(*[server.call("POST", "/v1/runs", body=body) for _ in range(4)])
+        await gate.reached()
+        told.append(await server.call("POST", "/v1/runs", body=body))
+        assert {answer.status for answer in told} == {202}
+        assert len({answer.json["run_id"] for answer in told}) == 1
+        assert sum("Idempotency-Replayed" not in answer.headers for answer in told) == 1
+        other = await server.call("POST", "/v1/runs", body=body | {"input": "ho"})
+        assert (other.status, other.code) == (409, "idempotency_key_conflict")
+        steer = f"/v1/runs/{told[0].json['run_id']}/steer"
+        said = [await server.call("POST", steer, body={"message": "left", "client_id": "c2"}) for _ in "12"]
+        assert said[0].json == said[1].json
+        elsewhere = await server.call("POST", "/v1/runs", body=body | {"session_id": "s2"})
+        assert elsewhere.json["run_id"] != told[0].json["run_id"]
+        gate.open()
+        for answer in (told[0], elsewhere):
+            await server.ended(answer.json["run_id"])
+    assert len(disk.runs) == 2

@@ -198,6 +198,16 @@ async def test_a_response_is_streamed_with_numbers_parts_and_arguments() -> None
         assert kinds[-1] == "response.completed"
         last: Any = events[-1]
         assert last.response.output_text == "done"
+        done: list[Any] = [event for event in events if event.type == "response.output_item.done"]
+        assert [event.output_index for event in done] == [0, 1, 2, 3]
+        streamed = [event.item for event in done]
+        assert [item.type for item in streamed] == [
+            "message",
+            "function_call",
+            "function_call_output",
+            "message",
+        ]
+        assert last.response.output[:2] == streamed[1:3]
         async with client.responses.stream(model="m", input="again") as failing:
             final = [event.type async for event in failing]
         assert final[-1] == "response.failed"

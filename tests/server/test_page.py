@@ -54,6 +54,16 @@ async def test_the_address_of_any_session_leads_to_the_page_under_its_strict_pol
             assert "unsafe" not in policy
 
 
+async def test_what_is_neither_a_file_nor_a_place_of_the_page_is_not_found() -> None:
+    """P12: a client that lost a part of its path is told so, and not shown a page."""
+    setting = Setting(options=ServerOptions(page=FILES))
+    lost = ("/models", "/health/", "/nothing/here", "/chat/completions", "/v1", "/s", "/s/", "/s/one/two")
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        for path in lost:
+            answer = await server.call("GET", path)
+            assert (answer.status, answer.code) == (404, "not_found"), path
+
+
 async def test_a_server_without_a_page_says_so_and_how_to_get_one() -> None:
     """P12."""
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:

@@ -110,3 +110,41 @@ async def test_the_model_that_is_asked_for_by_name_answers() -> None:
                 _, answer = await server.post("/v1/chat/completions", {"messages": USER, "model": model})
                 assert answer["choices"][0]["message"]["content"] == said, model
                 assert answer["model"] == model
+
+
+async def test_what_cannot_be_meant_is_refused_by_name() -> None:
+    """P12: a budget below nothing or beyond all measure, and a folder that is nowhere."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        wrong: list[tuple[str, dict[str, Any], str]] = [
+            ("/v1/runs", {"input": "x", "budget": {"tokens": -1}}, "budget.tokens"),
+            ("/v1/runs", {"input": "x", "budget": {"tokens": 10**30}}, "budget.tokens"),
+            ("/v1/runs", {"input": "x", "budget": {"minutes": -0.5}}, "budget.minutes"),
+            ("/v1/runs", {"input": "x", "workspace": "here"}, "workspace"),
+            ("/api/sessions", {"workspace": "here"}, "workspace"),
+            ("/api/sessions", {"workspace": "/a\0b"}, "workspace"),
+            ("/v1/runs", {"input": "x", "workspace": "/no/such/folder"}, "workspace"),
+            ("/api/sessions", {"workspace": "/no/such/folder"}, "workspace"),
+            ("/api/sessions/s/chat", {"input": "x", "workspace": "/dev/null"}, "workspace"),
+        ]
+        _, missing = await server.post("/v1/runs", {"input": "x", "workspace": "/no/such/folder"})
+        assert "/no/such/folder" in missing["error"]["message"]
+        for path, body, param in wrong:
+            status, answer = await server.post(path, body)
+            assert (status, answer["error"]["param"]) == (400, param)
+        assert (await server.get("/api/sessions?all=true"))[1]["data"] == []
+
+
+async def test_a_word_that_no_field_takes_is_refused_with_those_that_it_takes() -> None:
+    """P12: "detatch" does not mean cancel."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for path, body, words in (
+            ("/v1/runs", {"input": "x", "on_disconnect": "detatch"}, "cancel, detach"),
+            ("/v1/chat/completions", {"messages": USER, "on_disconnect": "detatch"}, "cancel, detach"),
+            ("/v1/responses", {"input": "x", "on_disconnect": "detatch"}, "cancel, detach"),
+            ("/v1/runs", {"input": "x", "when_busy": "wait"}, "queue, redirect, reject, steer"),
+        ):
+            status, answer = await server.post(path, body)
+            (param,) = set(body) - {"input", "messages"}
+            assert (status, answer["error"]["param"]) == (400, param)
+            assert words in answer["error"]["message"], answer
+        assert (await server.get("/api/sessions?all=true"))[1]["data"] == []

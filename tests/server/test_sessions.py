@@ -54,6 +54,10 @@ async def test_the_list_has_pages_and_finds_text_with_highlights() -> None:
         hit = found["data"][0]["hit"]
         assert [hit["passage"][begin:end] for begin, end in hit["highlights"]] == ["quick"]
         assert (await server.get("/api/sessions?q=nowhere"))[1]["data"] == []
+        await server.call("PATCH", "/api/sessions/s1", body={"archived": True})
+        for archived, expected in (("", {"s0", "s1"}), ("&archived=true", {"s1"}), ("&archived=no", {"s0"})):
+            _, found = await server.get(f"/api/sessions?q=question{archived}")
+            assert {one["id"] for one in found["data"]} & {"s0", "s1"} == expected
         assert (await server.get("/api/sessions?cursor=odd"))[0] == 400
 
 
@@ -169,10 +173,24 @@ async def test_drafts_are_kept_on_the_server() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         path = "/api/sessions/s/draft"
         assert (await server.get(path))[1] == {"text": ""}
+        await server.post("/api/sessions", {"session_id": "s"})
         await server.call("PUT", path, body={"text": "half a thought"})
         assert (await server.get(path))[1] == {"text": "half a thought"}
         await server.call("PUT", path, body={"text": ""})
         assert (await server.get(path))[1] == {"text": ""}
+
+
+async def test_a_session_that_is_gone_keeps_no_draft() -> None:
+    """P12: a page that is still open writes nothing into what was deleted."""
+    disk = MemoryDisk()
+    async with ChaosServer() as chaos, served(target_of(chaos), store=MemoryStore(disk)) as server:
+        await server.post("/api/sessions", {"session_id": "s"})
+        await server.call("PUT", "/api/sessions/s/draft", body={"text": "half a thought"})
+        assert (await server.call("DELETE", "/api/sessions/s?now=true")).status == 200
+        late = await server.call("PUT", "/api/sessions/s/draft", body={"text": "half a thought"})
+        assert (late.status, late.code) == (404, "session_not_found")
+        assert (await server.call("PUT", "/api/sessions/s/draft", body={"text": ""})).status == 200
+    assert not [key for key in disk.notes if key.startswith("session/s/")]
 
 
 async def test_the_queue_can_be_edited_moved_paused_and_cleared() -> None:

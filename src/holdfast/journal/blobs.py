@@ -49,6 +49,18 @@ class FileBlobs:
                 _sync_folder(folder)
         return name
 
+    def keep(self, name: str) -> bool:
+        """See Blobs.keep_blob."""
+        if not _NAME.match(name):
+            return False
+        path = self._path(name)
+        with _disk_errors_named(path), self._going:
+            if not path.exists():
+                return False
+            self._to_be_named[name] += 1
+            os.utime(path)
+        return True
+
     def get(self, name: str) -> bytes | None:
         """See Blobs.blob."""
         if not _NAME.match(name):

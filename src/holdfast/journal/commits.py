@@ -14,13 +14,10 @@ from holdfast.journal.jobs import Job
 from holdfast.journal.mark import CommitMark
 from holdfast.journal.queries import queries
 from holdfast.journal.transaction import Transaction
+from holdfast.journal.wiping import Wiping
 
 # Past this many pages in the write-ahead log they are moved into the main file, between two commits.
 WAL_PAGES_MAX = 4_000
-# SQLite leaves old copies of cells in the unused parts of its pages, so a purge is complete only once the
-# file is rewritten. That takes one or two seconds for so many pages, and nobody can write meanwhile; in a
-# larger file fragments of the text stay until someone runs VACUUM.
-REWRITTEN_PAGES_MAX = 65_536
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +42,7 @@ class Commits:
             self._mark.check(self._commits_found(), path)
             migrate(self._db, path)
             self._transaction = Transaction(self._db)
+            self._wiping = Wiping(self._db, path, vfs=vfs)
             self.fence = self._become_owner()
             self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self._db.set_wal_hook(self._note_wal_pages)
@@ -148,27 +146,29 @@ class Commits:
                 self._blobs.drop(name, transaction.is_blob_named)
             except (OSError, apsw.Error) as error:
                 _log.warning("blob %s of a purged session could not be removed: %s", name, error)
-        self._rewrite()
-        self._wipe_log()
-
-    def _rewrite(self) -> None:
-        """Copy all that is alive into new pages, words of the full-text index included, if that is quick."""
-        try:
-            if int(self._db.pragma("page_count")) <= REWRITTEN_PAGES_MAX:
-                self._db.execute(queries()["optimize_search"])
-                self._db.execute("VACUUM")
-        except apsw.Error as error:
-            _log.warning("fragments of purged text may still be in %s: %s", self._path, error)
+        self._wiping.want()
 
     def tidy(self) -> None:
-        """Move the write-ahead log into the main file if it is long; nobody waits for a commit meanwhile."""
-        if self._is_purged_text_in_log:
+        """Do a little of what a purge left to do, or move a long write-ahead log into the main file."""
+        if self._wiping.is_wanted:
+            self._wipe()
+        elif self._is_purged_text_in_log:
             self._wipe_log()
         elif self._wal_pages >= WAL_PAGES_MAX:
             try:
                 self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             except apsw.Error as error:
                 _log.warning("could not shorten the write-ahead log of %s: %s", self._path, error)
+
+    def _wipe(self) -> None:
+        try:
+            self._wiping.step()
+        except apsw.Error as error:
+            self._wiping.is_held_up = True
+            _log.warning("fragments of purged text may still be in %s: %s", self._path, error)
+        if not self._wiping.is_wanted:
+            self._wipe_log()
+        self._transaction.wiping = self._wiping.state
 
     def _wipe_log(self) -> None:
         """Empty the log, which still holds what was purged; a reader in the way puts it off by a commit."""

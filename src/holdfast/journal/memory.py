@@ -167,6 +167,9 @@ class MemoryStore:
                 return session_id not in disk.logs
             case seams.IfSessionKnown():
                 return session_id in disk.sessions and not disk.sessions[session_id].purge_at_ms
+            case seams.IfRunsOpenBelow():
+                row = disk.sessions.get(session_id)
+                return (0 if row is None else self._listed(row).open_runs) < condition.count
             case _:
                 assert_never(condition)
 
@@ -248,13 +251,18 @@ class MemoryStore:
         row = self._disk.sessions.get(session_id)
         return self._listed(row) if row else None
 
+    async def steered(self) -> Sequence[str]:
+        """See Index.steered."""
+        self._check_open()
+        return [row.session_id for row in self._disk.sessions.values() if row.steers and not row.purge_at_ms]
+
     async def leftovers(self, *, source: str, before_ms: int) -> Sequence[rows.SessionRow]:
         """See Index.leftovers."""
         self._check_open()
         return [
             row
             for row in self._disk.sessions.values()
-            if row.purge_at_ms or (row.source == source and row.updated_ms < before_ms)
+            if row.purge_at_ms or (row.source == source and not row.pinned and row.updated_ms < before_ms)
         ]
 
     async def answered(self, key: str, *, now_ms: int) -> seams.Answered | None:
@@ -273,11 +281,14 @@ class MemoryStore:
     async def runs(self, query: seams.RunQuery) -> Sequence[rows.RunRow]:
         """See Index.runs."""
         self._check_open()
+        asking = {ask.run_id for ask in self._disk.asks.values() if ask.state == "open"}
         found = [
             run
             for run in self._disk.runs.values()
             if query.session_id in {"", run.session_id}
             and query.status in {None, run.status}
+            and (not query.outcomes or run.outcome in query.outcomes)
+            and query.asking in {None, run.run_id in asking}
             and (query.before is None or (run.created_ms, run.run_id) < query.before)
         ]
         found.sort(key=lambda run: (run.created_ms, run.run_id), reverse=True)
@@ -294,7 +305,9 @@ class MemoryStore:
         found = [ask for ask in self._disk.asks.values() if ask.state == "open"]
         return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
 
-    async def search(self, text: str, *, limit: int = 50) -> Sequence[seams.Hit]:
+    async def search(
+        self, text: str, *, limit: int = 50, archived: bool | None = None
+    ) -> Sequence[seams.Hit]:
         """See Index.search."""
         self._check_open()
         wanted = phrases(text)
@@ -303,7 +316,7 @@ class MemoryStore:
         hits: list[seams.Hit] = []
         for session_id, texts in reversed(self._disk.texts.items()):
             row = self._disk.sessions[session_id]
-            if row.purge_at_ms:
+            if row.purge_at_ms or archived not in {None, row.archived}:
                 continue
             for seq, found in sorted(texts.items(), reverse=True):
                 if (marked := passage(found, wanted)) is not None:
@@ -338,6 +351,14 @@ class MemoryStore:
         self._disk.blobs[name] = data
         self._disk.blobs_to_be_named[name] += 1
         return name
+
+    async def keep_blob(self, name: str) -> bool:
+        """See Blobs.keep_blob."""
+        self._check_open()
+        if name not in self._disk.blobs:
+            return False
+        self._disk.blobs_to_be_named[name] += 1
+        return True
 
     async def blob(self, name: str) -> bytes | None:
         """See Blobs.blob."""

@@ -44,7 +44,7 @@ class SqliteReader:
     async def is_readable(self) -> bool:
         """Whether the file can be read by our queries now; raises StoreReadOnly if it never will."""
         try:
-            return await self._ask(lambda db, _: not steps_to_take(db, self._path))
+            return await self._ask(lambda _, __: True)
         except (seams.StoreLocked, seams.StoreFull, seams.StoreFailed):
             return False
 
@@ -89,6 +89,10 @@ class SqliteReader:
         found = await self._rows("listed_session", {"session_id": session_id})
         return seams.ListedSession(row_of(SessionRow, found[0][:-2]), *found[0][-2:]) if found else None
 
+    async def steered(self) -> Sequence[str]:
+        """See Index.steered."""
+        return [row[0] for row in await self._rows("steered", {})]
+
     async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
         """See Index.leftovers."""
         found = await self._rows("leftovers", {"source": source, "before_ms": before_ms})
@@ -109,6 +113,8 @@ class SqliteReader:
         before_ms, before_id = query.before or (None, None)
         bindings = {
             "status": query.status,
+            "outcomes": json.dumps(query.outcomes) if query.outcomes else None,
+            "asking": query.asking,
             "before_ms": before_ms,
             "before_id": before_id,
             "limit": query.limit,
@@ -128,12 +134,15 @@ class SqliteReader:
         """See Index.open_asks."""
         return [row_of(AskRow, row) for row in await self._rows("open_asks", {"limit": limit})]
 
-    async def search(self, text: str, *, limit: int = 50) -> Sequence[seams.Hit]:
+    async def search(
+        self, text: str, *, limit: int = 50, archived: bool | None = None
+    ) -> Sequence[seams.Hit]:
         """See Index.search."""
         wanted = phrases(text)
         if not wanted:
             return ()
-        return await self._ask(lambda db, sql: _search(db, sql, words=fts_query(wanted), limit=limit))
+        bindings = {"words": fts_query(wanted), "archived": archived}
+        return await self._ask(lambda db, sql: _search(db, sql, bindings, limit=limit))
 
     async def note(self, key: str) -> bytes | None:
         """See Notes.note."""
@@ -154,8 +163,14 @@ class SqliteReader:
         with sqlite_errors_named(self._path):
             connection = getattr(self._local, "connection", None)
             if connection is None:
-                connection = self._local.connection = open_for_reading(self._path, vfs=self._vfs)
+                connection = open_for_reading(self._path, vfs=self._vfs)
                 self._connections.append(connection)
+                if steps_to_take(connection, self._path):
+                    raise seams.StoreFailed(
+                        f"{self._path} was written by an older Holdfast: start `holdfast serve` once, and "
+                        "it is brought up to date"
+                    )
+                self._local.connection = connection
             return work(connection, queries())
 
 
@@ -168,13 +183,15 @@ def _record(session_id: str, seq: int, crc: int, body: bytes) -> Record:
     return Record(session_id, seq, body=body)
 
 
-def _search(db: apsw.Connection, sql: Mapping[str, str], *, words: str, limit: int) -> Sequence[seams.Hit]:
+def _search(
+    db: apsw.Connection, sql: Mapping[str, str], wanted: Mapping[str, Any], *, limit: int
+) -> Sequence[seams.Hit]:
     """The newest hit of each session, newest sessions first."""
-    rowids = _newest_of_each(db, sql["search_hits"], words=words, limit=limit)
+    rowids = _newest_of_each(db, sql["search_hits"], wanted, limit=limit)
     if not rowids:
         return []
     bindings = {
-        "words": words,
+        "words": wanted["words"],
         "lowest": rowids[-1],
         "highest": rowids[0],
         "rowids": json.dumps(rowids),
@@ -183,12 +200,12 @@ def _search(db: apsw.Connection, sql: Mapping[str, str], *, words: str, limit: i
     return [seams.Hit(session_id, title, rowid & SEQ_MAX, text) for rowid, session_id, title, text in found]
 
 
-def _newest_of_each(db: apsw.Connection, sql: str, *, words: str, limit: int) -> list[int]:
+def _newest_of_each(db: apsw.Connection, sql: str, wanted: Mapping[str, Any], *, limit: int) -> list[int]:
     """The rowids of the newest hit of each session, highest first."""
     newest: dict[int, int] = {}
     below = 1 << 62
     while len(newest) < limit:
-        bindings = {"words": words, "below": below, "limit": HITS_PER_STEP}
+        bindings = {**wanted, "below": below, "limit": HITS_PER_STEP}
         rowids = [cast("int", row[0]) for row in db.execute(sql, bindings)]
         for rowid in rowids:
             newest.setdefault(rowid >> SEARCH_SHIFT, rowid)

@@ -30,6 +30,9 @@ _log = logging.getLogger(__name__)
 
 # Blobs have threads of their own, so that writing large ones does not keep readers of the log waiting.
 BLOB_THREADS = 2
+# A purge that cannot overwrite its text, as a reader needs the log as it was, tries so often and so soon.
+HELD_UP_MAX = 100
+HELD_UP_S = 0.05
 
 
 class SqliteStore(SqliteReader):
@@ -207,6 +210,14 @@ class SqliteStore(SqliteReader):
         await self._call(
             lambda transaction: transaction.purge(session_id), then=lambda: self._end(session_id)
         )
+        # A little after each commit, and others commit in between; without any, these empty ones.
+        for _ in range(HELD_UP_MAX):
+            while (state := await self._call(lambda transaction: transaction.wiping)) == "going":
+                pass
+            if state == "done":
+                return
+            await asyncio.sleep(HELD_UP_S)
+        _log.warning("someone reads %s for so long that purged text is overwritten later", self._path)
 
     def _end(self, session_id: str) -> None:
         self._known.forget(session_id)
@@ -224,6 +235,10 @@ class SqliteStore(SqliteReader):
     async def put_blob(self, data: bytes) -> str:
         """See Blobs.put_blob."""
         return await self._blob_threads.run(self._blobs.put, data)
+
+    async def keep_blob(self, name: str) -> bool:
+        """See Blobs.keep_blob."""
+        return await self._blob_threads.run(self._blobs.keep, name)
 
     async def blob(self, name: str) -> bytes | None:
         """See Blobs.blob."""

@@ -7,7 +7,7 @@ no mark on its neighbours. Everything here runs on the writer's thread.
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, TypeVar, assert_never, cast
+from typing import Any, Literal, TypeVar, assert_never, cast
 from zlib import crc32
 
 import apsw
@@ -57,6 +57,7 @@ class Transaction:
         self.met_stranger = False
         self.is_dirty = False
         self.has_purged = False
+        self.wiping: Literal["done", "going", "held up"] = "done"  # of what was purged
         self.blobs_named: list[str] = []
         self.blobs_purged: list[str] = []
 
@@ -179,6 +180,7 @@ class Transaction:
             self._db.execute(statement, bindings)
         self._forget()
         self.is_dirty = self.has_purged = True
+        self.wiping = "going"
 
     def is_blob_named(self, name: str) -> bool:
         """Whether some event names the blob."""
@@ -237,6 +239,8 @@ class Transaction:
                 return head is None
             case seams.IfSessionKnown():
                 return head is not None and not head.row.purge_at_ms
+            case seams.IfRunsOpenBelow():
+                return (0 if head is None else head.open_runs) < condition.count
             case _:
                 assert_never(condition)
 

@@ -17,6 +17,7 @@ from holdfast.interfaces import (
     Declined,
     IfAskOpen,
     IfRunOpen,
+    IfRunsOpenBelow,
     IfSessionKnown,
     IfSessionNew,
     KeyConflict,
@@ -29,6 +30,9 @@ from holdfast.session import Session
 from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings
 
 QUEUE_MAX = 50
+TRIES_MAX = 3  # to steer the run under way: another may end while the message is on its way to it
+
+APPROVAL, GRANT = "apr_", "gra_"
 
 WhenBusy: TypeAlias = Literal["queue", "steer", "redirect", "reject"]
 
@@ -83,21 +87,35 @@ class Inbox:
 
         Without a session id the message begins a session of its own.
         """
-        is_new = not session_id
-        session_id = session_id or new_session_id()
-        state = Session() if is_new else await self._state_if_busy(session_id)
-        busy = bool(state.open_runs)
-        current = state.current_run
+        if not session_id:
+            return await self._send(new_session_id(), message, state=None, once=once)
+        state = await self._state_if_busy(session_id)
+        for _ in range(TRIES_MAX):
+            current = state.current_run
+            mode = message.when_busy
+            if current is None or mode == "queue" or mode == "reject":  # noqa: PLR1714  # narrows
+                break
+            sent = await self.steer(session_id, current.run_id, message=message, mode=mode, once=once)
+            if sent != NotSent("run_over"):
+                return sent
+            state = await self._state_if_busy(session_id)
+        return await self._send(session_id, message, state=state, once=once)
+
+    async def _send(
+        self, session_id: str, message: Message, *, state: Session | None, once: OnceFor | None
+    ) -> Sent | NotSent | Replayed | KeyConflict:
+        """Give the message a run of its own, now or behind those of the session; one without state is new."""
+        busy = len(state.open_runs) if state else 0
         if busy and message.when_busy == "reject":
             return NotSent("busy")
-        if current and (message.when_busy == "steer" or message.when_busy == "redirect"):  # noqa: PLR1714  # narrows
-            return await self.steer(
-                session_id, current.run_id, message=message, mode=message.when_busy, once=once
-            )
-        if len(state.inbox.queue) >= QUEUE_MAX:
+        room = QUEUE_MAX - (len(state.inbox.queue) if state else 0)
+        if room <= 0:
             return NotSent("queue_full")
+        # Checked again with the append: others may send at this very moment.
+        fits = IfRunsOpenBelow(1 if message.when_busy == "reject" else busy + room)
         # What a pause holds keeps nobody waiting who sends something now.
-        mode = "queue" if busy and (current or not state.queue_paused) else "send"
+        is_free = state is None or (state.queue_paused and state.current_run is None)
+        mode = "queue" if busy and not is_free else "send"
         sent = Sent(session_id, _new_message_id(), _new_run_id(), mode)
         accepted = e.MessageAccepted(
             at_ms=self._clock.now_ms(),
@@ -115,17 +133,23 @@ class Inbox:
             history=message.history,
         )
         inputs, kept = [accepted, queued], once(sent) if once else None
-        result = (
-            None if is_new else await self._append(session_id, inputs, when=[IfSessionKnown()], once=kept)
-        )
-        if result is None or isinstance(result, Declined):
+        result = None
+        if state is not None:
+            result = await self._append(session_id, inputs, when=[IfSessionKnown(), fits], once=kept)
+        if result is None or result == Declined(IfSessionKnown()):
             result = await self._create(session_id, inputs, message=message, once=kept)
-        if isinstance(result, Declined):
+        if result == Declined(IfSessionNew()):
             # Someone else created it in between, or it is deleted.
-            result = await self._append(session_id, inputs, when=[IfSessionKnown()], once=kept)
-        if isinstance(result, Appended):
-            return sent
-        return NotSent("session_deleted") if isinstance(result, Declined) else result
+            result = await self._append(session_id, inputs, when=[IfSessionKnown(), fits], once=kept)
+        match result:
+            case Appended():
+                return sent
+            case Declined(condition=IfRunsOpenBelow()):
+                return NotSent("busy" if message.when_busy == "reject" else "queue_full")
+            case Declined():
+                return NotSent("session_deleted")
+            case _:
+                return result
 
     async def _create(
         self, session_id: str, inputs: Sequence[Input], *, message: Message, once: Once | None
@@ -148,6 +172,8 @@ class Inbox:
         once: OnceFor | None = None,
     ) -> Sent | NotSent | Replayed | KeyConflict:
         """Say something to a run that is under way; it hears it at its next model call."""
+        if len((await self._state_if_busy(session_id)).inbox.steering) >= QUEUE_MAX:
+            return NotSent("queue_full")
         sent = Sent(session_id, _new_message_id(), run_id, mode)
         accepted = e.MessageAccepted(
             at_ms=self._clock.now_ms(),
@@ -164,6 +190,27 @@ class Inbox:
         if isinstance(result, Appended):
             return sent
         return NotSent("run_over") if isinstance(result, Declined) else result
+
+    async def steer_with_queued(self, session_id: str, queued: SessionMessage) -> bool:
+        """Say what waits in the queue to the run under way instead; False if there is none, or no room."""
+        state = await self.state(session_id)
+        current = state.current_run
+        if current is None or len(state.inbox.steering) >= QUEUE_MAX:
+            return False
+        now_ms = self._clock.now_ms()
+        said = e.MessageAccepted(
+            at_ms=now_ms,
+            message_id=f"{queued.message_id}_now",  # the same for all who ask at once, so it is said once
+            text=queued.text,
+            mode="steer",
+            client_id=queued.client_id,
+            parts=queued.parts,
+            run_id=current.run_id,
+        )
+        removed = e.MessageRemoved(at_ms=now_ms, message_id=queued.message_id)
+        # In one go, so that it is never said twice; while this run is open the queued one does not start.
+        when = [IfRunOpen(current.run_id)]
+        return isinstance(await self._append(session_id, [said, removed], when=when), Appended)
 
     async def stop(self, session_id: str, run_id: str, *, cause: str = "user_stop", by: str = "") -> bool:
         """Ask for the run's end; what waits behind it stays, paused. False if it has ended."""
@@ -185,7 +232,7 @@ class Inbox:
     ) -> bool:
         """Settle exactly this approval; "session" and "always" store the rule that was shown."""
         inputs: list[Input] = [answered]
-        grant_id = f"gra_{secrets.token_hex(8)}"
+        grant_id = GRANT + answered.approval_id.removeprefix(APPROVAL)
         if rule is not None and answered.choice in {"session", "always"}:
             inputs.append(
                 e.GrantAdded(
@@ -203,6 +250,21 @@ class Inbox:
         if rule is not None and answered.choice == "always":
             await self._supervisor.judge.remember(grant_id, rule)
         return True
+
+    async def revoke(self, grant_id: str, *, session_id: str = "") -> bool:
+        """Ask again about what this grant allowed, in its session or in all; False if there is no such grant.
+
+        A grant has the id of the approval that gave it, which knows its session; a fork's copy needs the
+        session's id.
+        """
+        is_known = await self._supervisor.judge.forget(grant_id)
+        if not session_id:
+            asked = await self._store.ask(APPROVAL + grant_id.removeprefix(GRANT))
+            session_id = asked.session_id if asked else ""
+        if not session_id or grant_id not in (await self.state(session_id)).grants:
+            return is_known
+        removed = e.GrantRemoved(at_ms=self._clock.now_ms(), grant_id=grant_id)
+        return await self.put(session_id, removed) or is_known
 
     async def answer_question(self, session_id: str, answered: e.QuestionAnswered) -> bool:
         """Settle exactly this question."""
@@ -237,12 +299,31 @@ class Inbox:
         first = (await self._store.read(session_id, after=run.first_seq - 1, limit=1))[0].event
         assert isinstance(first, e.RunQueued), "a run begins with its queueing"
         queued = replace(first, at_ms=now_ms, run_id=sent.run_id)
+        when = [IfSessionKnown(), IfRunsOpenBelow(1)]
         result = await self._append(
-            session_id, [rewound, queued], when=[IfSessionKnown()], once=once(sent) if once else None
+            session_id, [rewound, queued], when=when, once=once(sent) if once else None
         )
-        if isinstance(result, Appended):
-            return sent
-        return NotSent("session_deleted") if isinstance(result, Declined) else result
+        match result:
+            case Appended():
+                return sent
+            case Declined(condition=IfRunsOpenBelow()):
+                return NotSent("busy")
+            case Declined():
+                return NotSent("session_deleted")
+            case _:
+                return result
+
+    async def rewind(self, session_id: str, to_seq: int) -> Literal["session_deleted", "busy"] | None:
+        """Go back to a place of the log, unless a run is under way; None if that is done, else why not."""
+        rewound = e.SessionRewound(at_ms=self._clock.now_ms(), to_seq=to_seq)
+        when = [IfSessionKnown(), IfRunsOpenBelow(1)]
+        match await self._append(session_id, [rewound], when=when):
+            case Declined(condition=IfRunsOpenBelow()):
+                return "busy"
+            case Declined():
+                return "session_deleted"
+            case _:
+                return None
 
     async def put(self, session_id: str, *inputs: Input) -> bool:
         """Any other input of a known session: its title, its queue, its grants; False if it is deleted."""

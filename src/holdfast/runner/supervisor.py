@@ -179,6 +179,9 @@ class Supervisor:
             return
         async for run in open_runs(store):
             self.wake(run.session_id, run.last_seq)
+        # What was said to a run that ended without hearing it waits for a run of its own.
+        for session_id in await store.steered():
+            self.wake(session_id, 0)
 
 
 def _say_why_nothing_goes_on(starting: asyncio.Task[None]) -> None:

@@ -17,6 +17,7 @@ from holdfast.server.blobs import BlobRoutes
 from holdfast.server.chat import ChatRoutes
 from holdfast.server.edge import Edge
 from holdfast.server.folds import Folds
+from holdfast.server.grants import GrantRoutes
 from holdfast.server.hangups import Hangups
 from holdfast.server.health import HealthRoutes
 from holdfast.server.key_routes import KeyRoutes
@@ -43,7 +44,7 @@ from holdfast.server.watched import watched
 
 def run_routes(means: ServerMeans, runs: RunRoutes) -> Table:
     """Runs; they are used most, so they come first."""
-    inputs = RunInputRoutes(means)
+    inputs, grants = RunInputRoutes(means), GrantRoutes(means)
     return [
         ("POST", "/v1/runs", runs.start),
         ("GET", "/v1/runs/{run_id}", runs.show),
@@ -59,6 +60,8 @@ def run_routes(means: ServerMeans, runs: RunRoutes) -> Table:
         ("POST", "/v1/runs/{run_id}/retry", inputs.retry),
         ("POST", "/v1/runs/{run_id}/gate", inputs.gate),
         ("GET", "/v1/approvals", inputs.approvals),
+        ("GET", "/api/approvals/rules", grants.list),
+        ("DELETE", "/api/approvals/rules/{grant_id}", grants.revoke),
     ]
 
 

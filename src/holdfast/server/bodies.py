@@ -2,10 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import msgspec.inspect
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,6 +16,7 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 
 SESSION_ID_CHARS_MAX = 256
+LARGE_BYTES = 64 * 1024  # looking through more than this would hold up everyone else
 _FIELD = re.compile(r"`\$(?:\.(?P<field>[^`\s]*))?`")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 _encode = msgspec.json.Encoder().encode
@@ -55,22 +58,25 @@ async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0) -> 
 
 async def decoded(request: Request, limits: Limits, kind: type[Body]) -> Body:
     """The body as a value; nothing at all counts as an empty object."""
-    return parsed(await read_body(request, limits), limits, kind)
+    return await parsed(await read_body(request, limits), limits, kind)
 
 
-def parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
+async def parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
     """The bytes as a value; raises a Problem that names the field."""
+    if len(body) < LARGE_BYTES:
+        return _parsed(body, limits, kind)
+    return await asyncio.to_thread(_parsed, body, limits, kind)
+
+
+def _parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
     body = body.strip()
     if body in _NOTHING:
         body = b"{}"
-    if _depth(body) > limits.json_depth_max:
-        raise bad_request(
-            f"The JSON is nested deeper than {limits.json_depth_max} levels", code="json_too_deep"
-        )
+    _check_brackets(body, limits)
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise _invalid(str(error)) from None
+        raise _invalid(str(error), words=_words(kind)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"Invalid JSON: {error}", code="invalid_json") from None
 
@@ -83,7 +89,27 @@ def converted(value: object, kind: type[Body], *, param: str) -> Body:
         raise _invalid(str(error), inside=param) from None
 
 
-def _invalid(said: str, *, inside: str = "") -> Problem:
+def _words(kind: type) -> Mapping[str, Sequence[str]]:
+    """The words that each field of a body may hold, for those that take certain words only."""
+    found = msgspec.inspect.type_info(kind)
+    fields = found.fields if isinstance(found, msgspec.inspect.StructType) else ()
+    return {field.encode_name: [*_words_of(field.type)] for field in fields}
+
+
+def _words_of(kind: msgspec.inspect.Type) -> Iterator[str]:
+    match kind:
+        case msgspec.inspect.Metadata():
+            yield from _words_of(kind.type)
+        case msgspec.inspect.UnionType():
+            for one in kind.types:
+                yield from _words_of(one)
+        case msgspec.inspect.LiteralType():
+            yield from (str(value) for value in kind.values if value != "")
+        case _:
+            pass
+
+
+def _invalid(said: str, *, inside: str = "", words: Mapping[str, Sequence[str]] | None = None) -> Problem:
     reason, _, _ = said.partition(" - at `")
     place = _FIELD.search(said)
     field = (place["field"] or "") if place else ""
@@ -92,25 +118,32 @@ def _invalid(said: str, *, inside: str = "") -> Problem:
         field = f"{field}.{missing['field']}" if field else missing["field"]
     param = f"{inside}.{field}" if inside and field else inside or field
     param = param.replace(".[", "[").replace("[...]", "[]")
+    if reason.startswith("Invalid enum value") and (allowed := (words or {}).get(param)):
+        reason = f"{reason}; it must be one of {', '.join(allowed)}"
     if not param:
         return bad_request(f"The body must be a JSON object: {reason}")
     return bad_request(f"Invalid '{param}': {reason}", param=param)
 
 
-def _depth(body: bytes) -> int:
-    """How deep the brackets go; strings are skipped, since they may hold brackets too."""
+def _check_brackets(body: bytes, limits: Limits) -> None:
+    """Refuse what is nested too deep or has too many lists and objects; strings may hold brackets too."""
     if body.count(b"[") + body.count(b"{") <= 1:
-        return 1
-    deepest = depth = at = 0
-    # most bytes of a large body are inside strings, and `find` steps over those at the speed of C
+        return
+    opened = depth = 0
+    # most bytes of a large body are inside strings, and a match steps over those at the speed of C
     for token in _TOKENS.finditer(body):
         at = body[token.start()]
         if at in b"[{":
+            opened += 1
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > limits.json_depth_max:
+                text = f"The JSON is nested deeper than {limits.json_depth_max} levels"
+                raise bad_request(text, code="json_too_deep")
+            if opened > limits.json_brackets_max:
+                text = f"The JSON holds more than {limits.json_brackets_max} lists and objects"
+                raise bad_request(text, code="json_too_large")
         elif at in b"]}":
             depth -= 1
-    return deepest
 
 
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
@@ -139,6 +172,20 @@ def checked_session_id(session_id: str) -> str:
             "'session_id' must be 1 to 256 printable characters without / and \\", param="session_id"
         )
     return session_id
+
+
+def checked_workspace(folder: str) -> str:
+    """The folder, if it can be one; raises a Problem."""
+    if folder and (not folder.startswith("/") or "\0" in folder):
+        raise bad_request("'workspace' must be an absolute path", param="workspace")
+    return folder
+
+
+async def known_workspace(folder: str) -> str:
+    """The folder, if it is one or none is named; raises a Problem that names it."""
+    if checked_workspace(folder) and not await asyncio.to_thread(Path(folder).is_dir):
+        raise bad_request(f"'workspace' is no folder on the server: {folder[:200]}", param="workspace")
+    return folder
 
 
 def whole_number(request: Request, name: str, *, default: int, most: int) -> int:

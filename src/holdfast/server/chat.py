@@ -8,13 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.rows import RunRow
-from holdfast.runner.inbox import Sent
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
 from holdfast.server.feeds import HermesFeed, Live, live_logs
 from holdfast.server.hermes import code_of, error_of, usage_of
 from holdfast.server.means import ServerMeans
-from holdfast.server.once import earlier_answer, once_key
-from holdfast.server.problems import Problem, run_not_found
+from holdfast.server.once import earlier_answer, once_for
+from holdfast.server.openai_shapes import headers_of, raw
+from holdfast.server.problems import Problem
 from holdfast.server.run_answers import status_of
 from holdfast.server.run_requests import RunRequest, message_of
 from holdfast.server.runs import RunRoutes
@@ -34,40 +34,38 @@ class ChatRoutes:
 
     async def chat(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/chat."""
-        row = await self._begun(request)
-        run, output = await wait_for(self._means, row, request)
+        row, headers = await self._begun(request)
+        frames = await wait_for(self._means, row, request)
+        run, output = frames.known_run, frames.output
         answer: dict[str, Any] = {"object": "hermes.session.chat.completion", "session_id": row.session_id}
         answer |= {"run_id": row.run_id, "status": status_of(run)}
         if status_of(run) != "completed":
             problem = Problem(502, error_of(run), code=code_of(run))
-            return json_answer(answer | problem.body | {"output": output}, problem.status)
+            return json_answer(answer | problem.body | {"output": output}, problem.status, headers=headers)
         message = {"role": "assistant", "content": output}
-        return json_answer(answer | {"message": message, "usage": usage_of(run)})
+        return json_answer(answer | {"message": message, "usage": usage_of(run)}, headers=headers)
 
     async def stream(self, request: Request) -> Any:
         """POST /api/sessions/{session_id}/chat/stream."""
         means = self._means
-        row = await self._begun(request)
+        row, headers = await self._begun(request)
         live = Live(lambda: live_logs(means.supervisor, row.session_id), limits=means.limits, view="hermes")
         frames = means.read.frames(row, 0)
         feed = _Named(HermesFeed(means.store, row, after=0, live=live, frames=frames))
-        headers = [(b"x-hermes-run-id", row.run_id.encode())]
-        return EventStream(feed, means.streams, limits=means.limits, headers=headers)
+        return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers))
 
-    async def _begun(self, request: Request) -> RunRow:
+    async def _begun(self, request: Request) -> tuple[RunRow, dict[str, str]]:
+        """The run that the message has, and what the answer's headers say of it."""
         means = self._means
         body = await read_body(request, means.limits)
-        wanted = parsed(body, means.limits, RunRequest)
+        wanted = await parsed(body, means.limits, RunRequest)
         message = message_of(wanted, means.limits)
         session_id = checked_session_id(request.path_params["session_id"])
-        key = once_key(request, body, means)
+        key = once_for(request, body, means, session_id=session_id, message=message)
         sent = await earlier_answer(key, means, status=202)
         sent = sent or await self._runs.send(session_id, message, key=key)
-        run_id = sent.run_id if isinstance(sent, Sent) else msgspec.json.decode(sent.body)["run_id"]
-        row = await means.store.run(run_id)
-        if row is None:
-            raise run_not_found(run_id)
-        return row
+        row = await self._runs.row_of_sent(sent)
+        return row, headers_of(row, sent)
 
 
 class _Named:

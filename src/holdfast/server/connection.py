@@ -7,6 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from holdfast.server.edge import SECURITY_HEADERS
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 
@@ -36,6 +37,7 @@ class DeadlinedConnection(HttpToolsProtocol):
 
     deadlines = Limits()
     _deadline: asyncio.TimerHandle | None = None
+    _last: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _is_in_head = True
     _is_too_long = False
@@ -52,6 +54,8 @@ class DeadlinedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is expected any more."""
         self._rest()
+        if self._last is not None:
+            self._last.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -90,6 +94,11 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._rest()
         super().on_message_complete()
 
+    def shutdown(self) -> None:
+        """The server goes: what is under way may end, but a client that does not read is not waited for."""
+        super().shutdown()
+        self._last = self.loop.call_later(self.deadlines.going_s, self._abort)
+
     def send_400_response(self, msg: str) -> None:
         """What cannot be parsed gets the same envelope as everything else."""
         del msg
@@ -106,6 +115,10 @@ class DeadlinedConnection(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _abort(self) -> None:
+        transport: Any = self.transport
+        transport.abort()
+
     def _cut(self) -> None:
         self._deadline = None
         transport: Any = self.transport
@@ -115,8 +128,15 @@ class DeadlinedConnection(HttpToolsProtocol):
 
 def _answer(problem: Problem) -> bytes:
     body = problem.encoded()
-    return (
-        b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
-        b"connection: close\r\ncontent-length: %d\r\n\r\n%b"
-        % (problem.status, HTTPStatus(problem.status).phrase.encode(), len(body), body)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"connection", b"close"),
+        (b"content-length", b"%d" % len(body)),
+        *SECURITY_HEADERS,
+    ]
+    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (
+        problem.status,
+        HTTPStatus(problem.status).phrase.encode(),
+        b"".join(b"%b: %b\r\n" % header for header in headers),
+        body,
     )

@@ -52,6 +52,11 @@ def content_of(
     return "\n".join(texts), tuple(parts)
 
 
+def parts_in(contents: Iterable[object]) -> int:
+    """How many parts some messages hold, texts among them; a message that is no list is one."""
+    return sum(max(1, len(cast("list[object]", one))) if isinstance(one, list) else 1 for one in contents)
+
+
 async def keep_attached(
     blobs: Blobs, parts: Iterable[Part], *, attached: Mapping[str, bytes], param: str = "parts"
 ) -> None:
@@ -59,7 +64,7 @@ async def keep_attached(
     for part in parts:
         if isinstance(part, TextPart) or part.blob in attached:
             continue
-        if not _BLOB.fullmatch(part.blob) or await blobs.blob(part.blob) is None:
+        if not _BLOB.fullmatch(part.blob) or not await blobs.keep_blob(part.blob):
             raise Problem(
                 400,
                 f"There is no blob {part.blob[:80]!r}; upload it with POST /api/blobs first",

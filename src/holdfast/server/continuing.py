@@ -44,6 +44,14 @@ async def continued(means: ServerMeans, response: str) -> tuple[str, tuple[Histo
     return new_session_id(), _said_until(seen, row.run_id)
 
 
+async def said_in(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, ...]:
+    """All that was said in a session so far; nothing if it is new."""
+    if await means.store.session(session_id) is None:
+        return ()
+    state, seen = await means.folds.session(session_id)
+    return _said_until(seen, list(state.runs)[-1]) if state.runs else ()
+
+
 def _said_until(seen: Transcript, run_id: str) -> tuple[HistoryMessage, ...]:
     history: list[HistoryMessage] = []
     for message in context_for(seen, run_id):

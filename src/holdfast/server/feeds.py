@@ -16,7 +16,7 @@ from holdfast.runner.supervisor import Supervisor
 from holdfast.server.hermes import Frame, RunFrames
 from holdfast.server.options import Limits
 from holdfast.server.shared_frames import FrameGone, SharedFrames
-from holdfast.server.stream import CLOSED
+from holdfast.server.stream import CLOSED, HEARTBEAT
 
 View: TypeAlias = Literal["hermes", "native"]
 
@@ -172,6 +172,7 @@ class NewsFeed:
         self._news = news
         self._heard = news.listen(self)
         self._waiter: asyncio.Future[None] | None = None
+        self._greeting: tuple[bytes, ...] = (HEARTBEAT,)
 
     async def more(self) -> Sequence[bytes] | None:
         """See Feed.more; there is nothing but what is said aside."""
@@ -187,13 +188,18 @@ class NewsFeed:
     def aside(self, silent_s: float) -> Sequence[bytes]:
         """See Feed.aside."""
         del silent_s
-        frames = self._news.after(self._heard)
+        frames = [*self._greeting, *self._news.after(self._heard)]
         self._heard = self._news.number
+        self._greeting = ()
         return frames
 
     def look_again_s(self, silent_s: float) -> float | None:
-        """See Feed.look_again_s; the news poke."""
+        """See Feed.look_again_s; the news poke.
+
+        Some browsers give an answer to the page only once it has a body, so that something is said at once.
+        """
         del silent_s
+        return 0.0 if self._greeting else None
 
 
 class SessionFeed(NewsFeed):
@@ -219,7 +225,7 @@ class SessionFeed(NewsFeed):
 
     def look_again_s(self, silent_s: float) -> float | None:
         """See Feed.look_again_s."""
-        return self._live.look_again_s(silent_s)
+        return 0.0 if self._greeting else self._live.look_again_s(silent_s)
 
 
 def polled(frames: RunFrames, record: Record, *, view: View, after: int) -> dict[str, Any] | None:

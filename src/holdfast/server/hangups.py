@@ -40,7 +40,8 @@ class Hangups:
         if current is None or current.status == "ended":
             return
         await self._means.clock.sleep_s(self._means.limits.openai_grace_s)
-        while not self._readers[row.run_id]:
+        # Whom the server itself sent away did not leave, and finds the run again at the next one.
+        while not self._readers[row.run_id] and not self._is_going:
             try:
                 await self._means.inbox.stop(row.session_id, row.run_id, cause="client_gone")
             except PASSING as trouble:
@@ -48,6 +49,10 @@ class Hangups:
                 await self._means.clock.sleep_s(AGAIN_S)
             else:
                 return
+
+    @property
+    def _is_going(self) -> bool:
+        return self._means.streams.is_ending or self._means.agent.rest.called
 
     async def close(self) -> None:
         """The server is going; the runs go on with the next one."""

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast import events as e
 from holdfast import transcript
+from holdfast.entries import ending_words
 from holdfast.run import Run, apply_to_run, queued_run
 from holdfast.server.restarts import Restarts
 from holdfast.transcript import Transcript, output
@@ -68,6 +69,20 @@ _NAMES: Mapping[str, str] = MappingProxyType(
 )
 
 
+_INTERRUPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "restart": (
+            "The server was restarted while the run was under way, and on_restart says that such a run does "
+            "not go on. What it said and did so far is kept: send the message again, or retry the run."
+        ),
+        "crash_loop": (
+            "The server ended three times in a row while it carried this run out, so it was not tried again. "
+            "What it said and did so far is kept. Look for the cause in the server's log, then retry the run."
+        ),
+    }
+)
+
+
 def usage_of(run: Run) -> dict[str, Any]:
     """The run's usage in hermes' words."""
     usage = run.usage
@@ -85,7 +100,13 @@ def error_of(run: Run) -> str:
     """Why the run did not complete, in words for a person."""
     if run.failure is not None:
         return "\n".join([run.failure.text, *run.trace])
-    return run.cause or str(run.outcome)
+    if run.outcome is None:
+        return run.cause
+    if run.outcome == "budget" and run.trace:
+        return "\n".join(run.trace)
+    if run.outcome == "interrupted" and run.cause in _INTERRUPTIONS:
+        return _INTERRUPTIONS[run.cause]
+    return f"{ending_words(run.outcome, run.cause, failure=None)}."
 
 
 def code_of(run: Run) -> str:
@@ -133,6 +154,12 @@ class RunFrames:
         self.last_event = "run.queued"
         self._restarts = Restarts()
         self._thoughts: dict[int, bool] = {}
+
+    @property
+    def known_run(self) -> Run:
+        """The run, of which at least the first event is known."""
+        assert self.run is not None, "what has an ending has a beginning"
+        return self.run
 
     @property
     def output(self) -> str:

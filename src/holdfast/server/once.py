@@ -9,13 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.interfaces import Answered, KeyConflict, Once, Replayed
-from holdfast.runner.inbox import OnceFor, Sent
+from holdfast.runner.inbox import Message, OnceFor, Sent
 from holdfast.server.bodies import raw_answer
 from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem, bad_request
 
 KEPT_MS = 86_400_000
 KEY_CHARS_MAX = 255
+OWN = "\n"  # keys of our own begin with it, and no client's does
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,12 +52,34 @@ def once_key(request: Request, body: bytes, means: ServerMeans) -> OnceKey | Non
     return OnceKey(key, digest, means.clock.now_ms() + KEPT_MS)
 
 
+def once_for(
+    request: Request, body: bytes, means: ServerMeans, *, session_id: str, message: Message
+) -> OnceKey | None:
+    """The key of a message for a session: the request's, else the one that its client's own id makes.
+
+    Such an id names one message of one session, so the same message sent again is the same run; another text
+    under it is a mistake, and is refused.
+    """
+    key = once_key(request, body, means)
+    if key is not None or not message.client_id or not session_id:
+        return key
+    path: str = request.scope["path"]
+    digest = sha256(_encode([path, message.text, message.parts])).hexdigest()
+    name = sha256(_encode([session_id, message.client_id])).hexdigest()
+    return OnceKey(f"{OWN}message:{name}", digest, means.clock.now_ms() + KEPT_MS)
+
+
 async def earlier_answer(key: OnceKey | None, means: ServerMeans, *, status: int) -> Response | None:
     """The answer that was given before under this key; raises a Problem if it was another request's."""
     if key is None:
         return None
     known = await means.store.answered(key.key, now_ms=means.clock.now_ms())
     return None if known is None else _again(known, key, status)
+
+
+def replay_headers(sent: Sent | Response) -> dict[str, str]:
+    """What says that an answer is about a run that an earlier request with the same key began."""
+    return {} if isinstance(sent, Sent) else {"Idempotency-Replayed": "true"}
 
 
 def replayed(result: Replayed | KeyConflict, *, status: int) -> Response:
@@ -75,7 +98,7 @@ def _again(known: Answered, key: OnceKey, status: int) -> Response:
 def _conflict() -> Problem:
     return Problem(
         409,
-        "This Idempotency-Key was used for another request; use a new one",
+        "This Idempotency-Key or client_id was used for another request; use a new one",
         code="idempotency_key_conflict",
         param="Idempotency-Key",
     )

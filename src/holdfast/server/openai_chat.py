@@ -1,23 +1,22 @@
 """Chat Completions as a view of a run."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast import events as e
 from holdfast.rows import RunRow
 from holdfast.run import Run
 from holdfast.runner.inbox import Message
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
 from holdfast.server.contents import Attached, content_of
 from holdfast.server.hangups import Hangups
-from holdfast.server.hermes import Frame
+from holdfast.server.hermes import Frame, RunFrames
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key
 from holdfast.server.openai_shapes import (
-    SOURCE,
     OpenAIFeed,
     OpenAIRequest,
     encode,
@@ -26,6 +25,7 @@ from holdfast.server.openai_shapes import (
     messages_in,
     problem_of_run,
     raw,
+    source_of,
 )
 from holdfast.server.problems import bad_request
 from holdfast.server.run_requests import RawMessage, SessionId, history_of
@@ -62,28 +62,28 @@ class OpenAIChatRoutes:
         """POST /v1/chat/completions."""
         means = self._means
         body = await read_body(request, means.limits)
-        wanted = parsed(body, means.limits, ChatRequest)
+        wanted = await parsed(body, means.limits, ChatRequest)
         session_id = request.headers.get("x-hermes-session-id") or wanted.session_id or ""
         if session_id:
             checked_session_id(session_id)
-        message = self._message(wanted, continues=bool(session_id))
+        message = await self._message(wanted, session_id)
         key = once_key(request, body, means)
         sent = await earlier_answer(key, means, status=202)
         sent = sent or await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
         model = wanted.model or means.options.model
-        headers = headers_of(row)
+        headers = headers_of(row, sent)
         on_left = None if wanted.on_disconnect == "detach" else self._hangups.read_by(row)
         if not wanted.stream:
-            run, output = await wait_for(means, row, request, on_left=on_left)
-            return _whole(run, output, row=row, model=model)
+            frames = await wait_for(means, row, request, on_left=on_left)
+            return _whole(frames, row=row, model=model, headers=headers)
         usage = wanted.stream_options is not None and wanted.stream_options.include_usage
         view = ChatView(row, model, created=row.created_ms // 1000, include_usage=usage)
         feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
         return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 
-    def _message(self, wanted: ChatRequest, *, continues: bool) -> Message:
-        history, instructions = messages_in(wanted.messages, param="messages")
+    async def _message(self, wanted: ChatRequest, session_id: str) -> Message:
+        history, instructions = messages_in(wanted.messages, self._means.limits, param="messages")
         if not history or history[-1].role != "user":
             raise bad_request("The last of 'messages' must be the user's", param="messages")
         at = len(wanted.messages) - 1
@@ -94,9 +94,14 @@ class OpenAIChatRoutes:
         before = history_of(history[:-1], self._means.limits, param="messages", attached=attached)
         settings = wanted.settings(instructions)
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
-        known = None if continues else before
+        known = await self._means.store.session(session_id) if session_id else None
         return Message(
-            text=text, parts=parts, settings=settings, history=known, source=SOURCE, attached=attached
+            text=text,
+            parts=parts,
+            settings=settings,
+            history=None if known is not None and known.messages else before,
+            source=source_of(session_id),
+            attached=attached,
         )
 
     async def models(self, request: Request) -> Response:
@@ -111,15 +116,18 @@ class OpenAIChatRoutes:
         return json_answer({"object": "list", "data": data})
 
 
-def _whole(run: Run, output: str, *, row: RunRow, model: str) -> Response:
-    """The answer to a client that does not stream."""
-    headers = headers_of(row)
+def _whole(frames: RunFrames, *, row: RunRow, model: str, headers: Mapping[str, str]) -> Response:
+    """The answer to a client that does not stream.
+
+    It lists no tool calls: whoever gets some runs them, and these were run here.
+    """
+    run = frames.known_run
     if is_failure(run):
         problem = problem_of_run(run)
         return json_answer(problem.body, problem.status, headers=headers)
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": output, "refusal": None},
+        "message": {"role": "assistant", "content": frames.output, "refusal": None},
         "logprobs": None,
         "finish_reason": _finish(run),
     }
@@ -150,9 +158,9 @@ class ChatView:
         """The role comes first."""
         return [self._chunk({"role": "assistant", "content": ""})]
 
-    def add(self, frame: Frame, event: e.Event) -> list[bytes]:
+    def add(self, frame: Frame, frames: RunFrames) -> list[bytes]:
         """Text as content; tools as progress beside it."""
-        del event
+        del frames
         match frame["event"]:
             case "message.delta":
                 return [self._chunk({"content": frame["delta"]})]
@@ -166,15 +174,15 @@ class ChatView:
             case _:
                 return []
 
-    def end(self, run: Run, output: str) -> list[bytes]:
+    def end(self, frames: RunFrames) -> list[bytes]:
         """How it finished, what it used, and that it is done; a failure is an error and not an answer."""
-        del output
+        run = frames.known_run
         if is_failure(run):
             return [b"data: %b\n\n" % encode(problem_of_run(run).body), b"data: [DONE]\n\n"]
-        frames = [self._chunk({}, finish=_finish(run))]
+        made = [self._chunk({}, finish=_finish(run))]
         if self._include_usage:
-            frames.append(b"data: %b\n\n" % encode(self._head | {"choices": [], "usage": _usage(run)}))
-        return [*frames, b"data: [DONE]\n\n"]
+            made.append(b"data: %b\n\n" % encode(self._head | {"choices": [], "usage": _usage(run)}))
+        return [*made, b"data: [DONE]\n\n"]
 
     def _chunk(self, delta: dict[str, Any], *, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}

@@ -1,21 +1,20 @@
 """A run as a response of the Responses protocol: the object, and the events of its stream."""
 
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from holdfast import events as e
+from holdfast.entries import ToolCard
 from holdfast.rows import RunRow
 from holdfast.run import Run
 from holdfast.server.continuing import response_id
-from holdfast.server.hermes import Frame
+from holdfast.server.hermes import Frame, RunFrames
 from holdfast.server.openai_shapes import encode, is_failure, problem_of_run
 
 
 def response_of(
-    row: RunRow, model: str, *, run: Run | None = None, output: str = "", previous: str | None = None
+    row: RunRow, model: str, *, frames: RunFrames | None = None, previous: str | None = None
 ) -> dict[str, Any]:
-    """The response object; without a run it is the one that a stream begins with."""
+    """The response object; without frames it is the one that a stream begins with."""
     response: dict[str, Any] = {
         "id": response_id(row.run_id),
         "object": "response",
@@ -35,12 +34,12 @@ def response_of(
         "top_p": None,
         "usage": None,
     }
-    if run is None or run.outcome is None:
+    run = frames.run if frames else None
+    if frames is None or run is None or run.outcome is None:
         return response
     response["metadata"] = run.settings.metadata
     response["usage"] = _usage(run)
-    if output:
-        response["output"] = [message_item(f"msg_{row.run_id.removeprefix('run_')}", output)]
+    response["output"] = _output(frames)
     if run.outcome == "truncated":
         return response | {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     if run.outcome == "refused":
@@ -51,6 +50,46 @@ def response_of(
         problem = problem_of_run(run)
         return response | {"status": "failed", "error": {"code": problem.code, "message": problem.message}}
     return response | {"status": "completed"}
+
+
+def _output(frames: RunFrames) -> list[dict[str, Any]]:
+    """What the run did and what came of it, in its order, and then its clean answer.
+
+    The tools are the server's own, so each call stands here with its output: there is nothing left to run.
+    """
+    run_id = frames.known_run.run_id
+    items: list[dict[str, Any]] = []
+    for card in frames.seen.runs[run_id].entries:
+        if isinstance(card, ToolCard):
+            items.append(call_item(card.tool_call_id, card.name, card.args))
+            if card.state == "ended":
+                items.append(output_item(card.tool_call_id, card.result))
+    if text := frames.output:
+        items.append(message_item(f"msg_{run_id.removeprefix('run_')}", text))
+    return items
+
+
+def call_item(call_id: str, name: str, args: Mapping[str, object]) -> dict[str, Any]:
+    """A tool call, as an output item."""
+    return {
+        "id": f"fc_{call_id}",
+        "type": "function_call",
+        "call_id": call_id,
+        "name": name,
+        "arguments": encode(args).decode(),
+        "status": "completed",
+    }
+
+
+def output_item(call_id: str, result: str) -> dict[str, Any]:
+    """What a tool call brought, as an output item."""
+    return {
+        "id": f"fco_{call_id}",
+        "type": "function_call_output",
+        "call_id": call_id,
+        "output": result,
+        "status": "completed",
+    }
 
 
 def message_item(item_id: str, text: str) -> dict[str, Any]:
@@ -91,10 +130,11 @@ class ResponseView:
         self._index = -1
         self._item = ""
         self._text: list[str] = []
+        self._calls: set[str] = set()
 
-    def response(self, run: Run | None = None, output: str = "") -> dict[str, Any]:
+    def response(self, frames: RunFrames | None = None) -> dict[str, Any]:
         """The response object as it stands."""
-        return response_of(self._row, self._model, run=run, output=output, previous=self._previous)
+        return response_of(self._row, self._model, frames=frames, previous=self._previous)
 
     def begin(self) -> list[bytes]:
         """It is created and under way."""
@@ -102,22 +142,26 @@ class ResponseView:
             self._event(f"response.{name}", response=self.response()) for name in ("created", "in_progress")
         ]
 
-    def add(self, frame: Frame, event: e.Event) -> list[bytes]:
-        """Text goes into a message, each tool call is an item of its own."""
-        del event
+    def add(self, frame: Frame, frames: RunFrames) -> list[bytes]:
+        """Text goes into a message, each tool call is an item of its own, and so is what it brought."""
         match frame["event"]:
             case "message.delta":
                 opened = [] if self._item else self._open_message()
                 self._text.append(frame["delta"])
                 return [*opened, self._text_event("delta", delta=frame["delta"], logprobs=[])]
             case "tool.started":
-                return [*self._close_message(), *self._call(frame)]
+                return [*self._close_message(), *self._call(frame, frames)]
+            case "tool.completed":
+                # A call that was refused never started, and yet it was asked for.
+                is_known = frame["tool_call_id"] in self._calls
+                called = [] if is_known else [*self._close_message(), *self._call(frame, frames)]
+                return [*called, *self._brought(frame)]
             case _:
                 return []
 
-    def end(self, run: Run, output: str) -> list[bytes]:
+    def end(self, frames: RunFrames) -> list[bytes]:
         """The message is closed, and the response says truthfully how it ended."""
-        response = self.response(run, output)
+        response = self.response(frames)
         names = {"completed": "completed", "incomplete": "incomplete"}
         name = names.get(response["status"], "failed")
         return [*self._close_message(), self._event(f"response.{name}", response=response)]
@@ -146,28 +190,27 @@ class ResponseView:
         self._item, self._text = "", []
         return closed
 
-    def _call(self, frame: Frame) -> list[bytes]:
+    def _call(self, frame: Frame, frames: RunFrames) -> list[bytes]:
         self._index += 1
-        call_id: str = frame["tool_call_id"]
-        arguments = msgspec.json.encode(frame["args"]).decode()
-        item: dict[str, Any] = {
-            "id": f"fc_{call_id}",
-            "type": "function_call",
-            "call_id": call_id,
-            "name": frame["tool"],
-            "arguments": "",
-            "status": "in_progress",
-        }
+        call_id, name = frame["tool_call_id"], frame["tool"]
+        self._calls.add(call_id)
+        item = call_item(call_id, name, frames.tool_args(call_id))
+        arguments: str = item["arguments"]
         place: dict[str, Any] = {"item_id": item["id"], "output_index": self._index}
-        done = item | {"arguments": arguments, "status": "completed"}
+        begun = item | {"arguments": "", "status": "in_progress"}
         return [
-            self._event("response.output_item.added", output_index=self._index, item=item),
+            self._event("response.output_item.added", output_index=self._index, item=begun),
             self._event("response.function_call_arguments.delta", **place, delta=arguments),
-            self._event(
-                "response.function_call_arguments.done", **place, arguments=arguments, name=frame["tool"]
-            ),
-            self._event("response.output_item.done", output_index=self._index, item=done),
+            self._event("response.function_call_arguments.done", **place, arguments=arguments, name=name),
+            self._event("response.output_item.done", output_index=self._index, item=item),
         ]
+
+    def _brought(self, frame: Frame) -> list[bytes]:
+        closed = self._close_message()
+        self._index += 1
+        item = output_item(frame["tool_call_id"], frame["result"])
+        kinds = ("response.output_item.added", "response.output_item.done")
+        return [*closed, *(self._event(kind, output_index=self._index, item=item) for kind in kinds)]
 
     def _text_event(self, name: str, **fields: Any) -> bytes:
         return self._in_part(f"response.output_text.{name}", **fields)

@@ -5,19 +5,23 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
+from starlette.responses import Response
 
 from holdfast import events as e
 from holdfast.interfaces import Following, Record
 from holdfast.rows import RunRow, run_of
 from holdfast.run import Run
+from holdfast.runner.inbox import Sent
 from holdfast.server import hermes
 from holdfast.server.bodies import converted
-from holdfast.server.contents import content_of
+from holdfast.server.contents import content_of, parts_in
 from holdfast.server.hermes import RunFrames
 from holdfast.server.model_options import ModelOptions
+from holdfast.server.once import replay_headers
+from holdfast.server.options import Limits
 from holdfast.server.problems import Problem
 from holdfast.server.purging import OPENAI
-from holdfast.server.run_requests import HistoryItem, metadata_of
+from holdfast.server.run_requests import HistoryItem, OnDisconnect, metadata_of, too_many_parts
 from holdfast.values import RunSettings
 
 encode = msgspec.json.Encoder().encode
@@ -40,7 +44,7 @@ class OpenAIRequest(ModelOptions, kw_only=True):
 
     model: str | None = None
     stream: bool | None = None
-    on_disconnect: str | None = None
+    on_disconnect: OnDisconnect | None = None
     metadata: dict[str, Any] | None = None
 
     def settings(self, instructions: str) -> RunSettings:
@@ -69,12 +73,16 @@ def is_failure(run: Run) -> bool:
     return run.outcome not in {"completed", "refused", "truncated"}
 
 
-def messages_in(items: Sequence[dict[str, Any]], *, param: str) -> tuple[list[HistoryItem], str]:
+def messages_in(
+    items: Sequence[dict[str, Any]], limits: Limits, *, param: str
+) -> tuple[list[HistoryItem], str]:
     """Messages of a conversation in our form, and the instructions among them.
 
     What a client's own tools brought is left out: here the server's tools work, and a result without its call
     would look like something that a person said.
     """
+    if parts_in(item.get("content") for item in items) > limits.parts_max:
+        raise too_many_parts(limits, param=param)
     history: list[HistoryItem] = []
     instructions: list[str] = []
     for at, item in enumerate(items):
@@ -95,11 +103,11 @@ class View(Protocol):
         """What comes before anything happened."""
         ...
 
-    def add(self, frame: hermes.Frame, event: e.Event) -> list[bytes]:
+    def add(self, frame: hermes.Frame, frames: RunFrames) -> list[bytes]:
         """What an event that hermes has a frame for adds."""
         ...
 
-    def end(self, run: Run, output: str) -> list[bytes]:
+    def end(self, frames: RunFrames) -> list[bytes]:
         """What comes after the last."""
         ...
 
@@ -136,11 +144,10 @@ class OpenAIFeed:
     def _made(self, record: Record) -> list[bytes]:
         event = record.event
         frame = self._frames.add(record.seq, event)
-        run = self._frames.run
-        if isinstance(event, e.RunEnded) and run is not None:
+        if isinstance(event, e.RunEnded):
             self._over = True
-            return self._view.end(run, self._frames.output)
-        return self._view.add(frame, event) if frame is not None else []
+            return self._view.end(self._frames)
+        return self._view.add(frame, self._frames) if frame is not None else []
 
     def nudge(self) -> None:
         """See Feed.nudge."""
@@ -157,13 +164,15 @@ class OpenAIFeed:
         return None
 
 
-SOURCE = OPENAI
+def source_of(session_id: str) -> str:
+    """Where a session comes from; only one that its client did not name is hidden and kept for a while."""
+    return "api" if session_id else OPENAI
 
 
-def headers_of(row: RunRow) -> dict[str, str]:
+def headers_of(row: RunRow, sent: Sent | Response) -> dict[str, str]:
     """Where the run can be found; a header holds ASCII only, so other letters are quoted."""
     session_id = row.session_id if row.session_id.isascii() else quote(row.session_id)
-    return {"X-Hermes-Session-Id": session_id, "X-Hermes-Run-Id": row.run_id}
+    return {"X-Hermes-Session-Id": session_id, "X-Hermes-Run-Id": row.run_id, **replay_headers(sent)}
 
 
 def raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

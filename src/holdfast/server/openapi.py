@@ -37,6 +37,7 @@ _YES_OR_NO = {"type": "boolean"}
 _QUERIES: Mapping[str, Any] = {
     "limit": {"type": "integer", "minimum": 1},
     "before": {"type": "integer", "minimum": 1},
+    "pace_ms": {"type": "integer", "minimum": 1},
     "view": {"enum": ["hermes", "native"]},
     "choice": {"enum": ["session", "always"]},
     "format": {"enum": ["json", "md"]},

@@ -32,7 +32,10 @@ PAGE = {"limit": "How many, at most 200.", "cursor": "`next_cursor` of the page 
 RUN_ERRORS = {404: "run_not_found"}
 SESSION_ERRORS = {404: "session_not_found"}
 START_ERRORS = {
-    400: "invalid_request, invalid_json, json_too_deep, too_many_parts, not_a_data_url, blob_not_found",
+    400: (
+        "invalid_request, invalid_json, json_too_deep, json_too_large, too_many_parts, not_a_data_url, "
+        "blob_not_found"
+    ),
     404: "response_not_found",
     409: "session_deleted, session_busy, idempotency_key_conflict",
     429: "queue_full",

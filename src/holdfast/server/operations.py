@@ -20,7 +20,8 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
     {
         "POST /v1/chat/completions": Operation(
             says=(
-                "Chat Completions as the OpenAI API has them; the server's own tools work. temperature, the "
+                "Chat Completions as the OpenAI API has them; the server's own tools work, and an answer "
+                "lists no calls of them: a stream tells them as `hermes.tool.progress`. temperature, the "
                 "length and the effort are handed to the model where it takes them. What is not named here "
                 "(top_p, stop, seed, n, tools, tool_choice, response_format, logprobs, …) is ignored."
             ),
@@ -33,7 +34,9 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
         "GET /v1/models": Operation(says="The names that `model` may hold.", answers={200: a.ModelList}),
         "POST /v1/responses": Operation(
             says=(
-                "Responses as the OpenAI API has them; the server's own tools work. temperature, the length "
+                "Responses as the OpenAI API has them; the server's own tools work, and `output` lists each "
+                "call with what it brought, then the answer: there is no call for the client to run. "
+                "temperature, the length "
                 "and the effort are handed to the model where it takes them. What is not named here (top_p, "
                 "tools, tool_choice, text, truncation, include, background, …) is ignored."
             ),

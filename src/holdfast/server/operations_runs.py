@@ -108,5 +108,17 @@ RUNS: Mapping[str, Operation] = MappingProxyType(
             needs_body=True,
         ),
         "GET /v1/approvals": Operation(says="All that waits for a person.", answers={200: a.Asks}),
+        "GET /api/approvals/rules": Operation(
+            says="What people have allowed always, and with `session_id` what they have in that session.",
+            answers={200: a.GrantList},
+            errors={404: "session_not_found"},
+            query={"session_id": "The session whose own rules are listed, too."},
+        ),
+        "DELETE /api/approvals/rules/{grant_id}": Operation(
+            says="Take such a rule back: what it allowed is asked about again.",
+            answers={200: a.GrantRevoked},
+            errors={404: "rule_not_found, session_not_found"},
+            query={"session_id": "The session of the rule, for a rule that a fork has taken along."},
+        ),
     }
 )

@@ -27,7 +27,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
             query={
                 **PAGE,
                 "q": "Words to find in titles and texts; the last may be a beginning.",
-                "archived": "true shows the archived ones instead.",
+                "archived": "true shows the archived ones instead; a search without it looks at both kinds.",
                 "all": "true shows those of plain OpenAI clients too.",
             },
         ),
@@ -63,7 +63,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
             says="Keep what was written and not sent; an empty text forgets it.",
             body=sessions.Draft,
             answers={200: a.DraftText},
-            errors={400: "invalid_request, invalid_json"},
+            errors={400: "invalid_request, invalid_json", **SESSION_ERRORS},
             needs_body=True,
         ),
         f"GET {_ONE}/messages": Operation(
@@ -79,6 +79,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
             query={
                 "after": "The id of the last event that was seen.",
                 "limit": "So many events at once as JSON, in place of the stream; at most 1000.",
+                "pace_ms": "What comes within so many milliseconds comes as one piece; at most 1000.",
             },
             headers=RESUME,
         ),

@@ -99,8 +99,9 @@ class PageRoutes:
 
 
 def _is_place(name: str) -> bool:
-    """Whether the path is one that the page itself makes sense of; a session's id may hold a dot."""
-    return name.startswith("s/") or not ("." in name or name.startswith(("v1", "api", "p/", HASHED)))
+    """Whether the path is one that the page itself makes sense of: a session's, whose id may hold a dot."""
+    kind, _, session_id = name.partition("/")
+    return kind == "s" and session_id != "" and "/" not in session_id
 
 
 def _not_built() -> Problem:

@@ -11,6 +11,7 @@ _log = logging.getLogger(__name__)
 LOOK_S = 3600.0  # how often sessions of plain OpenAI clients are looked through for old ones
 AGAIN_S = 60.0  # how soon a purge that failed is tried again
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
+AT_ONCE = 100
 OPENAI = "openai"
 
 
@@ -45,13 +46,17 @@ class Purges:
         """How long until the next is due."""
         limits, now_ms = self._means.limits, self._means.clock.now_ms()
         old_ms = now_ms - int(1000 * limits.openai_sessions_kept_s)
-        wait_s = LOOK_S
-        for row in await self._means.store.leftovers(source=OPENAI, before_ms=old_ms):
-            if row.purge_at_ms <= now_ms:
-                await self.purge(row.session_id)
-            else:
-                wait_s = min(wait_s, (row.purge_at_ms - now_ms) / 1000)
-        return wait_s
+        found = await self._means.store.leftovers(source=OPENAI, before_ms=old_ms)
+        due = [row.session_id for row in found if row.purge_at_ms <= now_ms]
+        for first in range(0, len(due), AT_ONCE):
+            # Together, since what the store overwrites afterwards it overwrites once for all of them.
+            purges = [self.purge(session_id) for session_id in due[first : first + AT_ONCE]]
+            for error in await asyncio.gather(*purges, return_exceptions=True):
+                if error is not None:
+                    raise error
+        return min(
+            [LOOK_S, *((row.purge_at_ms - now_ms) / 1000 for row in found if row.purge_at_ms > now_ms)]
+        )
 
     async def stop_runs(self, session_id: str) -> None:
         """Ask every run of the session to end."""

@@ -15,11 +15,13 @@ from holdfast.run import Run
 from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server import hermes
 from holdfast.server.bodies import decoded, flag, json_answer, parsed, read_body, truth
-from holdfast.server.contents import Attached, content_of, keep_attached
+from holdfast.server.contents import Attached, content_of, keep_attached, parts_in
 from holdfast.server.means import ServerMeans
-from holdfast.server.once import earlier_answer, once_key, replayed
+from holdfast.server.once import earlier_answer, once_for, once_key, replayed
+from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found
 from holdfast.server.run_answers import not_sent, shown, started
+from holdfast.server.run_requests import too_many_parts
 from holdfast.server.runs import row_of
 from holdfast.values import GrantRule
 
@@ -86,10 +88,10 @@ class RunInputRoutes:
         """POST /v1/runs/{run_id}/steer and /messages."""
         means = self._means
         body = await read_body(request, means.limits)
-        said = parsed(body, means.limits, SayRequest)
-        message = _message_of(said)
+        said = await parsed(body, means.limits, SayRequest)
+        message = _message_of(said, means.limits)
         row = await row_of(means, request)
-        key = once_key(request, body, means)
+        key = once_for(request, body, means, session_id=row.session_id, message=message)
         if (earlier := await earlier_answer(key, means, status=200)) is not None:
             return earlier
         await keep_attached(means.store, message.parts, attached=message.attached, param="message")
@@ -151,14 +153,10 @@ class RunInputRoutes:
         row = await row_of(means, request)
         run = await self._run(row)
         asked = _wanted_approvals(run, wanted.approval_id, all_of_them=all_of_them)
+        for one in asked:
+            _check_choice(choice, one)
         resolved = 0
         for one in asked:
-            if choice not in one.choices:
-                raise bad_request(
-                    f"'choice' must be one of {', '.join(one.choices)} for this action",
-                    param="choice",
-                    code="invalid_approval_choice",
-                )
             answered = e.ApprovalAnswered(
                 at_ms=means.clock.now_ms(),
                 run_id=row.run_id,
@@ -268,14 +266,25 @@ def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -
     return pending
 
 
+def _check_choice(choice: str, asked: e.ApprovalAsked) -> None:
+    if choice not in asked.choices:
+        raise bad_request(
+            f"'choice' must be one of {', '.join(asked.choices)} for {asked.action.summary[:80]}",
+            param="choice",
+            code="invalid_approval_choice",
+        )
+
+
 def _stale() -> Problem:
     return Problem(
         409, "That approval is answered, expired or withdrawn", code="approval_stale", param="approval_id"
     )
 
 
-def _message_of(said: SayRequest) -> Message:
+def _message_of(said: SayRequest, limits: Limits) -> Message:
     given = said.message if said.message is not None else said.text if said.text is not None else said.input
+    if parts_in([given]) > limits.parts_max:
+        raise too_many_parts(limits, param="message")
     attached: Attached = {}
     text, parts = content_of(given, param="message", attached=attached)
     if not text.strip() and not parts:

@@ -6,14 +6,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from holdfast.runner.inbox import Message, WhenBusy
-from holdfast.server.bodies import SESSION_ID_CHARS_MAX, checked_session_id, converted
-from holdfast.server.contents import Attached, content_of
+from holdfast.server.bodies import SESSION_ID_CHARS_MAX, checked_session_id, checked_workspace, converted
+from holdfast.server.contents import Attached, content_of, parts_in
 from holdfast.server.model_options import ModelOptions
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.values import Budget, HistoryMessage, Part, RunSettings
 
 METADATA_KEYS_MAX = 64
+BUDGET_MAX = 1e15  # beyond that it is no limit but a mistake
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
 
 
@@ -36,6 +37,7 @@ RawMessage: TypeAlias = Annotated[
         }
     ),
 ]
+OnDisconnect: TypeAlias = Literal["", "detach", "cancel"]
 RawInput: TypeAlias = str | list[str | RawMessage]
 SessionId: TypeAlias = Annotated[
     str,
@@ -57,6 +59,15 @@ class HistoryItem(msgspec.Struct):
 
     role: str
     content: str | list[dict[str, Any]] | None
+
+
+class BudgetRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a run may use up; 0 is no limit but the server's own, which a request cannot raise."""
+
+    tokens: Annotated[int, _says("Most tokens, read and written.")] = 0
+    cost_usd: Annotated[float, _says("Most dollars, as far as the price is known.")] = 0.0
+    turns: Annotated[int, _says("Most answers of the model.")] = 0
+    minutes: Annotated[float, _says("Most minutes from its start, without waiting for people.")] = 0.0
 
 
 class RunRequest(ModelOptions, kw_only=True):
@@ -83,12 +94,14 @@ class RunRequest(ModelOptions, kw_only=True):
     )
     workspace: Annotated[str | None, _says("The folder that tools work in, as an absolute path.")] = None
     when_busy: Annotated[WhenBusy, _says("What to do while another run has the session.")] = "queue"
-    budget: Annotated[Budget | None, _says("What the run may use up; it ends with outcome budget.")] = None
+    budget: Annotated[
+        BudgetRequest | None, _says("What the run may use up; it ends with outcome budget.")
+    ] = None
     on_restart: Annotated[
         Literal["", "resume", "interrupt"] | None, _says("Whether the run goes on by itself after a restart.")
     ] = None
     on_disconnect: Annotated[
-        Literal["", "detach", "cancel"] | None, _says("Whether the run ends when its last reader has left.")
+        OnDisconnect | None, _says("Whether the run ends when its last reader has left: detach or cancel.")
     ] = None
     client_id: Annotated[str | None, _says("The client's own id of the message, given back with it.")] = None
 
@@ -102,8 +115,8 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
     parts = (*parts, *body.parts)
     if not text.strip() and not parts:
         raise bad_request(f"Missing or empty '{name}': say what the run is to do", param=name)
-    if len(parts) > limits.parts_max:
-        raise _too_many_parts(limits, param="parts")
+    if _count(body, given) > limits.parts_max:
+        raise too_many_parts(limits, param="parts" if body.parts else name)
     history = earlier or None
     if body.conversation_history is not None:
         history = (
@@ -112,8 +125,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
         )
     if body.session_id is not None:
         checked_session_id(body.session_id)
-    if body.workspace and (not body.workspace.startswith("/") or "\0" in body.workspace):
-        raise bad_request("'workspace' must be an absolute path", param="workspace")
+    checked_workspace(body.workspace or "")
     return Message(
         text=text,
         parts=parts,
@@ -126,13 +138,21 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
     )
 
 
+def _count(body: RunRequest, given: RawInput | None) -> int:
+    """The parts of all that the request holds."""
+    said = given if isinstance(given, list) else [given]
+    contents = [one.get("content") if isinstance(one, dict) else one for one in said]
+    earlier = [item.content for item in body.conversation_history or ()]
+    return parts_in([*contents, *earlier]) + len(body.parts)
+
+
 def settings_of(body: RunRequest) -> RunSettings:
     """What the caller asked for with this run."""
     return RunSettings(
         model=body.model or "",
         instructions=body.instructions or "",
         workspace=body.workspace or "",
-        budget=body.budget,
+        budget=_budget(body.budget),
         temperature=body.temperature,
         max_output_tokens=body.output_tokens_max,
         reasoning_effort=body.effort,
@@ -140,6 +160,16 @@ def settings_of(body: RunRequest) -> RunSettings:
         on_disconnect=body.on_disconnect or "",
         metadata=metadata_of(body.metadata or {}),
     )
+
+
+def _budget(given: BudgetRequest | None) -> Budget | None:
+    if given is None:
+        return None
+    limits = msgspec.structs.asdict(given)
+    for name, most in limits.items():
+        if not 0 <= most < BUDGET_MAX:
+            raise bad_request(f"'budget.{name}' must be 0, for no limit, or more", param=f"budget.{name}")
+    return Budget(**limits)
 
 
 def history_of(
@@ -156,9 +186,9 @@ def history_of(
                 param=f"{where}.role",
             )
         text, parts = content_of(item.content, param=f"{where}.content", attached=attached)
-        count += max(1, len(parts))
+        count += parts_in([item.content])
         if count > limits.parts_max:
-            raise _too_many_parts(limits, param=param)
+            raise too_many_parts(limits, param=param)
         history.append(HistoryMessage(role=item.role, content=text, parts=parts))
     return tuple(history)
 
@@ -172,7 +202,7 @@ def _input(
     if not given:
         return "", (), ()
     if len(given) > limits.parts_max:
-        raise _too_many_parts(limits, param=param)
+        raise too_many_parts(limits, param=param)
     items = [
         HistoryItem("user", one)
         if isinstance(one, str)
@@ -196,7 +226,8 @@ def metadata_of(given: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _too_many_parts(limits: Limits, *, param: str) -> Problem:
+def too_many_parts(limits: Limits, *, param: str) -> Problem:
+    """More messages and attachments than one request may hold."""
     return bad_request(
         f"'{param}' holds more than {limits.parts_max} parts", param=param, code="too_many_parts"
     )

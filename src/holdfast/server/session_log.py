@@ -6,15 +6,24 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from holdfast import events as e
 from holdfast import session
-from holdfast.entries import Ending, Person, Text, ToolCard
+from holdfast.codec import numbered
 from holdfast.events import Event
 from holdfast.interfaces import Appended, Declined, IfSessionNew
 from holdfast.runner.inbox import new_session_id
-from holdfast.server.bodies import checked_session_id, decoded, json_answer, parsed, read_body, whole_number
+from holdfast.server.bodies import (
+    checked_session_id,
+    decoded,
+    json_answer,
+    parsed,
+    raw_answer,
+    read_body,
+    whole_number,
+)
+from holdfast.server.exports import json_of, markdown_in_pieces, with_events, within
 from holdfast.server.feeds import Live, NewsFeed, SessionFeed, live_logs
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key, replayed
@@ -28,6 +37,7 @@ from holdfast.transcript import Transcript
 
 PAGE_MAX = 500
 READ_AT_ONCE = 1000
+PACE_MS_MAX = 1000
 
 
 class ForkRequest(msgspec.Struct):
@@ -91,20 +101,20 @@ class SessionLogRoutes:
         live = Live(lambda: live_logs(means.supervisor, session_id), limits=means.limits, view="native")
         records = means.store.follow(session_id, after=after)
         feed = SessionFeed(records, means.news, live=live)
-        return EventStream(feed, means.streams, limits=means.limits)
+        pace_s = whole_number(request, "pace_ms", default=0, most=PACE_MS_MAX) / 1000
+        return EventStream(feed, means.streams, limits=means.limits, pace_s=pace_s)
 
     async def _stretch(self, request: Request, session_id: str, after: int) -> Response:
         """A part of the log at once, for those who want to look and not to follow."""
         limit = whole_number(request, "limit", default=READ_AT_ONCE, most=READ_AT_ONCE)
-        records = await self._means.store.read(session_id, after=after, limit=limit)
-        answer = {
+        records = within(await self._means.store.read(session_id, after=after, limit=limit))
+        about = {
             "object": "list",
             "session_id": session_id,
-            "events": [{"seq": record.seq, **msgspec.json.decode(record.body)} for record in records],
             "bytes": [len(record.body) for record in records],
             "last_seq": await self._means.store.last_seq(session_id),
         }
-        return json_answer(answer)
+        return raw_answer(with_events(about, [numbered(record.seq, record.body) for record in records]))
 
     async def news(self, request: Request) -> Any:
         """GET /api/events."""
@@ -121,18 +131,20 @@ class SessionLogRoutes:
         session_id = found.row.session_id
         if not 1 <= wanted.to_seq <= await means.store.last_seq(session_id):
             raise bad_request("'to_seq' is no seq of this session", param="to_seq")
-        if found.open_runs:
-            raise Problem(409, "The session has a run under way; stop it first", code="session_busy")
-        rewound = e.SessionRewound(at_ms=means.clock.now_ms(), to_seq=wanted.to_seq)
-        if not await means.inbox.put(session_id, rewound):
-            raise session_not_found(session_id)
+        match await means.inbox.rewind(session_id, wanted.to_seq):
+            case "busy":
+                raise Problem(409, "The session has a run under way; stop it first", code="session_busy")
+            case "session_deleted":
+                raise session_not_found(session_id)
+            case None:
+                pass
         return json_answer(listed(await session_of(means, request), means.marks))
 
     async def fork(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/fork."""
         means = self._means
         body = await read_body(request, means.limits)
-        wanted = parsed(body, means.limits, ForkRequest)
+        wanted = await parsed(body, means.limits, ForkRequest)
         source_id = (await session_of(means, request)).row.session_id
         session_id = checked_session_id(wanted.session_id or new_session_id())
         last_seq = await means.store.last_seq(source_id)
@@ -188,19 +200,12 @@ class SessionLogRoutes:
         kind = request.query_params.get("format", "json")
         if kind not in {"json", "md"}:
             raise bad_request("'format' must be json or md", param="format")
-        state, seen = await means.folds.session(session_id)
         headers = {"Content-Disposition": f'attachment; filename="session.{kind}"'}
         if kind == "md":
-            return Response(markdown_of(state, seen), 200, headers, media_type="text/markdown")
-        events: list[dict[str, Any]] = []
-        while records := await means.store.read(session_id, after=len(events), limit=READ_AT_ONCE):
-            events += [{"seq": record.seq, **msgspec.json.decode(record.body)} for record in records]
-        answer = {
-            "object": "holdfast.session.export",
-            "session": listed(found, means.marks),
-            "events": events,
-        }
-        return json_answer(answer, headers=headers)
+            pieces = markdown_in_pieces(*await means.folds.session(session_id))
+            return StreamingResponse(pieces, 200, headers, media_type="text/markdown")
+        pieces = json_of(means.store, session_id, shown=listed(found, means.marks))
+        return StreamingResponse(pieces, 200, headers, media_type="application/json")
 
 
 def _reach(state: Session, seen: Transcript, before: int) -> int:
@@ -214,25 +219,10 @@ def _closed(state: Session, now_ms: int) -> list[Event]:
         e.RunEnded(at_ms=now_ms, run_id=run.run_id, outcome="interrupted", cause="forked")
         for run in state.open_runs
     ]
-    return [*removed, *ended]
-
-
-def markdown_of(state: Session, seen: Transcript) -> str:
-    """The conversation as a document."""
-    parts = [f"# {state.title or 'Session'}\n"]
-    for one in seen.entries:
-        match one:
-            case Person():
-                parts.append(f"## You\n\n{one.message.text}\n")
-            case Text() if one.text.strip():
-                parts.append(f"## Assistant\n\n{one.text}\n")
-            case ToolCard():
-                fence = "~~~~"
-                parts.append(
-                    f"**{one.name}** ({one.ending or one.state})\n\n{fence}\n{one.result}\n{fence}\n"
-                )
-            case Ending() if one.outcome != "completed":
-                parts.append(f"*{one.words}*\n")
-            case _:
-                pass
-    return "\n".join(parts)
+    # What holds in every session holds in the fork, too, but not longer than elsewhere.
+    ungranted = [
+        e.GrantRemoved(at_ms=now_ms, grant_id=grant.grant_id)
+        for grant in state.grants.values()
+        if grant.scope == "always"
+    ]
+    return [*removed, *ended, *ungranted]

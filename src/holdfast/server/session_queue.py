@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
-from holdfast.inputs import SessionMessage
-from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.inputs import MessageState, SessionMessage
+from holdfast.runner.inbox import NotSent
 from holdfast.server.bodies import decoded, json_answer, read_body
 from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem, bad_request, session_not_found
@@ -56,7 +56,11 @@ class QueueRoutes:
             )
             await self._apply(session_id, moved)
         if wanted.steer:
-            await self._steer(session_id, message, text=wanted.text or message.text)
+            message = await self._message(session_id, request)
+            if message.state is not MessageState.QUEUED:
+                raise _not_waiting()
+            if not await means.inbox.steer_with_queued(session_id, message):
+                raise not_sent(NotSent("run_over"))
         return json_answer(_shown(await means.inbox.state(session_id)))
 
     async def remove(self, request: Request) -> Response:
@@ -106,19 +110,11 @@ class QueueRoutes:
         self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
     ) -> None:
         if await self._means.inbox.change_message(session_id, change) is None:
-            raise Problem(409, "The message does not wait any more", code="message_not_waiting")
+            raise _not_waiting()
 
-    async def _steer(self, session_id: str, message: SessionMessage, *, text: str) -> None:
-        """Said to the run under way, and then taken out of the queue."""
-        state = await self._means.inbox.state(session_id)
-        if state.current_run is None:
-            raise not_sent(NotSent("run_over"))
-        said = Message(text=text, parts=message.parts, client_id=message.client_id)
-        sent = await self._means.inbox.steer(session_id, state.current_run.run_id, message=said)
-        if not isinstance(sent, Sent):
-            raise not_sent(sent if isinstance(sent, NotSent) else NotSent("run_over"))
-        now_ms = self._means.clock.now_ms()
-        await self._apply(session_id, e.MessageRemoved(at_ms=now_ms, message_id=message.message_id))
+
+def _not_waiting() -> Problem:
+    return Problem(409, "The message does not wait any more", code="message_not_waiting")
 
 
 def _shown(state: Session) -> dict[str, Any]:

@@ -20,9 +20,11 @@ from holdfast.interfaces import (
 from holdfast.runner.inbox import new_session_id
 from holdfast.server.bodies import (
     checked_session_id,
+    checked_workspace,
     decoded,
     flag,
     json_answer,
+    known_workspace,
     parsed,
     read_body,
     whole_number,
@@ -90,7 +92,8 @@ class SessionRoutes:
             sources_hidden=() if flag(request, "all") else ("openai",),
         )
         if words := query.get("q", "").strip():
-            return await self._found(words, limit)
+            archived = flag(request, "archived") if "archived" in query else None
+            return await self._found(words, limit, archived=archived)
         found = await store.sessions(wanted)
         page = found[:limit]
         more = len(found) > limit
@@ -103,9 +106,9 @@ class SessionRoutes:
             }
         )
 
-    async def _found(self, words: str, limit: int) -> Response:
+    async def _found(self, words: str, limit: int, *, archived: bool | None) -> Response:
         data: list[dict[str, Any]] = []
-        for one in await self._means.store.search(words, limit=limit):
+        for one in await self._means.store.search(words, limit=limit, archived=archived):
             row = await self._means.store.listed(one.session_id)
             if row is not None:
                 data.append(listed(row, self._means.marks) | {"hit": hit(one)})
@@ -115,18 +118,19 @@ class SessionRoutes:
         """POST /api/sessions."""
         means = self._means
         body = await read_body(request, means.limits)
-        wanted = parsed(body, means.limits, NewSession)
+        wanted = await parsed(body, means.limits, NewSession)
         session_id = wanted.session_id or wanted.id or new_session_id()
         checked_session_id(session_id)
         created = e.SessionCreated(
             at_ms=means.clock.now_ms(),
             epoch=secrets.token_hex(8),
             title=checked_title(wanted.title or ""),
-            workspace=wanted.workspace or "",
+            workspace=checked_workspace(wanted.workspace or ""),
         )
         key = once_key(request, body, means)
         if (earlier := await earlier_answer(key, means, status=201)) is not None:
             return earlier
+        await known_workspace(created.workspace)
         answer = {"object": "hermes.session", "id": session_id, "session_id": session_id}
         answer |= {"title": created.title, "epoch": created.epoch, "created_at": created.at_ms / 1000}
         result = await means.store.append(
@@ -219,10 +223,15 @@ class SessionRoutes:
         if len(draft.text) > DRAFT_CHARS_MAX:
             raise bad_request(f"'text' is over {DRAFT_CHARS_MAX} characters", param="text")
         key, text = _draft_note(session_id), self._means.agent.secrets.out_of_text(draft.text)
-        if text:
-            await self._means.store.put_note(key, text.encode())
-        else:
+        if not text:
             await self._means.store.drop_note(key)
+            return json_answer({"text": text})
+        await session_of(self._means, request)
+        await self._means.store.put_note(key, text.encode())
+        if await self._means.store.session(session_id) is None:
+            # Its purge went by meanwhile, and leaves nothing.
+            await self._means.store.drop_note(key)
+            raise session_not_found(session_id)
         return json_answer({"text": text})
 
     async def draft(self, request: Request) -> Response:

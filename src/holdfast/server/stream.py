@@ -82,6 +82,11 @@ class Streams:
         """Wait until the server is going."""
         await self._ending.wait()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the server is going."""
+        return self._ending.is_set()
+
     def end(self) -> None:
         """The server is going: readers come back to the next one with their cursors."""
         self._ending.set()
@@ -100,12 +105,15 @@ class EventStream:
         limits: Limits,
         headers: Iterable[tuple[bytes, bytes]] = (),
         on_left: Callable[[], None] | None = None,
+        pace_s: float = 0.0,
     ) -> None:
         self.feed = feed
         self._streams = streams
         self._limits = limits
         self._headers = [*_HEADERS, *headers]
         self._on_left = on_left
+        self._pace_s = pace_s
+        self._gathering: asyncio.Future[None] | None = None
         self._now_s = asyncio.get_running_loop().time
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False  # it is time to say something else than frames
@@ -115,12 +123,17 @@ class EventStream:
     def poke(self) -> None:
         """There may be something to say aside."""
         self._is_due = True
-        self.feed.nudge()
+        self._wake()
 
     def end(self) -> None:
         """Send nothing more."""
         self._over = True
+        self._wake()
+
+    def _wake(self) -> None:
         self.feed.nudge()
+        if self._gathering is not None and not self._gathering.done():
+            self._gathering.set_result(None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the frames end or the reader leaves."""
@@ -163,8 +176,21 @@ class EventStream:
                     # Neither a log in memory nor an idle socket makes us wait, and others want to run too.
                     in_a_row = 0
                     await asyncio.sleep(0)
+                if frames and self._pace_s and not self._over:
+                    await self._gather()
         finally:
             self._rest()
+
+    async def _gather(self) -> None:
+        """Let frames gather for the next write, unless the stream ends or has something to say aside."""
+        loop = asyncio.get_running_loop()
+        self._gathering = loop.create_future()
+        timer = loop.call_later(self._pace_s, self._wake)
+        try:
+            await self._gathering
+        finally:
+            timer.cancel()
+            self._gathering = None
 
     def _aside(self) -> Sequence[bytes]:
         """What is to be said although no frame came."""

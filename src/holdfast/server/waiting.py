@@ -7,15 +7,15 @@ from starlette.requests import Request
 
 from holdfast import events as e
 from holdfast.rows import RunRow, run_of
-from holdfast.run import Run
+from holdfast.server.hermes import RunFrames
 from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem
 
 
 async def wait_for(
     means: ServerMeans, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
-) -> tuple[Run, str]:
-    """Wait until the run is over; the run and its clean answer.
+) -> RunFrames:
+    """Wait until the run is over; the run with all that it said and did.
 
     The wait ends, too, when the client leaves or the server goes down: neither may hold up the other.
     `on_left` is called when nobody waits any more, for whatever reason.
@@ -42,14 +42,12 @@ async def wait_for(
     )
 
 
-async def _ended(means: ServerMeans, row: RunRow) -> tuple[Run, str]:
+async def _ended(means: ServerMeans, row: RunRow) -> RunFrames:
     async for records in means.store.follow(row.session_id, after=row.first_seq - 1):
         for record in records:
             if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
                 current = await means.store.run(row.run_id) or row
-                frames = (await means.folds.run(current)).frames
-                assert frames.run is not None, "what has an ending has a beginning"
-                return frames.run, frames.output
+                return (await means.folds.run(current)).frames
     raise Problem(503, "The run's session is gone, or the server is going down", code="shutting_down")
 
 

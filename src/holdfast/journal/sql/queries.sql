@@ -12,21 +12,22 @@ SELECT key, coalesce((SELECT max(seq) FROM events WHERE events.session = session
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
        (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open'),
        session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
-       pinned, archived, purge_at_ms, messages
+       pinned, archived, purge_at_ms, messages, steers
 FROM sessions WHERE session_id = :session_id
 
 -- name: insert_session
 INSERT INTO sessions (session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
-                      pinned, archived, purge_at_ms, messages)
+                      pinned, archived, purge_at_ms, messages, steers)
 VALUES (:session_id, :epoch, :title, :titled, :source, :workspace, :preview, :created_ms, :updated_ms,
-        :pinned, :archived, :purge_at_ms, :messages)
+        :pinned, :archived, :purge_at_ms, :messages, :steers)
 RETURNING key
 
 -- name: update_session
 UPDATE sessions
 SET epoch = :epoch, title = :title, titled = :titled, source = :source, workspace = :workspace,
     preview = :preview, created_ms = :created_ms, updated_ms = :updated_ms, pinned = :pinned,
-    archived = :archived, purge_at_ms = :purge_at_ms, messages = :messages
+    archived = :archived, purge_at_ms = :purge_at_ms, messages = :messages,
+    steers = :steers
 WHERE session_id = :session_id
 
 -- name: insert_event
@@ -58,6 +59,9 @@ SET status = excluded.status, outcome = excluded.outcome, model = excluded.model
 SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms
 FROM runs JOIN sessions ON sessions.key = runs.session
 WHERE (:status IS NULL OR status = :status)
+  AND (:outcomes IS NULL OR outcome IN (SELECT value FROM json_each(:outcomes)))
+  AND (:asking IS NULL OR :asking = EXISTS (
+        SELECT 1 FROM asks WHERE asks.session = runs.session AND asks.run_id = runs.run_id AND state = 'open'))
   AND (:before_ms IS NULL OR (runs.created_ms, run_id) < (:before_ms, :before_id))
 ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
 
@@ -66,6 +70,9 @@ SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.cre
 FROM runs JOIN sessions ON sessions.key = runs.session
 WHERE runs.session = (SELECT key FROM sessions WHERE session_id = :session_id)
   AND (:status IS NULL OR status = :status)
+  AND (:outcomes IS NULL OR outcome IN (SELECT value FROM json_each(:outcomes)))
+  AND (:asking IS NULL OR :asking = EXISTS (
+        SELECT 1 FROM asks WHERE asks.session = runs.session AND asks.run_id = runs.run_id AND state = 'open'))
   AND (:before_ms IS NULL OR (runs.created_ms, run_id) < (:before_ms, :before_id))
 ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
 
@@ -87,12 +94,12 @@ WHERE state = 'open' ORDER BY asked_ms, ask_id LIMIT :limit
 
 -- name: session
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
-       pinned, archived, purge_at_ms, messages
+       pinned, archived, purge_at_ms, messages, steers
 FROM sessions WHERE session_id = :session_id
 
 -- name: sessions
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
-       pinned, archived, purge_at_ms, messages,
+       pinned, archived, purge_at_ms, messages, steers,
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
        (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open')
 FROM sessions
@@ -103,15 +110,18 @@ ORDER BY pinned DESC, updated_ms DESC, session_id DESC LIMIT :limit
 
 -- name: listed_session
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
-       pinned, archived, purge_at_ms, messages,
+       pinned, archived, purge_at_ms, messages, steers,
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
        (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open')
 FROM sessions WHERE session_id = :session_id
 
+-- name: steered
+SELECT session_id FROM sessions WHERE steers <> '' AND purge_at_ms = 0 ORDER BY key
+
 -- name: leftovers
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
-       pinned, archived, purge_at_ms, messages
-FROM sessions WHERE purge_at_ms > 0 OR (source = :source AND updated_ms < :before_ms)
+       pinned, archived, purge_at_ms, messages, steers
+FROM sessions WHERE purge_at_ms > 0 OR (source = :source AND pinned = 0 AND updated_ms < :before_ms)
 
 -- name: once
 SELECT digest, answer FROM once WHERE key = :key AND expires_at_ms > :now_ms
@@ -155,6 +165,7 @@ INSERT INTO search (rowid, text) VALUES (?, ?)
 -- name: search_hits
 SELECT search.rowid FROM search JOIN sessions ON sessions.key = search.rowid >> 32
 WHERE search MATCH :words AND search.rowid < :below AND purge_at_ms = 0
+  AND (:archived IS NULL OR archived = :archived)
 ORDER BY search.rowid DESC LIMIT :limit
 
 -- name: search_passages
@@ -165,8 +176,17 @@ WHERE search MATCH :words AND search.rowid BETWEEN :lowest AND :highest
   AND +search.rowid IN (SELECT value FROM json_each(:rowids))
 ORDER BY search.rowid DESC
 
--- name: optimize_search
-INSERT INTO search (search) VALUES ('optimize')
+-- name: merge_search
+INSERT INTO search (search, rank) VALUES ('merge', :pages)
+
+-- name: insert_signpost
+INSERT OR REPLACE INTO search (rowid, text) VALUES (-1, '-')
+
+-- name: delete_signpost
+DELETE FROM search WHERE rowid = -1
+
+-- name: wiped
+DELETE FROM notes WHERE key = 'journal/wiping'
 
 -- name: purge
 DELETE FROM search WHERE rowid BETWEEN :session << 32 AND (:session << 32) + 0xFFFFFFFF;
@@ -176,4 +196,5 @@ DELETE FROM asks WHERE session = :session;
 DELETE FROM once WHERE session = :session;
 DELETE FROM blob_refs WHERE session = :session;
 DELETE FROM notes WHERE key >= :notes_from AND key < :notes_to;
-DELETE FROM sessions WHERE key = :session
+DELETE FROM sessions WHERE key = :session;
+INSERT OR REPLACE INTO notes (key, value) VALUES ('journal/wiping', x'')

@@ -1,0 +1,80 @@
+"""Sessions of OpenAI clients: one that a client named is a session like any other."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.chaos import ChaosServer, Say
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from serving import Served, said_to, served, target_of
+
+
+def chat(*texts: str, **fields: Any) -> dict[str, Any]:
+    roles = ("user", "assistant")
+    messages = [{"role": roles[at % 2], "content": text} for at, text in enumerate(texts)]
+    return {"model": "m", "messages": messages, **fields}
+
+
+async def listed(server: Served) -> list[str]:
+    return [one["session_id"] for one in (await server.get("/api/sessions"))[1]["data"]]
+
+
+async def test_a_session_that_an_openai_client_named_is_listed_and_one_that_it_did_not_name_is_not() -> None:
+    disk = MemoryDisk()
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=MemoryStore(disk)) as server,
+    ):
+        named = {"X-Hermes-Session-Id": "by-header"}
+        say = {"model": "m", "input": "hi"}
+        for path, body, headers in (
+            ("/v1/chat/completions", chat("hi"), named),
+            ("/v1/chat/completions", chat("hi", session_id="by-body"), {}),
+            ("/v1/responses", say, {"X-Hermes-Session-Id": "by-header-too"}),
+            ("/v1/responses", say | {"conversation": "by-name"}, {}),
+            ("/v1/responses", say | {"conversation": {"id": "by-id"}}, {}),
+            ("/v1/chat/completions", chat("hi"), {}),
+            ("/v1/responses", say, {}),
+        ):
+            assert (await server.call("POST", path, body=body, headers=headers)).status == 200
+        assert set(await listed(server)) == {"by-header", "by-body", "by-header-too", "by-name", "by-id"}
+    assert sorted(row.source for row in disk.sessions.values()) == ["api"] * 5 + ["openai"] * 2
+
+
+async def test_a_response_that_goes_on_elsewhere_is_in_a_session_that_nobody_named() -> None:
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        say = {"model": "m", "input": "hi"}
+        _, first = await server.post("/v1/responses", say | {"conversation": "s"})
+        await server.post("/v1/responses", say | {"conversation": "s"})
+        status, _ = await server.post("/v1/responses", say | {"previous_response_id": first["id"]})
+        assert status == 200
+        assert await listed(server) == ["s"]
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+async def test_earlier_messages_beside_a_session_that_is_new_reach_the_model(*, is_made: bool) -> None:
+    """P2: they are dropped only where the session has them already."""
+    headers = {"X-Hermes-Session-Id": "s"}
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        if is_made:
+            await server.post("/api/sessions", {"session_id": "s"})
+        path = "/v1/chat/completions"
+        await server.call("POST", path, body=chat("one", "two", "three"), headers=headers)
+        assert said_to(chaos, nth=1) == ["one", "two", "three"]
+        await server.call("POST", path, body=chat("one", "two", "three", "x", "four"), headers=headers)
+        assert said_to(chaos, nth=2)[-3:] == ["three", "x", "four"]
+        assert "one" not in said_to(chaos, nth=2)
+
+
+async def test_several_items_of_a_conversation_are_added_to_it_and_hide_nothing_of_it() -> None:
+    """P2: by name and after a response; the model knows what was said before them."""
+    two = [{"role": "user", "content": "more"}, {"role": "user", "content": "and?"}]
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        _, first = await server.post("/v1/responses", {"input": "one", "conversation": "s"})
+        await server.post("/v1/responses", {"input": two, "previous_response_id": first["id"]})
+        assert said_to(chaos, nth=2) == ["one", "x", "more", "and?"]
+        await server.post("/v1/responses", {"input": two, "conversation": "s"})
+        assert said_to(chaos, nth=3)[-2:] == ["more", "and?"]
+        assert said_to(chaos, nth=3)[:2] == ["one", "x"]
+        await server.post("/v1/responses", {"input": two, "conversation": "new"})
+        assert said_to(chaos, nth=4) == ["more", "and?"]

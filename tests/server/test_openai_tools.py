@@ -1,0 +1,62 @@
+"""Tools that the server runs itself, as plain OpenAI clients see them."""
+
+import asyncio
+from typing import Any
+
+import openai
+
+from holdfast.chaos import CallTool, ChaosServer, Say
+from server.toolbox import Counted
+from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
+
+
+def client_of(server: Served) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
+
+
+async def test_a_response_lists_each_tool_call_with_what_it_brought() -> None:
+    """They stand together, so that no client takes the call for one to run; a chat answer lists none."""
+    tool, script = Counted(), [Say("hm"), CallTool("touch", {"n": 1})]
+    async with (
+        ChaosServer(script, [Say("done")], script, [Say("done")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,))) as server,
+        client_of(server) as client,
+    ):
+        made = await client.responses.create(model="m", input="hi")
+        shown = await client.responses.retrieve(made.id)
+        plain = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}])
+    assert made.output == shown.output
+    assert made.output_text == "done"
+    items: list[Any] = list(made.output)
+    assert [item.type for item in items] == ["function_call", "function_call_output", "message"]
+    assert (items[0].name, items[0].arguments) == ("touch", '{"n":1}')
+    assert (items[1].call_id, items[1].output) == (items[0].call_id, "touch done")
+    assert (plain.choices[0].message.tool_calls, plain.choices[0].finish_reason) == (None, "stop")
+    assert tool.done == [{"n": 1}] * 2
+
+
+async def test_a_refused_call_is_streamed_with_its_refusal() -> None:
+    """P8: it never started, and yet it was asked for and answered."""
+    tool = Counted()
+    setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
+    events: list[Any] = []
+    async with (
+        ChaosServer([CallTool("touch", {"n": 2})], [Say("well")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=setting) as server,
+        client_of(server) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
+        async for event in await client.responses.create(model="m", input="hi", stream=True):
+            events.append(event)
+            if event.type == "response.created":
+                tasks.create_task(denied(server, event.response.id.replace("resp_", "run_")))
+    done = [event.item for event in events if event.type == "response.output_item.done"]
+    assert [item.type for item in done] == ["function_call", "function_call_output", "message"]
+    assert events[-1].response.output[:2] == done[:2]
+    assert tool.done == []
+
+
+async def denied(server: Served, run_id: str) -> None:
+    """Wait for the approval to be asked for, and say no."""
+    await server.until(run_id, "approval.request")
+    await server.post(f"/v1/runs/{run_id}/approval", {"choice": "deny"})

@@ -1,0 +1,72 @@
+"""What a list says that a run was about."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from holdfast import events as e
+from holdfast.chaos import ChaosServer
+from holdfast.client import Client
+from holdfast.interfaces import IfSessionNew, Record, StoreDamaged
+from holdfast.journal.memory import MemoryStore
+from holdfast.rows import RunRow
+from holdfast.server.run_previews import preview_of
+from serving import served, target_of
+
+
+async def listed(client: Client) -> dict[str, str]:
+    return {run.run_id: run.preview for run in (await client.runs()).data}
+
+
+async def test_a_run_is_listed_with_the_first_words_of_its_message_also_when_it_is_tried_again() -> None:
+    async with (
+        ChaosServer(after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+        Client(server.url) as client,
+    ):
+        first = await client.start("  tidy\n up the   attic  ", session_id="s")
+        await client.ended(first.run_id)
+        second = await client.retry(first.run_id)
+        await client.ended(second.run_id)
+        third = await client.retry(second.run_id)
+        await client.ended(third.run_id)
+        long = await client.start("word " * 100, session_id="s")
+        assert (await client.ended(long.run_id)).preview.startswith("word word")
+        found = await listed(client)
+        assert [found[run.run_id] for run in (first, second, third)] == ["tidy up the attic"] * 3
+        assert len(found[long.run_id]) == 80
+        assert found[long.run_id].endswith("…")
+
+
+async def test_a_message_that_waited_long_for_its_run_is_found() -> None:
+    store = MemoryStore()
+    asked = e.MessageAccepted(at_ms=1, message_id="m1", text="and then plant", mode="steer")
+    others = [e.SessionRenamed(at_ms=2, title=f"title {nth}") for nth in range(300)]
+    queued = e.RunQueued(at_ms=3, run_id="run_1", message_id="m1")
+    first: list[e.Input] = [e.SessionCreated(at_ms=1, epoch="x"), asked, *others]
+    await store.append("s", first, when=[IfSessionNew()])
+    await store.append_run("s", [queued], fence=await store.claim(""))
+    row = await store.run("run_1")
+    assert row is not None
+    assert await preview_of(store, row) == "and then plant"
+
+
+class Broken:
+    """A log that cannot be read."""
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        del limit
+        raise StoreDamaged(f"session {session_id}, seq {after}")
+
+
+class Purged:
+    """A log of which nothing is left."""
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        del session_id, after, limit
+        return ()
+
+
+@pytest.mark.parametrize("log", [Broken(), Purged()])
+async def test_a_session_that_cannot_be_read_does_not_break_the_list(log: Broken | Purged) -> None:
+    assert await preview_of(log, RunRow(run_id="r", session_id="s", first_seq=3)) == ""
