@@ -1,14 +1,16 @@
 """A model server that is quick: three wires, frames encoded in advance, one small protocol on uvloop.
 
 The path says the wire and the header `x-bench` what to do: `burst N` sends N tokens as fast as the socket
-takes them, `paced N MS` one every so many milliseconds, `stamp` one token that holds the time at which it was
-sent. GET /closed tells when the last connection was closed by its client.
+takes them, `paced N MS` one every so many milliseconds (each answer at a moment of its own within them, so
+that all clients meet the same mixture, however fast they ask), `stamp` one token that holds the time at which
+it was sent. GET /closed tells when the last connection was closed by its client.
 """
 
 import asyncio
+import itertools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias, cast
 
 import uvloop
@@ -19,6 +21,7 @@ Wire: TypeAlias = Callable[[bytes], Frames]
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
 BLOCK_TOKENS = 100
+GOLDEN = 0.618034  # its multiples spread evenly over a turn, however many there are
 
 CHAT = (
     b'{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[%b]%b}'
@@ -105,7 +108,8 @@ class Connection(asyncio.Protocol):
 
     closed_s = 0.0
 
-    def __init__(self) -> None:
+    def __init__(self, paced: Iterator[int]) -> None:
+        self._paced = paced
         self._buffer = b""
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
@@ -179,7 +183,9 @@ class Connection(asyncio.Protocol):
         opening, frame, ending = wire(b" token")
         self._transport.write(HEAD + b"".join(map(chunk, opening)))
         loop, piece = asyncio.get_running_loop(), chunk(frame)
+        moment_s = pace_s * (next(self._paced) * GOLDEN % 1)
         next_s = loop.time() + pace_s
+        next_s += (moment_s - next_s) % pace_s
 
         def send(left: int, at_s: float) -> None:
             if not left:
@@ -196,9 +202,11 @@ class Connection(asyncio.Protocol):
 
 
 async def serve() -> None:
-    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", 0, backlog=1024)
+    paced = itertools.count()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(paced), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await loop.run_in_executor(None, sys.stdin.read)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ something follows it: a call that was cut by the token limit is stopped like any
 """
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -21,8 +22,8 @@ from holdfast.model_events import (
     TokensUsed,
 )
 from holdfast.models.error_bodies import find_error, read_error
-from holdfast.models.sse import Frame, MalformedFrame
-from holdfast.models.wire import NOTHING, OpenItem, decoded, raw_text
+from holdfast.models.sse import Frame, MalformedFrame, Run
+from holdfast.models.wire import NOTHING, UNREADABLE, OpenItem, decoded, raw_text
 
 STOPS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -102,11 +103,33 @@ class _Event(msgspec.Struct, gc=False):
     usage: _Usage | None = None
 
 
+class _TextDelta(msgspec.Struct, gc=False):
+    text: str
+    type: str = ""
+    thinking: None = None
+    signature: None = None
+    partial_json: None = None
+    stop_reason: None = None
+    stop_details: None = None
+
+
+class _TextEvent(msgspec.Struct, gc=False):
+    """An event that brings text and nothing else: any other event does not fit."""
+
+    type: Literal["content_block_delta"]
+    delta: _TextDelta
+    index: int = 0
+    content_block: None = None
+    message: None = None
+    usage: None = None
+
+
 class _Named(msgspec.Struct, gc=False):
     type: str = ""
 
 
 _EVENT = msgspec.json.Decoder(_Event)
+_TEXT = msgspec.json.Decoder(_TextEvent)
 _NAMED = msgspec.json.Decoder(_Named)
 _MESSAGE = msgspec.json.Decoder(_Message)
 
@@ -119,6 +142,7 @@ class AnthropicParser:
         self._over = False
         self._opened = 0
         self._blocks: dict[int, OpenItem | None] = {}  # None: a block that is not for us
+        self._text_index = -1  # of the block that the last piece of text went to
         self._inputs: dict[int, str] = {}
         self._held_call: ItemClosed | None = None
         self._calls = 0
@@ -154,6 +178,21 @@ class AnthropicParser:
         step = self._steps.get(name)
         return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
 
+    def text_of(self, run: Run) -> TextPiece | None:
+        """See StreamParser."""
+        index, texts = self._text_index, list[str]()
+        item = self._blocks.get(index)
+        if item is None or item.kind != "text" or self._over:
+            return None
+        try:
+            for event in map(_TEXT.decode, run.datas):
+                if event.index != index:
+                    break
+                texts.append(event.delta.text)
+        except UNREADABLE:
+            return item.more(texts, run)  # the next frame is of another kind
+        return item.more(texts, run)
+
     def end(self) -> Sequence[ModelEvent]:
         """The end of the stream adds nothing: this wire says itself when an answer is complete."""
         return NOTHING
@@ -178,12 +217,10 @@ class AnthropicParser:
         delta = event.delta or _Delta()
         events: list[ModelEvent] = []
         if delta.text:
-            item = self._blocks.get(event.index)
-            if item is None or item.kind != "text":
-                item = self._going(event.index, "text", events)
-            if item is not None:
+            if (item := self._going(event.index, "text", events)) is not None:
                 item.pieces.append(delta.text)
                 events.append(TextPiece(item.index, delta.text))
+                self._text_index = event.index
         elif delta.thinking:
             if (item := self._going(event.index, "reasoning", events)) is not None:
                 item.pieces.append(delta.thinking)

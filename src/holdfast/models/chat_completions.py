@@ -5,6 +5,7 @@ has ended (`[DONE]`, or its clean end). An answer that was cut short closes no t
 """
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -20,8 +21,8 @@ from holdfast.model_events import (
 )
 from holdfast.models.chat_usage import Usage
 from holdfast.models.error_bodies import find_error
-from holdfast.models.sse import Frame, MalformedFrame
-from holdfast.models.wire import ALIVE, NOTHING, OpenItem, decoded, is_json, raw_text
+from holdfast.models.sse import Frame, MalformedFrame, Run
+from holdfast.models.wire import ALIVE, NOTHING, UNREADABLE, OpenItem, decoded, is_json, raw_text
 
 FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -119,7 +120,37 @@ class _Chunk(msgspec.Struct, gc=False):
     x_groq: _Groq | None = None
 
 
+_Blank: TypeAlias = Literal[""] | None
+
+
+class _TextDelta(msgspec.Struct, gc=False):
+    content: str
+    reasoning_content: _Blank = None
+    reasoning: _Blank = None
+    reasoning_details: None = None
+    refusal: _Blank = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class _TextChoice(msgspec.Struct, gc=False):
+    delta: _TextDelta
+    finish_reason: _Blank = None
+    index: Literal[0] | None = None
+    usage: None = None
+
+
+class _TextChunk(msgspec.Struct, gc=False):
+    """A chunk that brings text and nothing else that we would read: anything else does not fit."""
+
+    choices: tuple[_TextChoice]
+    usage: None = None
+    error: None = None
+    x_groq: None = None
+
+
 _CHUNK = msgspec.json.Decoder(_Chunk)
+_TEXT = msgspec.json.Decoder(_TextChunk)
 _DONE = b"[DONE]"
 
 
@@ -161,6 +192,18 @@ class ChatParser:
         if chunk.usage is not None or choice.usage is not None or chunk.x_groq is not None:
             self._take_usage(chunk)
         return events or ALIVE
+
+    def text_of(self, run: Run) -> TextPiece | None:
+        """See StreamParser."""
+        item, texts = self._text, list[str]()
+        if item is None or self._over or run.event == b"error":
+            return None
+        try:
+            for chunk in map(_TEXT.decode, run.datas):
+                texts.append(chunk.choices[0].delta.content)
+        except UNREADABLE:
+            return item.more(texts, run)  # the next frame is of another kind
+        return item.more(texts, run)
 
     def end(self) -> Sequence[ModelEvent]:
         """Closes the items and finishes, if the answer had come to its finish reason."""

@@ -11,7 +11,7 @@ from holdfast.model_events import ErrorReported, Finished, ModelEvent, TextPiece
 from holdfast.models.error_bodies import read_error
 from holdfast.models.http import Broken, ModelHttp, Reply
 from holdfast.models.speaker import Speaker
-from holdfast.models.sse import Frame, MalformedFrame, SseParser
+from holdfast.models.sse import Frame, MalformedFrame, Run, SseParser
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.values import CloseReason
@@ -56,6 +56,7 @@ class Exchange:
         self.used: TokensUsed | None = None
         self._finish: Finished | None = None
         self._error: ErrorReported | None = None
+        self._in_text = False
         self._status = 0
         self._headers: dict[str, str] = {}
 
@@ -103,40 +104,41 @@ class Exchange:
             await self._stream(reply)
 
     async def _stream(self, reply: Reply) -> None:
-        sse, parser, read = SseParser(), self._parser, reply.read
-        while piece := await read():
-            self._hear_frames(sse.feed(piece))
-            if self._voice.full:
-                await self._make_room()
-            if self._error is not None or (parser.finished and reply.at_end()):
+        sse = SseParser()
+
+        def hear(piece: bytes) -> bool:
+            for run in sse.runs(piece):
+                self._hear(run)
+            return self._voice.full or self._error is not None
+
+        while await reply.body.each(hear):
+            if self._error is not None:
                 return
-        self._hear_frames(sse.end())
-        self._take(parser.end())
+            await self._make_room()
+        for frame in sse.end():
+            self._take(self._parser.parse(frame))
+        self._take(self._parser.end())
 
-    def _hear_frames(self, frames: Sequence[Frame]) -> None:
-        """Take what one read brought; neighbouring pieces of text are said as one."""
-        parse, texts, index = self._parser.parse, list[str](), 0
-        try:
-            for frame in frames:
-                for event in parse(frame):
-                    if type(event) is TextPiece and (event.index == index or not texts):
-                        index = event.index
-                        texts.append(event.text)
-                        continue
-                    if texts:
-                        self._take_text(index, texts)
-                    self._take((event,))
-        finally:
-            # Also what came before a frame that is not the protocol.
-            if texts:
-                self._take_text(index, texts)
+    def _hear(self, run: Run) -> None:
+        while run.datas:
+            # Text is mostly followed by more of it, and that can be taken in one step.
+            piece = self._parser.text_of(run) if self._in_text else None
+            if piece is None:
+                self._hear_singly(run)
+            else:
+                self._watchdog.advanced()
+                self._speaker.say(piece.index, piece.text)
 
-    def _take_text(self, index: int, texts: list[str]) -> None:
-        text = "".join(texts)
-        texts.clear()
-        if text:
-            self._watchdog.advanced()
-            self._speaker.say(index, text)
+    def _hear_singly(self, run: Run) -> None:
+        """Take frame by frame, as far as the next text."""
+        datas = iter(run.datas)
+        for data in datas:
+            events = self._parser.parse(Frame(run.event, data))
+            self._take(events)
+            self._in_text = bool(events) and isinstance(events[-1], TextPiece)
+            if self._in_text:
+                break
+        run.datas = list(datas)
 
     async def _make_room(self) -> None:
         """While our own journal is behind, the peer is not late."""
@@ -159,6 +161,6 @@ class Exchange:
 
 async def _whole(reply: Reply, bytes_max: int) -> bytes:
     body = bytearray()
-    while len(body) <= bytes_max and (piece := await reply.read()):
+    while len(body) <= bytes_max and (piece := await reply.body.read()):
         body += piece
     return bytes(body[:bytes_max])

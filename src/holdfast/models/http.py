@@ -1,11 +1,11 @@
-"""HTTP to model servers: with `upload`, the only module that knows which client is used.
+"""HTTP to model servers: with `upload` and `body`, the only module that knows which client is used.
 
 The client's own ideas about time and number (total timeouts, connection limits, thread-pool DNS) are all
 switched off: waiting is the watchdog's affair.
 """
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,6 +16,7 @@ from aiohttp.abc import AbstractResolver
 
 from holdfast.deadlines import Sign
 from holdfast.failure_rules import Break
+from holdfast.models.body import Body
 from holdfast.models.upload import Upload
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
@@ -35,12 +36,11 @@ class Broken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer whose head has come; `read` gives the next bytes of its body, none at its end."""
+    """An answer whose head has come."""
 
     status: int
     headers: Mapping[str, str]
-    read: Callable[[], Awaitable[bytes]]
-    at_end: Callable[[], bool]
+    body: Body
 
 
 class ModelHttp:
@@ -165,7 +165,7 @@ def _trace() -> aiohttp.TraceConfig:
 
 def _reply(response: aiohttp.ClientResponse) -> Reply:
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Reply(response.status, headers, response.content.readany, response.content.at_eof)
+    return Reply(response.status, headers, Body(response))
 
 
 def _how(error: aiohttp.ClientError | OSError) -> Break:

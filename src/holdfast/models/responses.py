@@ -19,9 +19,9 @@ from holdfast.model_events import (
     TextPiece,
 )
 from holdfast.models.error_bodies import find_error, read_error
-from holdfast.models.responses_events import EVENT, NAMED, RESPONSE, Event, Incomplete, Item, Response
-from holdfast.models.sse import Frame, MalformedFrame
-from holdfast.models.wire import NOTHING, OpenItem, decoded, raw_text
+from holdfast.models.responses_events import EVENT, NAMED, RESPONSE, TEXT, Event, Incomplete, Item, Response
+from holdfast.models.sse import Frame, MalformedFrame, Run
+from holdfast.models.wire import NOTHING, UNREADABLE, OpenItem, decoded, raw_text
 
 INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "refused"}
 KINDS: dict[str, ItemKind] = {"message": "text", "reasoning": "reasoning", "function_call": "tool"}
@@ -54,6 +54,7 @@ class ResponsesParser:
         self._opened = 0
         self._tool_ids: set[str] = set()
         self._live: dict[int, _Live] = {}
+        self._text_place = -1  # where the last piece of text went
         self._places: dict[str, int] = {}
         self._steps: dict[str, Callable[[Event, bytes], list[ModelEvent]]] = {
             "response.output_text.delta": self._text_delta,
@@ -92,6 +93,21 @@ class ResponsesParser:
         step = self._steps.get(name)
         return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
 
+    def text_of(self, run: Run) -> TextPiece | None:
+        """See StreamParser."""
+        place, texts = self._text_place, list[str]()
+        live = self._live.get(place)
+        if live is None or live.over or live.item.kind != "text" or self._over:
+            return None
+        try:
+            for event in map(TEXT.decode, run.datas):
+                if event.output_index != place:
+                    break
+                texts.append(event.delta)
+        except UNREADABLE:
+            return live.item.more(texts, run)  # the next frame is of another kind
+        return live.item.more(texts, run)
+
     def end(self) -> Sequence[ModelEvent]:
         """The end of the stream adds nothing: this wire says itself when an answer is complete."""
         return NOTHING
@@ -107,12 +123,10 @@ class ResponsesParser:
     def _text_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         if text := event.delta:
-            # Thousands of pieces go to an item that is open where they say: no search for those.
-            live = None if event.output_index is None else self._live.get(event.output_index)
-            if live is None or live.over or live.item.kind != "text":
-                live = self._going(event, "text", events)
+            live = self._going(event, "text", events)
             live.item.pieces.append(text)
             events.append(TextPiece(live.item.index, text))
+            self._text_place = -1 if event.output_index is None else event.output_index
         return events
 
     def _refusal_delta(self, event: Event, data: bytes) -> list[ModelEvent]:

@@ -1,5 +1,7 @@
 """The events of the Responses wire, of each only what we read."""
 
+from typing import Literal
+
 import msgspec
 
 from holdfast.model_events import TokensUsed
@@ -87,6 +89,20 @@ class Event(msgspec.Struct, gc=False):
     response: Response | None = None
 
 
+class TextDelta(msgspec.Struct, gc=False):
+    """An event that brings text, where it says, and nothing else: any other event does not fit."""
+
+    type: Literal["response.output_text.delta"]
+    delta: str
+    output_index: int
+    item_id: str | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    arguments: str | None = None
+    item: None = None
+    response: None = None
+
+
 class Named(msgspec.Struct, gc=False):
     """An event of which only the name can be relied on."""
 
@@ -94,5 +110,6 @@ class Named(msgspec.Struct, gc=False):
 
 
 EVENT = msgspec.json.Decoder(Event)
+TEXT = msgspec.json.Decoder(TextDelta)
 NAMED = msgspec.json.Decoder(Named)
 RESPONSE = msgspec.json.Decoder(Response)

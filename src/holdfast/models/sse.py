@@ -6,6 +6,7 @@ FRAME_BYTES_MAX = 8 * 1024 * 1024
 STREAM_BYTES_MAX = 512 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
+_CR = 13
 
 
 class MalformedFrame(Exception):
@@ -19,9 +20,18 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
+class Run(msgspec.Struct, gc=False):
+    """The data of neighbouring frames of one name."""
+
+    event: bytes
+    datas: list[bytes]
+
+
 class SseParser:
     """Cuts one event stream into frames, in time linear in its length, wherever it was split.
 
+    A stream of tokens repeats one head, `data: ` or a name and `data: `, thousands of times: whole frames
+    with the head of the last one are cut at that head, all at once.
     `comments` counts the comment lines: the peer is alive, and has said nothing.
     After a `MalformedFrame` the parser is of no further use.
     """
@@ -32,39 +42,72 @@ class SseParser:
         self.comments = 0
         self._frame_bytes_max = frame_bytes_max
         self._bytes_left = stream_bytes_max
+        self._between = False  # nothing is begun, and no BOM can follow
         self._head: bytes | None = b""  # until it is known whether the stream begins with a BOM
         self._after_cr = False
         self._half_line = bytearray()
         self._event = b""
         self._data: list[bytes] = []
         self._data_bytes = 0
+        self._last_event: bytes = b""
+        self._last_head = b"data: "
+        self._lines_each = 2  # of a frame with that head
 
     def feed(self, piece: bytes) -> list[Frame]:
         """The frames that this piece completes."""
+        return [Frame(run.event, data) for run in self.runs(piece) for data in run.datas]
+
+    def runs(self, piece: bytes) -> list[Run]:
+        """The frames that this piece completes, neighbours of one name together."""
+        head, size = self._last_head, len(piece)
+        if (
+            self._between
+            and piece.startswith(head)
+            and piece.endswith(b"\n\n")
+            and piece.find(b"\n", len(head)) == size - 2
+            and _CR not in piece
+            and size <= self._frame_bytes_max
+            and size <= self._bytes_left
+        ):
+            # One frame like the last one: what a server sends that sends every token when it has it.
+            self._bytes_left -= size
+            return [Run(self._last_event, [piece[len(head) : -2]])]
+        runs = self._runs(piece)
+        self._between = self._head is None and not (
+            self._half_line or self._data or self._event or self._after_cr
+        )
+        return runs
+
+    def _runs(self, piece: bytes) -> list[Run]:
         if self._head is not None:
             piece = self._without_bom(piece)
-        if self._after_cr or b"\r" in piece:
+        if self._after_cr or _CR in piece:
             piece = self._with_lf_alone(piece)
         self._bytes_left -= len(piece)
         if self._bytes_left < 0:
             raise MalformedFrame("the stream is longer than any answer")
-        frames: list[Frame] = []
+        runs: list[Run] = []
         if self._half_line or self._data or self._event:
             # Finish the frame that was begun; what follows can go the quick way.
             end = piece.find(b"\n\n")
             begun = len(piece) if end < 0 else end + 2
-            self._feed_lines(piece[:begun], frames)
+            self._feed_lines(piece[:begun], runs)
             piece = piece[begun:]
+        if len(piece) > self._frame_bytes_max:
+            self._feed_lines(piece, runs)
+            return runs
+        if piece.startswith(self._last_head):
+            piece = self._feed_alike(piece, runs)
         if piece:
-            self._feed_frames(piece, frames)
-        return frames
+            self._feed_frames(piece, runs)
+        return runs
 
     def end(self) -> list[Frame]:
         """The frame that lacked only its blank line when the stream ended; half a line is dropped."""
-        frames: list[Frame] = []
+        runs: list[Run] = []
         if not self._half_line:
-            self._dispatch(frames)
-        return frames
+            self._dispatch(runs)
+        return [Frame(run.event, data) for run in runs for data in run.datas]
 
     def _without_bom(self, piece: bytes) -> bytes:
         head = (self._head or b"") + piece
@@ -82,28 +125,41 @@ class SseParser:
         self._after_cr = piece[-1:] == b"\r"
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-    def _feed_frames(self, piece: bytes, frames: list[Frame]) -> None:
+    def _feed_alike(self, piece: bytes, runs: list[Run]) -> bytes:
+        """Takes the frames at the beginning that have the head of the last one; the rest is returned."""
+        head = self._last_head
+        datas = piece.split(b"\n\n" + head)
+        datas[0] = datas[0][len(head) :]
+        last, ended, rest = datas.pop().partition(b"\n\n")
+        if ended:
+            datas.append(last)
+        else:
+            rest = head + last
+        # A line feed too many is a line that is not data, inside a frame or between two.
+        if not datas or piece.count(b"\n", 0, len(piece) - len(rest)) != self._lines_each * len(datas):
+            return piece
+        runs.append(Run(self._last_event, datas))
+        return rest
+
+    def _feed_frames(self, piece: bytes, runs: list[Run]) -> None:
         """Begins at a frame's first byte: frames of one data line, named or not, need no line by line."""
-        if len(piece) > self._frame_bytes_max:
-            self._feed_lines(piece, frames)
-            return
         blocks = piece.split(b"\n\n")
         rest = blocks.pop()
         for block in blocks:
             if block.startswith(b"data: "):
                 if block.find(b"\n") < 0:
-                    frames.append(Frame(b"", block[6:]))
+                    self._add(b"", block[6:], runs)
                     continue
             elif block.startswith(b"event: "):
                 event, _, line = block.partition(b"\n")
                 if line.startswith(b"data: ") and line.find(b"\n") < 0:
-                    frames.append(Frame(event[7:], line[6:]))
+                    self._add(event[7:], line[6:], runs)
                     continue
-            self._feed_lines(block + b"\n\n", frames)
+            self._feed_lines(block + b"\n\n", runs)
         if rest:
-            self._feed_lines(rest, frames)
+            self._feed_lines(rest, runs)
 
-    def _feed_lines(self, text: bytes, frames: list[Frame]) -> None:
+    def _feed_lines(self, text: bytes, runs: list[Run]) -> None:
         lines = text.split(b"\n")
         half_line = lines.pop()
         if lines and self._half_line:
@@ -113,7 +169,7 @@ class SseParser:
             if line:
                 self._take(line)
             else:
-                self._dispatch(frames)
+                self._dispatch(runs)
         if half_line:
             self._half_line += half_line
             self._check(len(self._half_line))
@@ -139,9 +195,19 @@ class SseParser:
         if self._data_bytes + more_bytes > self._frame_bytes_max:
             raise MalformedFrame(f"a frame is longer than {self._frame_bytes_max} bytes")
 
-    def _dispatch(self, frames: list[Frame]) -> None:
+    def _dispatch(self, runs: list[Run]) -> None:
         if self._data:
-            frames.append(Frame(self._event, b"\n".join(self._data)))
+            self._add(self._event, b"\n".join(self._data), runs)
             self._data = []
             self._data_bytes = 0
         self._event = b""
+
+    def _add(self, event: bytes, data: bytes, runs: list[Run]) -> None:
+        if runs and runs[-1].event == event:
+            runs[-1].datas.append(data)
+            return
+        runs.append(Run(event, [data]))
+        if event != self._last_event:
+            self._last_event = event
+            self._last_head = b"event: " + event + b"\ndata: " if event else b"data: "
+            self._lines_each = 3 if event else 2

@@ -80,7 +80,7 @@ class Watchdog:
         return whole_s if self._watch.state in {State.CONNECTING, State.UPLOADING} else None
 
     def advanced(self) -> None:
-        """The model made progress: `hear` for the thousands of pieces of a stream, which change no state."""
+        """The model made progress; that of a stream comes by the thousand, and changes no state."""
         if self._streaming:
             self.progress_s = self._now_s()
         else:
@@ -88,7 +88,11 @@ class Watchdog:
 
     def hear(self, event: ModelEvent) -> None:
         """The model did something."""
-        self.sign(sign_of(event))
+        sign = sign_of(event)
+        if sign is Sign.PROGRESS:
+            self.advanced()
+        else:
+            self.sign(sign)
 
     def sign(self, sign: Sign) -> None:
         """The attempt heard something."""

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from holdfast.messages import AskedTool, AssistantMessage, Message, ModelRequest, Said, SaidText, Thought
-from holdfast.model_events import ItemClosed, ItemKind, ItemOpened, Lifecycle, ModelEvent
-from holdfast.models.sse import Frame, MalformedFrame
+from holdfast.model_events import ItemClosed, ItemKind, ItemOpened, Lifecycle, ModelEvent, TextPiece
+from holdfast.models.sse import Frame, MalformedFrame, Run
 from holdfast.targets import Target
 
 Blobs = Mapping[str, bytes]
@@ -21,6 +21,7 @@ ALIVE: tuple[ModelEvent, ...] = (Lifecycle("chunk"),)
 NOTHING: tuple[ModelEvent, ...] = ()
 NO_OUTPUT = "(no output)"
 NO_TEXT = "(no text)"
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 REASONING_OFF = "off"  # our own word: say nothing about reasoning, for models that refuse the field
 
 _ANY = msgspec.json.Decoder(msgspec.Raw)
@@ -44,9 +45,17 @@ class StreamParser(Protocol):
     JSON body instead. `finished` says whether `Finished` was among the events: a stream that ended
     without it was dropped, unless an `ErrorReported` came. Nothing comes after a terminal event.
     A `TokensUsed` replaces the one before. All three raise `MalformedFrame`, and only that.
+
+    `text_of` is a shorter way for the thousands of frames that bring nothing but more of the text that came
+    last: it takes such frames from the front of a run, and gives in one piece what `parse` would give one by
+    one. None says that the first frame may be another, and then nothing has happened.
     """
 
     finished: bool
+
+    def text_of(self, run: Run) -> TextPiece | None:
+        """The text of the first frames of the run, which are taken out of it."""
+        ...
 
     def parse(self, frame: Frame) -> Sequence[ModelEvent]:
         """The events of one frame."""
@@ -75,6 +84,15 @@ class OpenItem(msgspec.Struct, kw_only=True):
         """The event of its opening."""
         return ItemOpened(self.index, self.kind, self.tool_call_id, self.name)
 
+    def more(self, texts: list[str], run: Run) -> TextPiece | None:
+        """One piece for the texts of so many frames of the run, which are taken out of it."""
+        text = "".join(texts)
+        if not text:
+            return None
+        del run.datas[: len(texts)]
+        self.pieces.append(text)
+        return TextPiece(self.index, text)
+
     def closed(self, text: str | None = None) -> ItemClosed:
         """The event of its closing, with the text that the protocol gave in the end, or else what came."""
         whole = "".join(self.pieces) if text is None else text
@@ -87,7 +105,7 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     """The typed value in `data`."""
     try:
         return decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         excerpt = data[:_EXCERPT_BYTES_MAX].decode(errors="replace")
         raise MalformedFrame(f"{error}: {excerpt!r}") from error
 

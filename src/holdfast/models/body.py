@@ -1,0 +1,124 @@
+"""The body of an answer: its pieces are taken in the step of the event loop that brings them.
+
+A task that wakes up for every piece costs more than all that is done with it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+import aiohttp
+
+Take: TypeAlias = Callable[[bytes], bool]
+
+
+class Body:
+    """The body of a response whose head has come; `read` gives its next bytes, none at its end."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.read = response.content.readany
+
+    async def each(self, take: Take) -> bool:
+        """Give `take` piece after piece until it returns True; returns False at the end of the body.
+
+        It may be awaited again after True. What `take` raises is raised here. A task that was cancelled takes
+        nothing more, from the cancel on.
+        """
+        connection = self._response.connection
+        transport = None if connection is None else connection.transport
+        behind = None if transport is None else transport.get_protocol()
+        if transport is None or not isinstance(behind, asyncio.Protocol):
+            return await self._each_in_turn(take)
+        tap = _Tap(transport, behind, content=self._response.content, take=take)
+        transport.set_protocol(tap)
+        try:
+            tap.hand_over()
+            return await tap.enough
+        finally:
+            tap.leave()
+
+    async def _each_in_turn(self, take: Take) -> bool:
+        """For what has come already: the connection has gone on to others, or is lost."""
+        while piece := await self.read():
+            if take(piece):
+                return True
+        return False
+
+
+class _Tap(asyncio.Protocol):
+    """Stands before the HTTP client's own protocol, and reads what that has made of each packet."""
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        behind: asyncio.Protocol,
+        *,
+        content: aiohttp.StreamReader,
+        take: Take,
+    ) -> None:
+        self.enough: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._transport = transport
+        self._behind = behind
+        self._pass_on = behind.data_received
+        self._content = content
+        self._read = content.read_nowait
+        self._is_over = content.at_eof
+        self._take = take
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        self._pass_on(data)
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """Give on what the client has got ready, unless nobody waits for it any more.
+
+        A task that is cancelled has cancelled what it waits for at once, though it runs only later.
+        """
+        content = self._content
+        try:
+            while not self.enough.done():
+                came_bytes = content.total_bytes
+                piece = self._read()
+                if piece and self._take(piece):
+                    self._settle(found=True)
+                # Reading may have let the client go on with what it had held back.
+                if content.total_bytes == came_bytes:
+                    break
+            if self._is_over():
+                self._settle(found=False)
+        except Exception as error:  # noqa: BLE001  # it belongs to the task that waits
+            self.leave()
+            if not self.enough.done():
+                self.enough.set_exception(error)
+
+    def _settle(self, *, found: bool) -> None:
+        # At its end a body has given its connection back, and the next one who uses it brings his own.
+        self.leave()
+        if not self.enough.done():
+            self.enough.set_result(found)
+
+    def leave(self) -> None:
+        """Let the client's protocol have its place again."""
+        if self._transport.get_protocol() is self:
+            self._transport.set_protocol(self._behind)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self._behind.connection_lost(exc)
+        self.hand_over()
+        if not self.enough.done():
+            self.enough.set_exception(aiohttp.ServerDisconnectedError())
+
+    def eof_received(self) -> bool | None:
+        """See asyncio."""
+        return self._behind.eof_received()
+
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        self._behind.pause_writing()
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        self._behind.resume_writing()
