@@ -46,6 +46,8 @@ export interface Pressed {
 export interface Where {
   readonly isMac: boolean;
   readonly isTyping: boolean;
+  /** Whether keys count that need no Control, Command or Alt. */
+  readonly bareKeys: boolean;
 }
 
 /** The command that a key means here, or null. */
@@ -57,11 +59,16 @@ export function commandOf(pressed: Pressed, where: Where): Command | null {
   return null;
 }
 
-function fits(combination: string, pressed: Pressed, { isMac, isTyping }: Where): boolean {
+/** Whether a single key does it. */
+export function isBare(combination: string): boolean {
+  return !/^(?:mod|alt)\+/.test(combination);
+}
+
+function fits(combination: string, pressed: Pressed, { isMac, isTyping, bareKeys }: Where): boolean {
   const parts = combination.split("+");
   const key = parts.pop();
   const [mod, alt, shift] = ["mod", "alt", "shift"].map((name) => parts.includes(name));
-  if (isTyping && !mod && !alt) return false;
+  if (isBare(combination) && (isTyping || !bareKeys)) return false;
   const isMod = isMac ? pressed.metaKey : pressed.ctrlKey;
   const isOther = isMac ? pressed.ctrlKey : pressed.metaKey;
   if (isMod !== mod || isOther || pressed.altKey !== alt) return false;

@@ -49,13 +49,29 @@ export class FrameReader {
   #rest = "";
 
   read(piece: string): Frame[] {
-    const blocks = (this.#rest + piece).split("\n\n");
-    this.#rest = blocks.pop() ?? "";
-    return blocks.flatMap((block) => {
-      const data = block.split("\n").filter((line) => line.startsWith("data:"));
-      return data.length === 0 ? [] : [JSON.parse(data.map((line) => line.slice(5)).join("\n")) as Frame];
-    });
+    const text = this.#rest + piece;
+    const frames: Frame[] = [];
+    let from = 0;
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n", from)) {
+      const data = dataOf(text.slice(from, end));
+      if (data !== "") {
+        frames.push(JSON.parse(data) as Frame);
+      }
+      from = end + 2;
+    }
+    this.#rest = text.slice(from);
+    return frames;
   }
+}
+
+/** What the lines of a block carry; nearly always that is its last line alone. */
+function dataOf(block: string): string {
+  const at = block.startsWith("data:") ? 0 : block.indexOf("\ndata:") + 1;
+  if (block.startsWith("data:", at) && !block.includes("\n", at)) {
+    return block.slice(at + 5);
+  }
+  const lines = block.split("\n").filter((line) => line.startsWith("data:"));
+  return lines.map((line) => line.slice(5)).join("\n");
 }
 
 export class EventStream {

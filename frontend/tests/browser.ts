@@ -1,25 +1,6 @@
 /** The few parts of a browser that the page's state needs, for tests outside of one. */
 
 const kept = new Map<string, string>();
-const due: (() => void)[] = [];
-const FRAME_MS = 1000 / 60;
-let clockMs = 0;
-
-/** Lets a frame be drawn, and then so much time pass. */
-export function nextFrame(thenMs = 1000): void {
-  for (const work of due.splice(0)) {
-    work();
-  }
-  clockMs += thenMs;
-}
-
-/** How many frames are asked for. */
-export function framesDue(): number {
-  return due.length;
-}
-
-export { FRAME_MS };
-
 export const storage = kept;
 
 /** Answers of the server, by method and path; a path without one cannot be reached. */
@@ -27,9 +8,7 @@ export const answers = new Map<string, (body: unknown) => { status?: number; bod
 export const requests: { what: string; body: unknown; headers: Headers }[] = [];
 
 Object.assign(globalThis, {
-  performance: { now: () => clockMs },
   document: { visibilityState: "visible", addEventListener: () => {} },
-  requestAnimationFrame: (work: () => void) => due.push(work),
   localStorage: {
     getItem: (key: string) => kept.get(key) ?? null,
     setItem: (key: string, value: string) => kept.set(key, value),

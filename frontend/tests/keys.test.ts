@@ -1,7 +1,7 @@
 /** The keyboard's table: which keys mean what, where. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { caps, commandOf, hint, type Pressed, SHORTCUTS } from "../src/keys.ts";
+import { caps, commandOf, hint, isBare, type Pressed, SHORTCUTS } from "../src/keys.ts";
 
 const key = (name: string, held: Partial<Pressed> = {}): Pressed => ({
   key: name,
@@ -11,14 +11,21 @@ const key = (name: string, held: Partial<Pressed> = {}): Pressed => ({
   shiftKey: false,
   ...held,
 });
-const reading = { isMac: false, isTyping: false };
-const typing = { isMac: false, isTyping: true };
+const reading = { isMac: false, isTyping: false, bareKeys: true };
+const typing = { ...reading, isTyping: true };
 
 test("a letter is a command while nobody types, and a letter while someone does", () => {
   assert.equal(commandOf(key("n"), reading), "new");
   assert.equal(commandOf(key("n"), typing), null);
   assert.equal(commandOf(key("?", { shiftKey: true }), reading), "help");
   assert.equal(commandOf(key("?", { shiftKey: true }), typing), null);
+});
+
+test("single keys can be switched off, and every command still has a key", () => {
+  const off = { ...reading, bareKeys: false };
+  for (const bare of ["n", "/", "c", "t", "?"]) assert.equal(commandOf(key(bare), off), null);
+  assert.equal(commandOf(key("k", { ctrlKey: true }), off), "search");
+  assert.ok(SHORTCUTS.every(({ keys }) => keys.some((one) => !isBare(one))));
 });
 
 test("a combination counts while someone types, too", () => {
@@ -40,7 +47,7 @@ test("a mark counts with or without Shift, since keyboards differ", () => {
 });
 
 test("on a Mac the Command key takes the place of Control", () => {
-  const mac = { isMac: true, isTyping: true };
+  const mac = { ...typing, isMac: true };
   assert.equal(commandOf(key("k", { metaKey: true }), mac), "search");
   assert.equal(commandOf(key("k", { ctrlKey: true }), mac), null);
   assert.equal(hint("search", true), "⌘K");

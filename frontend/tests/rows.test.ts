@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answerOf, isBusy, rowsOf, spentMs, type Work } from "../src/talk/rows.ts";
+import { answerOf, isBusy, rowAt, rowsOf, spentMs, type Work } from "../src/talk/rows.ts";
 import { askLine, standingOf, targetLine, toolIcon } from "../src/talk/tool_words.ts";
 import { type AskEntry, type Entry, entryOf, type ShownEntry, type ToolEntry } from "../src/view/entries.ts";
 
@@ -150,4 +150,27 @@ test("a run whose message was taken back before it began leaves no row", () => {
   const entries = [made("text"), made("ending", { cause: "removed", run_id: "run_2" }), made("tool")];
   assert.deepEqual(kinds(entries), ["text", "activity:1"]);
   assert.deepEqual(kinds([made("ending", { cause: "user_stop" })]), ["ending"]);
+});
+
+test("a hit of a search leads to the row that holds it", () => {
+  const said = (at: number, text: string) => ({
+    message: { client_id: text, message_id: text, seq: at, text },
+  });
+  const entries = [
+    made("person", { seq: 110, ...said(101, "which marmalade?") }),
+    made("text", { seq: 115, text: "the bitter marmalade" }),
+    made("ask", { seq: 125, ask: "question", text: "Which jar?" }),
+    made("text", { seq: 130, text: "this one" }),
+    // taken up long after it was sent, and written anew at 118
+    made("person", { seq: 140, ...said(112, "and honey?") }),
+  ];
+  const rows = rowsOf(entries, []);
+  const found = (at: number, passage = "") =>
+    entries.findIndex((entry) => entry.key === rowAt(rows, { seq: at, passage })?.key);
+  assert.equal(found(101), 0, "a message, by the event that accepted it");
+  assert.equal(found(119, "…bitter marmalade"), 1, "a text, by the event that completed it");
+  assert.equal(found(118, "and honey…"), 4, "a message that was edited while it waited");
+  assert.equal(found(125), 2, "a question");
+  assert.equal(found(139), 3, "without a passage, the text before");
+  assert.equal(found(50), -1, "what is no longer there is not found");
 });

@@ -10,7 +10,7 @@ import { resend, send, sendLeftovers } from "../src/state/sending.ts";
 import { readSettings, settings } from "../src/state/settings.ts";
 import type { ListedSession } from "../src/state/shapes.ts";
 import { session, sessions } from "../src/state/signals.ts";
-import { answers, nextFrame, requests, storage } from "./browser.ts";
+import { answers, requests, storage } from "./browser.ts";
 import { logOf } from "./golden.ts";
 
 beforeEach(() => {
@@ -28,7 +28,7 @@ function opened(name: string, records: number): { here: Opened; rest: LogRecord[
   for (const record of log.slice(0, records)) {
     assert.ok(here.take(record));
   }
-  nextFrame();
+  here.show();
   return { here, rest: log.slice(records) };
 }
 
@@ -44,8 +44,8 @@ test("a growing text changes its own version and not the list", () => {
   assert.ok(entry?.kind === "text" && rest[0]);
   const [version, text] = [entry.version.value, entry.text];
   here.take(rest[0]);
-  assert.equal(entry.version.value, version, "until the next frame");
-  nextFrame();
+  assert.equal(entry.version.value, version, "until it is shown");
+  here.show();
   assert.equal(entry.version.value, version + 1);
   assert.notEqual(entry.text, text);
   assert.equal(here.entries.value, list);
@@ -59,7 +59,7 @@ test("an event is taken only if it is the next one, and one that came before cha
   assert.equal(here.lastSeq.value, 5);
   assert.ok(here.take(next));
   assert.ok(here.take(next));
-  nextFrame();
+  here.show();
   assert.equal(here.lastSeq.value, 6);
 });
 
@@ -81,7 +81,7 @@ test("an open approval is shown until it is answered", () => {
   for (const record of rest.slice(0, answered - asked)) {
     here.take(record);
   }
-  nextFrame();
+  here.show();
   assert.equal(here.openAsks.value.length, 0);
 });
 
@@ -139,7 +139,7 @@ test("a bubble goes when its message is in the log", async () => {
   assert.equal(here.pending.value.length, 1);
   here.take({ seq: 1, type: "session.created", at_ms: 1, epoch: "e" });
   here.take({ seq: 2, type: "message.accepted", at_ms: 1, message_id: "m", text: "hello", client_id });
-  nextFrame();
+  here.show();
   assert.equal(here.pending.value.length, 0);
   assert.equal(here.waiting.value.length, 1);
 });

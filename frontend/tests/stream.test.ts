@@ -112,6 +112,12 @@ test("frames are cut wherever the network cuts them, and comments are none", () 
   }
 });
 
+test("data in several lines is one, and a block without any is none", () => {
+  const text =
+    'data: {"type":\ndata: "live"}\nid: 3\n\nid: 4\n\n: "data:"\n\nevent: x\ndata: {"seq":5}\nretry: 1\n\n';
+  assert.deepEqual(new FrameReader().read(text), [{ type: "live" }, { seq: 5 }]);
+});
+
 test("a line that breaks is taken up again after the last event that came", async () => {
   const line = new Line();
   line.stream.open();

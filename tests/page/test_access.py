@@ -92,6 +92,31 @@ async def test_the_keyboard_alone_is_enough(visit: Visit) -> None:
         await expect(chat.page.get_by_role("dialog")).to_have_count(0)
 
 
+async def test_single_keys_do_nothing_once_they_are_switched_off(visit: Visit) -> None:
+    """WCAG 2.1.4: whoever speaks to the machine, or hits keys by mistake, can do without them."""
+    async with chatting() as server:
+        chat = await visit(server.url)
+        keys = chat.page.keyboard
+        await expect(chat.box).to_be_focused()
+        await chat.box.blur()
+        await keys.press("?")
+        await expect(chat.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+        await keys.press("Escape")
+        await keys.press("Control+,")
+        await chat.page.get_by_role("switch", name=re.compile("Single keys")).click()
+        await keys.press("Escape")
+        await chat.page.reload()
+        await expect(chat.box).to_be_focused()
+        await chat.box.blur()
+        await keys.press("?")
+        await keys.press("/")
+        await keys.press("Control+/")
+        help_ = chat.page.get_by_role("dialog", name="Keyboard")
+        await expect(help_).to_contain_text("switched off")
+        await expect(help_.get_by_text("Search chats")).to_be_visible()
+        await expect(chat.page.get_by_role("searchbox", name="Search chats")).not_to_be_focused()
+
+
 async def test_on_a_phone_the_list_is_a_drawer_and_every_button_has_room_for_a_finger(visit: Visit) -> None:
     async with chatting([Say("small screen")]) as server:
         phone = await visit(

@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Locator, expect
 
 from holdfast.chaos import Say
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Visit, chatting
+from page.browsing import Chat, Visit, chatting
 from page.long_log import put_long_session
 from serving import Setting, said_to
 
@@ -24,17 +24,95 @@ async def test_a_session_of_five_thousand_messages_opens_at_its_end_and_is_read_
         await chat.sees("Question 2500: where does the time go?")
         assert await chat.talk.get_by_role("article").count() < 300
         await expect(chat.page.get_by_text("Question 2300:")).to_have_count(0)
-        for _ in range(8):
-            await chat.talk.evaluate("box => { box.scrollTop = 0; }")
-            if await chat.page.get_by_text("Question 2300:").count():
-                break
-            await expect(chat.page.get_by_text("Loading")).to_have_count(0)
-        await expect(chat.page.get_by_text("Question 2300:")).to_have_count(1)
+        await scroll_until(chat, "Question 2300:", by=-2000)
         await chat.button("Jump to the newest message").click()
         await chat.say("are you there?")
         await chat.answered("still here")
         # What was read far above is let go again, and the page is light.
         await expect(chat.page.get_by_text("Question 2300:")).to_have_count(0)
+    await store.close()
+
+
+async def test_a_search_leads_to_the_message_itself_however_far_above_it_stands(visit: Visit) -> None:
+    """P7: the chat opens there, marked and with the focus, and is not pulled to its end."""
+    store = MemoryStore()
+    await put_long_session(store, "long", exchanges=300)
+    async with chatting([Say("still here")], setting=Setting(store=store)) as server:
+        chat = await visit(server.url)
+        await chat.page.get_by_role("searchbox", name="Search chats").fill("question 7")
+        hit = chat.page.get_by_role("link", name=re.compile("A long talk"))
+        await hit.click()
+        await expect(chat.page.locator(".talk-row:focus")).to_have_text(re.compile("^Question 79: where"))
+        await expect(chat.talk.get_by_text("Question 79: where does")).to_be_in_viewport()
+        address = await hit.get_attribute("href")
+        await chat.button("Jump to the newest message").click()
+        await chat.say("are you there?")
+        await chat.answered("still here")
+        await hit.click()
+        await expect(chat.talk.get_by_text("Question 79: where does")).to_be_in_viewport()
+        # Whoever comes there again by scrolling is not pulled to it.
+        await chat.button("Jump to the newest message").click()
+        await expect(chat.talk.get_by_text("Question 79: where does")).to_have_count(0)
+        await scroll_until(chat, "Question 79: where does", by=-600)
+        await expect(chat.page.locator(".talk-row:focus")).to_have_count(0)
+        # The address of a hit is good for another tab, too.
+        other = await visit(f"{server.url}{address}")
+        await expect(other.talk.get_by_text("Question 79: where does")).to_be_in_viewport()
+        answer = await visit(f"{server.url}/s/long#at=78")
+        await expect(answer.page.locator(".talk-row:focus")).to_contain_text("Answer 8: the order")
+    await store.close()
+
+
+FRAME = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+async def scroll_until(chat: Chat, text: str, *, by: int) -> Locator:
+    """Scrolls until the text is on the page, as a reader would who looks for it."""
+    wanted = chat.talk.get_by_text(text)
+    for _ in range(1000):
+        if await wanted.count():
+            break
+        await chat.talk.evaluate("(box, by) => box.scrollBy(0, by)", by)
+        await chat.page.evaluate(FRAME)
+    await expect(wanted).to_have_count(1)
+    return wanted
+
+
+async def scroll_away_and_back(chat: Chat) -> None:
+    for by in (*([-500] * 20), *([500] * 20)):
+        await chat.talk.evaluate("(box, by) => box.scrollBy(0, by)", by)
+        await chat.page.evaluate(FRAME)
+
+
+READ_ALL = """async box => {
+  while (document.querySelector('.above')) {
+    box.scrollTop = 0;
+    await new Promise(done => setTimeout(done, 20));
+  }
+}"""
+
+
+async def test_what_is_far_out_of_sight_leaves_the_page_and_its_room_stays(visit: Visit) -> None:
+    store = MemoryStore()
+    await put_long_session(store, "long", exchanges=300)
+    async with chatting(setting=Setting(store=store)) as server:
+        chat = await visit(f"{server.url}/s/long")
+        await chat.sees("Question 300: where does the time go?")
+        await chat.talk.evaluate(READ_ALL)
+        await chat.sees("Question 1: where does the time go?")
+        await expect(chat.page.get_by_text("Question 150:")).to_have_count(0)
+        middle = await scroll_until(chat, "Question 100:", by=2000)
+        await scroll_away_and_back(chat)  # heights are known of what was seen
+        await middle.scroll_into_view_if_needed()
+        before = await middle.bounding_box()
+        await scroll_away_and_back(chat)
+        await expect(middle).to_be_in_viewport()
+        after = await middle.bounding_box()
+        assert before is not None
+        assert after is not None
+        assert abs(after["y"] - before["y"]) < 2
+        await chat.button("Jump to the newest message").click()
+        await chat.sees("Question 300: where does the time go?")
     await store.close()
 
 

@@ -1,9 +1,10 @@
 /** The address bar: one URL for each session, and back and forward between them. */
 import { effect, untracked } from "@preact/signals";
-import { open, openStart, session } from "../state.ts";
+import { open, openAt, openStart, session } from "../state.ts";
 
-export function addressOf(sessionId: string): string {
-  return `/s/${encodeURIComponent(sessionId)}`;
+/** The address of a session, or of an event in it. */
+export function addressOf(sessionId: string, seq = 0): string {
+  return `/s/${encodeURIComponent(sessionId)}${seq > 0 ? `#at=${seq}` : ""}`;
 }
 
 /** The session's link in the list, if it is there. */
@@ -26,7 +27,9 @@ export function sessionIn(path: string): string | null {
 export function followAddress(): void {
   const show = (): void => {
     const wanted = sessionIn(location.pathname);
+    const seq = Number(/^#at=(\d{1,15})$/.exec(location.hash)?.[1] ?? 0);
     if (wanted === null) openStart();
+    else if (seq > 0) openAt(wanted, { seq, passage: "" });
     else if (wanted !== session.peek()?.id) open(wanted);
   };
   addEventListener("popstate", show);

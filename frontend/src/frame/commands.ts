@@ -1,13 +1,29 @@
 /** What the keyboard, the buttons and the list do alike. */
 
 import { type Command, commandOf } from "../keys.ts";
-import { changeSettings, create, open, session, sessions, settings, stop } from "../state.ts";
+import {
+  changeSettings,
+  create,
+  type FoundSession,
+  open,
+  openAt,
+  session,
+  sessions,
+  settings,
+  stop,
+} from "../state.ts";
 import { dialog, drawerOpen, focusComposer, isMac, isNarrow, timelineOpen } from "./ui.ts";
 
 /** Opens a chat and, where the list covers it, puts the list away. */
 export function show(sessionId: string): void {
   drawerOpen.value = false;
   open(sessionId);
+}
+
+/** The same, at what a search found in it. */
+export function showHit({ id, hit }: FoundSession): void {
+  drawerOpen.value = false;
+  openAt(id, hit);
 }
 
 /** A new chat, ready to write in. */
@@ -72,7 +88,11 @@ const ACTS: Readonly<Record<Command, () => void>> = {
 export function followKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented) return;
-    const command = commandOf(event, { isMac, isTyping: isTyping(event.target) });
+    const command = commandOf(event, {
+      isMac,
+      isTyping: isTyping(event.target),
+      bareKeys: settings.value.bareKeys,
+    });
     if (!command || (dialog.value && command !== dialog.value)) {
       return;
     }

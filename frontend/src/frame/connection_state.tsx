@@ -1,12 +1,13 @@
 /** How the page stands to the server, in one place: at rest the tick of what is saved, else what is amiss. */
-import { useSignal, useSignalEffect } from "@preact/signals";
+import { computed, useSignal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import { grouped } from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { connection, saved, session } from "../state.ts";
+import { connection, nowMs, saved, session } from "../state.ts";
 
 const CAUGHT_UP_MS = 2_500;
+const hasSaved = computed(() => saved.value > 0);
 
 export function ConnectionState(): JSX.Element {
   const caughtUp = useCaughtUp();
@@ -46,7 +47,7 @@ function State(): JSX.Element | null {
         </span>
       );
     case "live":
-      return session.value && saved.value > 0 ? <Saved /> : null;
+      return session.value && hasSaved.value ? <Saved /> : null;
     case "signed-out":
       return null;
   }
@@ -61,8 +62,9 @@ function Pill({ words, title }: { words: string; title: string }): JSX.Element {
   );
 }
 
-/** The number is read out by nobody: it changes with every event. */
+/** The number is read out by nobody, since it changes all the time; while a run goes on, it is drawn once a second. */
 function Saved(): JSX.Element {
+  const seq = session.value?.currentRun.value && nowMs.value > 0 ? saved.peek() : saved.value;
   return (
     <span
       class="saved"
@@ -71,7 +73,7 @@ function Saved(): JSX.Element {
     >
       <Icon name="check" />
       <span class="saved-word">saved · </span>
-      {grouped(saved.value)}
+      {grouped(seq)}
     </span>
   );
 }

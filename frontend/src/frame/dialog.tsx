@@ -1,17 +1,19 @@
-/** A modal dialog on the native element: Escape and a click beside it close it, focus goes back by itself. */
+/** Modal dialogs on the native element: Escape and a click beside it close them, focus goes back by itself. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { Icon } from "../icons.tsx";
 
-interface DialogProps {
-  readonly title: string;
+type Named = { readonly "aria-label": string } | { readonly "aria-labelledby": string };
+
+type ModalProps = Named & {
+  readonly class: string;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
-}
+};
 
-export function Dialog({ title, onClose, children }: DialogProps): JSX.Element {
+/** What covers the page, so that nothing under it can be reached by mistake. */
+export function Modal({ onClose, children, ...about }: ModalProps): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
-  const titleId = useId();
   useEffect(() => {
     const before = document.activeElement;
     const element = ref.current;
@@ -23,12 +25,27 @@ export function Dialog({ title, onClose, children }: DialogProps): JSX.Element {
   }, []);
   return (
     <dialog
+      {...about}
       ref={ref}
-      class="dialog"
-      aria-labelledby={titleId}
       onClose={onClose}
       onPointerDown={(event) => event.target === ref.current && onClose()}
     >
+      {children}
+    </dialog>
+  );
+}
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** A card with a title over the page. */
+export function Dialog({ title, onClose, children }: DialogProps): JSX.Element {
+  const titleId = useId();
+  return (
+    <Modal class="dialog" aria-labelledby={titleId} onClose={onClose}>
       <div class="dialog-card">
         <header class="dialog-head">
           <h2 id={titleId}>{title}</h2>
@@ -38,6 +55,6 @@ export function Dialog({ title, onClose, children }: DialogProps): JSX.Element {
         </header>
         <div class="dialog-body">{children}</div>
       </div>
-    </dialog>
+    </Modal>
   );
 }

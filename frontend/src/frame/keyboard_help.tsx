@@ -1,6 +1,6 @@
 /** The help that "?" opens: every shortcut. */
 import type { JSX } from "preact";
-import { caps, SHORTCUTS } from "../keys.ts";
+import { caps, isBare, SHORTCUTS } from "../keys.ts";
 import { settings } from "../state.ts";
 import { Dialog } from "./dialog.tsx";
 import { dialog, isMac } from "./ui.ts";
@@ -11,12 +11,13 @@ const close = (): void => {
 
 export function KeyboardHelp(): JSX.Element {
   const sendKeys = settings.value.sendKey === "enter" ? ["enter"] : ["mod+enter"];
+  const { bareKeys } = settings.value;
   const newLine = settings.value.sendKey === "enter" ? ["shift+enter"] : ["enter"];
   return (
     <Dialog title="Keyboard" onClose={close}>
       <dl class="shortcuts">
         {SHORTCUTS.map(({ command, words, keys }) => (
-          <Line key={command} words={words} keys={keys} />
+          <Line key={command} words={words} keys={keys.filter((one) => bareKeys || !isBare(one))} />
         ))}
       </dl>
       <h3 class="section-name">In the message field</h3>
@@ -29,7 +30,11 @@ export function KeyboardHelp(): JSX.Element {
         <Line words="From chat to chat" keys={["arrowup", "arrowdown"]} />
         <Line words="Rename" keys={["f2"]} />
       </dl>
-      <p class="muted fine">Single letters count only while you are not writing.</p>
+      <p class="muted fine">
+        {bareKeys
+          ? "Single keys count only while you are not writing; the settings switch them off."
+          : "Single keys are switched off in the settings."}
+      </p>
     </Dialog>
   );
 }

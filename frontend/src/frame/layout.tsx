@@ -1,9 +1,9 @@
 /** The page's parts and where they stand: list, chat, timeline. */
 import type { JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
 import { session } from "../state.ts";
 import { Talk } from "../talk/talk.tsx";
 import { hideList, listShown } from "./commands.ts";
+import { Modal } from "./dialog.tsx";
 import { Header } from "./header.tsx";
 import { KeyboardHelp } from "./keyboard_help.tsx";
 import { SettingsDialog } from "./settings.tsx";
@@ -32,33 +32,13 @@ export function Layout(): JSX.Element {
   );
 }
 
-/** The list on a narrow screen: a modal dialog, so that what it covers can not be reached by mistake. */
+/** The list on a narrow screen: over the page, with the toasts, since an undo must be reachable. */
 function Drawer(): JSX.Element | null {
-  return drawerOpen.value ? <OpenDrawer /> : null;
-}
-
-function OpenDrawer(): JSX.Element {
-  const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    const before = document.activeElement;
-    const element = ref.current;
-    element?.showModal();
-    return () => {
-      element?.close();
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
-    };
-  }, []);
+  if (!drawerOpen.value) return null;
   return (
-    <dialog
-      ref={ref}
-      class="drawer"
-      aria-label="Chats"
-      onClose={hideList}
-      onPointerDown={(event) => event.target === ref.current && hideList()}
-    >
+    <Modal class="drawer" aria-label="Chats" onClose={hideList}>
       <Sidebar />
-      {/* What lies under a modal dialog can not be reached, and an undo must be. */}
       <Toasts />
-    </dialog>
+    </Modal>
   );
 }

@@ -6,7 +6,7 @@ import { Icon } from "../icons.tsx";
 import { hint } from "../keys.ts";
 import { type FoundSession, search, searchFor, session } from "../state.ts";
 import { addressOf } from "./address.ts";
-import { show } from "./commands.ts";
+import { showHit } from "./commands.ts";
 import { titleOf } from "./session_row.tsx";
 import { calmNowMs, isMac } from "./ui.ts";
 
@@ -78,11 +78,11 @@ function HitRow({ one }: { one: FoundSession }): JSX.Element {
     <li class={session.value?.id === one.id ? "row hit current" : "row hit"}>
       <a
         class="row-link"
-        href={addressOf(one.id)}
+        href={addressOf(one.id, one.hit.seq)}
         onClick={(event) => {
           if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
           event.preventDefault();
-          show(one.id);
+          showHit(one);
         }}
       >
         <span class="row-title">{titleOf(one)}</span>

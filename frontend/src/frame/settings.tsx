@@ -3,6 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { duration, grouped } from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
+import { isBare, SHORTCUTS } from "../keys.ts";
 import {
   changeSettings,
   loadTargets,
@@ -44,6 +45,7 @@ export function SettingsDialog(): JSX.Element {
         ]}
         onChange={(sendKey) => changeSettings({ sendKey })}
       />
+      <Shortcuts />
       <Notifications />
       <Models />
       <About />
@@ -82,6 +84,48 @@ function Choices<Value extends string>(props: ChoicesProps<Value>): JSX.Element 
   );
 }
 
+interface SwitchProps {
+  readonly words: string;
+  readonly more: string;
+  readonly on: boolean;
+  readonly disabled?: boolean;
+  readonly onChange: (on: boolean) => void;
+}
+
+function Switch({ words, more, on, disabled = false, onChange }: SwitchProps): JSX.Element {
+  return (
+    <label class="switch-line">
+      <span>
+        {words}
+        <span class="fine muted">{more}</span>
+      </span>
+      <input
+        type="checkbox"
+        role="switch"
+        aria-checked={on}
+        class="switch"
+        checked={on}
+        disabled={disabled}
+        onChange={(event) => onChange(event.currentTarget.checked)}
+      />
+    </label>
+  );
+}
+
+function Shortcuts(): JSX.Element {
+  const bare = SHORTCUTS.flatMap(({ keys }) => keys.filter(isBare));
+  return (
+    <Section name="Keyboard">
+      <Switch
+        words="Single keys are shortcuts"
+        more={`While you are not writing: ${bare.join(", ")}`}
+        on={settings.value.bareKeys}
+        onChange={(bareKeys) => changeSettings({ bareKeys })}
+      />
+    </Section>
+  );
+}
+
 const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
   granted: "When a run needs you or is finished, and this tab is not in sight.",
   default: "Your browser will ask once.",
@@ -99,21 +143,13 @@ function Notifications(): JSX.Element {
   };
   return (
     <Section name="Notifications">
-      <label class="switch-line">
-        <span>
-          Tell me
-          <span class="fine muted">{PERMISSION_WORDS[allowed]}</span>
-        </span>
-        <input
-          type="checkbox"
-          role="switch"
-          aria-checked={wanted}
-          class="switch"
-          checked={wanted}
-          disabled={allowed === "denied" || allowed === "unsupported"}
-          onChange={(event) => void change(event.currentTarget.checked)}
-        />
-      </label>
+      <Switch
+        words="Tell me"
+        more={PERMISSION_WORDS[allowed]}
+        on={wanted}
+        disabled={allowed === "denied" || allowed === "unsupported"}
+        onChange={(on) => void change(on)}
+      />
     </Section>
   );
 }

@@ -21,7 +21,7 @@ import type { Block, Code, Item, List, Paragraph, Quote, Table } from "./nodes.t
 
 const DEPTH_MAX = 24;
 // a paragraph is cut to pieces of this size, so that its inline parts cost the same however long it gets
-const PIECE_CHARS_MAX = 16_384;
+export const PIECE_CHARS_MAX = 16_384;
 const PIECE_CHARS_MIN = 8_192;
 
 type OpenTable = Table & { rows: (readonly string[])[] };
@@ -44,6 +44,11 @@ export class BlockParser {
   /** How many of the blocks can no longer change. */
   get settled(): number {
     return this.#root.length - (this.#stack.length > 1 || this.#leaf !== null ? 1 : 0);
+  }
+
+  /** The paragraph that is still open, if one is. */
+  get openParagraph(): Paragraph | null {
+    return this.#leaf?.kind === "paragraph" ? this.#leaf : null;
   }
 
   /** The open leaf if it is a paragraph of one line that may yet turn out to be the head of a table. */

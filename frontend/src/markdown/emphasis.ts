@@ -36,8 +36,11 @@ export function delimiters(sign: string, count: number, around: { before: string
   return { node: null, sign, count, opens, closes, depth: 0 };
 }
 
-/** The parts that the pieces make; openers without a closer are plain text, or reach to the end if it `grows`. */
-export function joined(pieces: Piece[], tail: "settled" | "growing"): Inline[] {
+/** What becomes of openers without a closer: plain text, parts that reach to the end, or there must be none. */
+export type Tail = "settled" | "growing" | "closed";
+
+/** The parts that the pieces make; null if something is open that must not be. */
+export function joined(pieces: Piece[], tail: Tail): Inline[] | null {
   const done: Piece[] = [];
   const openers: number[] = []; // places in `done`
   // below these sizes of the opener stack a search for such an opener failed before
@@ -53,7 +56,7 @@ export function joined(pieces: Piece[], tail: "settled" | "growing"): Inline[] {
     done.push(piece);
   }
   if (tail === "growing") closeAtEnd(done, openers);
-  return merged(done);
+  return tail === "closed" && openers.length > 0 ? null : merged(done);
 }
 
 type Work = { done: Piece[]; openers: number[]; bottoms: Map<string, number> };

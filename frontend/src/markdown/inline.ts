@@ -1,6 +1,6 @@
 /** The inline parts of a stretch of markdown: emphasis, code, links, images, breaks; all else is text. */
 
-import { delimiters, finished, joined, type Piece } from "./emphasis.ts";
+import { delimiters, finished, joined, type Piece, type Tail } from "./emphasis.ts";
 import { angledAt, bareAt, hostAt, isMail, targetAt } from "./links.ts";
 import type { Inline } from "./nodes.ts";
 import { inlineImage, safeHref } from "./safe.ts";
@@ -9,6 +9,7 @@ const SPECIAL = /[\\`*_~[\]!<&@\n]|https?:\/\/|www\./gi;
 const ESCAPED = /[!-/:-@[-`{-~]/;
 const ENTITY = /&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-zA-Z]{2,8}));/y;
 const BREAK_TAG = /<br\s{0,4}\/?>/iy;
+const BREAK_BEGUN = /<br\s{0,4}$/i;
 const NAMED: Readonly<Record<string, string>> = {
   amp: "&",
   lt: "<",
@@ -41,12 +42,17 @@ type Bracket = { place: number; image: boolean; from: number };
 
 /** The parts of a text that is complete. */
 export function parseInline(text: string): Inline[] {
-  return new InlineParser(text, "settled").parse();
+  return new InlineParser(text, "settled").parse() ?? [];
 }
 
 /** The parts of a text that goes on: what is open at its end is shown as if it were closed there. */
 export function parseGrowing(text: string): Inline[] {
-  return new InlineParser(text, "growing").parse();
+  return new InlineParser(text, "growing").parse() ?? [];
+}
+
+/** The parts of a text that other text may follow; null if something in it is open that this might close. */
+export function parseClosed(text: string): Inline[] | null {
+  return new InlineParser(text, "closed").parse();
 }
 
 /** What a reader would read aloud: the parts without their marks. */
@@ -62,19 +68,21 @@ export function plainText(parts: readonly Inline[]): string {
 
 class InlineParser {
   readonly #text: string;
-  readonly #tail: "settled" | "growing";
+  readonly #tail: Tail;
+  #isOpen = false;
   #at = 0;
   #pieces: Piece[] = [];
   #brackets: Bracket[] = [];
   // the last place of a run of so many backticks, so that a search for one that is not there happens once
   #lastTicks: Map<number, number> | null = null;
 
-  constructor(text: string, tail: "settled" | "growing") {
+  constructor(text: string, tail: Tail) {
     this.#text = text;
     this.#tail = tail;
   }
 
-  parse(): Inline[] {
+  /** The parts; null only for a text that should be closed and is not. */
+  parse(): Inline[] | null {
     const text = this.#text;
     const special = new RegExp(SPECIAL);
     while (this.#at < text.length) {
@@ -87,6 +95,9 @@ class InlineParser {
       if (found.index > this.#at) this.#say(text.slice(this.#at, found.index));
       this.#at = found.index;
       this.#step(found[0]);
+    }
+    if (this.#tail === "closed" && (this.#isOpen || this.#brackets.length > 0 || BREAK_BEGUN.test(text))) {
+      return null;
     }
     return joined(this.#pieces, this.#tail);
   }
@@ -170,7 +181,8 @@ class InlineParser {
 
   #openCode(length: number, from: number): void {
     const rest = this.#text.slice(from);
-    if (this.#tail === "settled" || length > 2 || rest.includes("\n")) return this.#literal(length);
+    this.#isOpen = true;
+    if (this.#tail !== "growing" || length > 2 || rest.includes("\n")) return this.#literal(length);
     if (rest.trim() === "") this.#at = this.#text.length;
     else this.#put({ kind: "code", text: codeText(rest) }, this.#text.length);
   }
@@ -207,11 +219,12 @@ class InlineParser {
     const bracket = this.#brackets.pop();
     if (bracket === undefined || this.#text[this.#at + 1] !== "(") return this.#literal(1);
     const target = targetAt(this.#text, this.#at + 1);
-    if (target === null || (target === "open" && this.#tail === "settled")) return this.#literal(1);
+    this.#isOpen ||= target === "open";
+    if (target === null || (target === "open" && this.#tail !== "growing")) return this.#literal(1);
     const label = this.#text.slice(bracket.from, this.#at);
     const inner = this.#pieces.splice(bracket.place).slice(1);
     const depth = inner.reduce((deepest, piece) => Math.max(deepest, piece.depth), 0);
-    const children = joined(inner, "settled");
+    const children = joined(inner, "settled") ?? [];
     this.#at = target === "open" ? this.#text.length : target.end;
     if (bracket.image) {
       const src = target === "open" ? "" : inlineImage(target.href) || safeHref(target.href);

@@ -1,8 +1,8 @@
 /** Markdown that arrives in pieces: each piece costs what it brings, not what came before it. */
 
-import { BlockParser } from "./blocks.ts";
+import { BlockParser, PIECE_CHARS_MAX } from "./blocks.ts";
 import { cellsOf } from "./lines.ts";
-import type { Block } from "./nodes.ts";
+import type { Block, Paragraph } from "./nodes.ts";
 import { harmless } from "./safe.ts";
 
 // a line is taken as one when it gets this long, and what follows is added to it
@@ -11,7 +11,12 @@ const LINE_CHARS_MAX = 16_384;
 const UNDECIDED = /^[ \t]*(?:>[ \t]*)*(?:[-+*][ \t]+\[[ xX]?\]?|[-+*=_~#|`]{1,3}|\d{1,9}[.)])?[ \t]*$/;
 const TABLE_LINE_BEGUN = /^[ \t]*[|:-][-:| \t]*$/;
 
-export type Snapshot = { readonly blocks: readonly Block[]; readonly settled: number };
+/** The blocks; the first `settled` of them no longer change, and `open` is the paragraph at whose end more comes. */
+export type Snapshot = {
+  readonly blocks: readonly Block[];
+  readonly settled: number;
+  readonly open: Paragraph | null;
+};
 
 export class MarkdownStream {
   #parser = new BlockParser();
@@ -19,6 +24,22 @@ export class MarkdownStream {
   #long = false;
   #held = "";
   #ended = false;
+  /** How long the open paragraph of the last snapshot is by now; 0 if there is none. */
+  #openChars = 0;
+
+  /** More of the text, if all that it does is to lengthen the open paragraph of the last snapshot: by what comes back.
+   *
+   * A line that has a letter is what it is, so that only a line break can make something else of it.
+   */
+  lengthen(text: string): string | null {
+    const chars = this.#openChars + text.length;
+    if (this.#openChars === 0 || chars >= PIECE_CHARS_MAX || /[\r\n]/.test(text)) return null;
+    if (this.#line.length + text.length >= LINE_CHARS_MAX || !/\p{L}/u.test(this.#line)) return null;
+    const fresh = harmless(text);
+    this.#line += fresh;
+    this.#openChars += fresh.length;
+    return fresh;
+  }
 
   /** More of the text. */
   push(text: string): void {
@@ -42,7 +63,9 @@ export class MarkdownStream {
   /** The blocks so far; the first `settled` of them are the same objects in every later snapshot. */
   snapshot(): Snapshot {
     const settled = this.#parser.settled;
-    if (this.#ended) return { blocks: this.#parser.blocks, settled };
+    this.#openChars = 0;
+    if (this.#ended) return { blocks: this.#parser.blocks, settled, open: null };
+    let open: Paragraph | null = null;
     const fork = this.#parser.fork();
     const head = fork.maybeTableHead;
     if (head !== "" && TABLE_LINE_BEGUN.test(this.#line || "|")) {
@@ -53,8 +76,10 @@ export class MarkdownStream {
       );
     } else if (!UNDECIDED.test(this.#line)) {
       fork.line(this.#line);
+      open = fork.openParagraph;
+      this.#openChars = open?.text.length ?? 0;
     }
-    return { blocks: fork.blocks, settled };
+    return { blocks: fork.blocks, settled, open };
   }
 
   #take(text: string): void {

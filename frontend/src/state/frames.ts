@@ -1,33 +1,19 @@
-/** Work for the screen: in the next frame after a pause, and then at a pace that a reader takes for smooth. */
+/** Work for the screen: at once while someone looks, and now and then while nobody does. */
 
-// Each frame costs a layout of the text that grew; more of them than this nobody sees.
-const PACE_MS = 50;
 const HIDDEN_MS = 200;
 
-/** A function that lets `work` run soon, once, however often it is called in between. */
-export function atReadersPace(work: () => void): () => void {
+/** A function that lets `work` run now or, where nobody looks, soon and once however often it is called until then. */
+export function forReaders(work: () => void): () => void {
   let isDue = false;
-  let lastMs = Number.NEGATIVE_INFINITY;
-  const run = () => {
-    isDue = false;
-    lastMs = performance.now();
-    work();
-  };
   return () => {
-    if (isDue) {
-      return;
-    }
-    isDue = true;
-    if (document.visibilityState === "hidden") {
-      // No frames come there.
-      setTimeout(run, HIDDEN_MS);
-      return;
-    }
-    const leftMs = lastMs + PACE_MS - performance.now();
-    if (leftMs <= 0) {
-      requestAnimationFrame(run);
-    } else {
-      setTimeout(() => requestAnimationFrame(run), leftMs);
+    if (document.visibilityState !== "hidden") {
+      work();
+    } else if (!isDue) {
+      isDue = true;
+      setTimeout(() => {
+        isDue = false;
+        work();
+      }, HIDDEN_MS);
     }
   };
 }

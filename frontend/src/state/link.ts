@@ -10,6 +10,8 @@ import type { Connection, ListedSession } from "./shapes.ts";
 import { connection, live } from "./signals.ts";
 import { leaveSlot, takeSlot } from "./slots.ts";
 
+/** A reader sees no more updates than this allows; each costs a look at the line, a layout and a painting. */
+const PACE_MS = 80;
 /** How long a line may have been quiet before it is not trusted after a sleep. */
 const QUIET_MS = 20_000;
 
@@ -32,7 +34,9 @@ export function follow(here: Opened | null, on: LinkListener): void {
   live.value = null;
   const mine: EventStream = new EventStream({
     address: () =>
-      here === null ? "/api/events" : sessionPath(here.id, `/events?after=${here.view.lastSeq}`),
+      here === null
+        ? "/api/events"
+        : sessionPath(here.id, `/events?after=${here.view.lastSeq}&pace_ms=${PACE_MS}`),
     frames: (frames) => {
       if (stream === mine) {
         take(here, frames, on);

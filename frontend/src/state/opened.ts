@@ -16,9 +16,9 @@ import {
   viewOf,
 } from "../view/window.ts";
 import { apply, emptyView, type View } from "../view.ts";
-import { atReadersPace } from "./frames.ts";
+import { forReaders } from "./frames.ts";
 import { pendingOf } from "./outbox.ts";
-import type { ContextUse, ListedSession, OpenSession, Pending, SessionStage } from "./shapes.ts";
+import type { ContextUse, Hit, ListedSession, OpenSession, Pending, SessionStage } from "./shapes.ts";
 import { openRow, saved, sessions, targets } from "./signals.ts";
 
 export class Opened implements OpenSession {
@@ -37,6 +37,7 @@ export class Opened implements OpenSession {
   readonly loadingOlder = signal(false);
   readonly draft = signal("");
   readonly marks = signal<Readonly<Record<string, string>>>({});
+  readonly target = signal<Hit | null>(null);
   readonly row: ReadonlySignal<ListedSession | null>;
   readonly title: ReadonlySignal<string>;
   readonly pending: ReadonlySignal<readonly Pending[]>;
@@ -44,7 +45,8 @@ export class Opened implements OpenSession {
   view: View = emptyView();
   readonly #named = signal("");
   readonly #known = signal<ReadonlySet<string>>(new Set());
-  readonly #show = atReadersPace(() => this.show());
+  /** Let components see what changed, if anyone looks; else in a while. */
+  readonly showToReaders = forReaders(() => this.show());
 
   constructor(id: string) {
     this.id = id;
@@ -87,7 +89,6 @@ export class Opened implements OpenSession {
       const { [record.run_id]: _, ...others } = this.marks.value;
       this.marks.value = others;
     }
-    this.#show();
     return true;
   }
 

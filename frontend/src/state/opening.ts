@@ -8,13 +8,15 @@ import { homeDraft, readDraft, writeDraft, writeHomeDraft } from "./drafts.ts";
 import { follow, type LinkListener } from "./link.ts";
 import { Opened } from "./opened.ts";
 import { dropPending, outbox } from "./outbox.ts";
-import type { ListedSession } from "./shapes.ts";
+import type { Hit, ListedSession } from "./shapes.ts";
 import { live, session, sessions } from "./signals.ts";
 
 export { homeDraft };
 
 const NEWEST = 60;
 const OLDER = 100;
+// the most that the server gives at once
+const FAR = 500;
 const TRIES = 6;
 const READ_MS = 700;
 const AGAIN_MS = [300, 1000, 3000];
@@ -59,6 +61,30 @@ export function open(sessionId: string, how: "known" | "new" = "known"): void {
   void readDraft(here);
 }
 
+/** Shows a session at what a search found in it, however far above. */
+export function openAt(sessionId: string, hit: Hit): void {
+  open(sessionId);
+  if (opened?.id === sessionId && hit.seq > 0) {
+    opened.target.value = { ...hit };
+    void reach(opened);
+  }
+}
+
+/** Reads upwards until what is looked for is here. */
+async function reach(here: Opened): Promise<void> {
+  const isMissing = () => {
+    const target = here.target.value;
+    return target !== null && here.view.olderBefore > 0 && (here.view.entries[0]?.seq ?? 0) > target.seq;
+  };
+  while (here === opened && here.stage.value === "ready" && isMissing()) {
+    if (here.loadingOlder.value) {
+      await pause(50);
+    } else if (!(await loadOlder(FAR)).ok) {
+      here.target.value = null;
+    }
+  }
+}
+
 /** The start page, where the first message begins a session. */
 export function openStart(): void {
   opened = null;
@@ -79,6 +105,7 @@ async function load(here: Opened): Promise<void> {
       here.load(result.value);
       settle(here);
       follow(here, listener);
+      void reach(here);
       const [run, text] = Object.entries(result.value.live)[0] ?? [];
       live.value = run && text ? { run_id: run, text, at_ms: Date.now() } : null;
       return;
@@ -121,6 +148,7 @@ function take(here: Opened, records: readonly LogRecord[]): void {
       return;
     }
   }
+  here.showToReaders();
   settle(here);
 }
 
@@ -130,12 +158,18 @@ function settle(here: Opened): void {
     const arrived = outbox.value.filter((one) => one.session_id === here.id && here.has(one.client_id));
     dropPending(arrived.map((one) => one.client_id));
   }
-  if (reading === null) {
-    reading = setTimeout(() => {
-      reading = null;
+  reading ??= readSoon(here.view.lastSeq);
+}
+
+/** Looks later how far was read; not while more comes, since that would be unread again at once. */
+function readSoon(seq: number): ReturnType<typeof setTimeout> {
+  return setTimeout(() => {
+    const lastSeq = opened?.view.lastSeq ?? seq;
+    reading = lastSeq === seq ? null : readSoon(lastSeq);
+    if (reading === null) {
       looked();
-    }, READ_MS);
-  }
+    }
+  }, READ_MS);
 }
 
 /** Tells the server how far was read, if someone looks and it thinks otherwise. */
@@ -161,7 +195,7 @@ const MOVING: Trouble = {
 };
 
 /** The page above the window. */
-export async function loadOlder(): Promise<Result<unknown>> {
+export async function loadOlder(limit = OLDER): Promise<Result<unknown>> {
   const here = opened;
   if (here === null || here.view.olderBefore === 0 || here.loadingOlder.value) {
     return { ok: true, value: null };
@@ -169,7 +203,7 @@ export async function loadOlder(): Promise<Result<unknown>> {
   here.loadingOlder.value = true;
   try {
     for (let tries = 0; tries < TRIES; tries += 1) {
-      const path = `/messages?limit=${OLDER}&before=${here.view.olderBefore}`;
+      const path = `/messages?limit=${limit}&before=${here.view.olderBefore}`;
       const result = await ask<Page>("GET", sessionPath(here.id, path));
       if (!result.ok) {
         return result;

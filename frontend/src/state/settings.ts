@@ -10,6 +10,7 @@ export const DEFAULTS: Settings = {
   theme: "system",
   sendKey: "enter",
   notifications: false,
+  bareKeys: true,
   model: "",
   sidebar: "open",
 };

@@ -71,6 +71,8 @@ export interface Settings {
   readonly theme: Theme;
   readonly sendKey: SendKey;
   readonly notifications: boolean;
+  /** Whether single keys are shortcuts while nobody types. */
+  readonly bareKeys: boolean;
   readonly model: string;
   readonly sidebar: "open" | "closed";
 }
@@ -129,6 +131,14 @@ export interface OpenSession {
   readonly draft: ReadonlySignal<string>;
   /** What stands under runs that nobody carries on, by run id. */
   readonly marks: ReadonlySignal<Readonly<Record<string, string>>>;
+  /** What a search found here and the reader is to see; null without one. */
+  readonly target: ReadonlySignal<Hit | null>;
+}
+
+/** Where a search found something: the event, and some of the text around it. */
+export interface Hit {
+  readonly seq: number;
+  readonly passage: string;
 }
 
 /** The rule that "session" or "always" would store; null if the action has none. */

@@ -9,7 +9,7 @@ import { loadSessions } from "./list.ts";
 import { looked, onLive, openAgain } from "./opening.ts";
 import { sendKept, sendLeftovers } from "./sending.ts";
 import { readSettings } from "./settings.ts";
-import { connection, linkTrouble, nowMs, server } from "./signals.ts";
+import { connection, linkTrouble, nowMs, runNowMs, server } from "./signals.ts";
 
 const TICK_MS = 1000;
 
@@ -76,7 +76,7 @@ function listen(): void {
   addEventListener("pagehide", () => saveDraftNow());
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "visible") {
-      nowMs.value = Date.now();
+      tick();
       looked();
     } else {
       saveDraftNow();
@@ -85,7 +85,14 @@ function listen(): void {
   });
   setInterval(() => {
     if (document.visibilityState === "visible") {
-      nowMs.value = Date.now();
+      tick();
     }
   }, TICK_MS);
+}
+
+function tick(): void {
+  nowMs.value = Date.now();
+  if (connection.value === "live") {
+    runNowMs.value = nowMs.value;
+  }
 }

@@ -4,7 +4,7 @@ import { useId, useState } from "preact/hooks";
 import { duration, plural } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
-import { type AskEntry, nowMs, session, type ThinkingEntry, type ToolEntry } from "../state.ts";
+import { type AskEntry, runNowMs, session, type ThinkingEntry, type ToolEntry } from "../state.ts";
 import { isBusy, spentMs, type Work } from "./rows.ts";
 import { ToolRow } from "./tool_row.tsx";
 import { askLine, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
@@ -58,7 +58,7 @@ interface HeadProps {
 
 function Head({ work, tools, thoughts }: HeadProps): JSX.Element {
   const busy = isUnderWay(work);
-  const spent = spentMs(work, busy ? nowMs.value : 0);
+  const spent = spentMs(work, busy ? runNowMs.value : 0);
   const took = spent < (busy ? 1000 : 50) ? "" : ` · ${busy ? wholeSeconds(spent) : duration(spent)}`;
   // of several that wait their turn, the first is at work or waits for a person
   const current = busy ? tools.find((tool) => tool.state !== "ended") : undefined;

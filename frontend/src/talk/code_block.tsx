@@ -7,7 +7,7 @@ import type { Code } from "../markdown/nodes.ts";
 import { CopyButton } from "./copy_button.tsx";
 import { memo } from "./memo.tsx";
 
-const GROUP_LINES = 40;
+const GROUP_LINES = 20;
 // beyond this, colours would cost more than they tell
 const SHADED_CHARS_MAX = 200_000;
 
@@ -51,14 +51,25 @@ class Shaded {
   }
 }
 
-const Lines = memo(({ lines }: { readonly lines: readonly Line[] }): JSX.Element => {
-  const parts = lines.flatMap((line) =>
-    line.map((token) =>
-      token.shade === "" ? token.text : <span class={`sh-${token.shade}`}>{token.text}</span>,
-    ),
-  );
-  return <span class="lines">{parts}</span>;
-});
+const Lines = memo(
+  ({ lines }: { readonly lines: readonly Line[] }): JSX.Element => (
+    <span class="lines">
+      {lines.map((line, at) => (
+        <LineView key={at} line={line} />
+      ))}
+    </span>
+  ),
+);
+
+const LineView = memo(
+  ({ line }: { readonly line: Line }): JSX.Element => (
+    <>
+      {line.map((token) =>
+        token.shade === "" ? token.text : <span class={`sh-${token.shade}`}>{token.text}</span>,
+      )}
+    </>
+  ),
+);
 
 export function CodeBlock({ code }: { readonly code: Code }): JSX.Element {
   const { title, name, language } = languageOf(code.info);

@@ -10,8 +10,6 @@ import { Chips } from "./chips.tsx";
 import { focusComposer } from "./focus.ts";
 import { Problem } from "./problem.tsx";
 
-const HEIGHT_MAX_PX = 320;
-
 const MODES: readonly { readonly mode: SendMode; readonly words: string; readonly title: string }[] = [
   { mode: "steer", words: "Steer", title: "Heard at the next step of this run" },
   { mode: "queue", words: "Queue", title: "Sent when this run has ended" },
@@ -20,7 +18,8 @@ const MODES: readonly { readonly mode: SendMode; readonly words: string; readonl
 
 export function Composer(): JSX.Element {
   const here = session.value;
-  const text = (here === null ? homeDraft : here.draft).value;
+  const draft = here === null ? homeDraft : here.draft;
+  const text = draft.value;
   const run = here?.currentRun.value ?? null;
   const [mode, setMode] = useState<SendMode>("steer");
   const [note, setNote] = useState("");
@@ -28,19 +27,22 @@ export function Composer(): JSX.Element {
   const field = useRef<HTMLTextAreaElement>(null);
   const files = attached();
   const isReady = files.every((one) => one.state === "done");
-  const isEmpty = text.trim() === "" && files.length === 0;
+  const isNothing = (words: string): boolean => words.trim() === "" && files.length === 0;
+  const isEmpty = isNothing(text);
   useFitting(field, text);
   useEffect(focusComposer, [here?.id]);
 
   const take = (found: readonly File[]): void => setNote(attach(found));
   const submit = (): void => {
-    if (isEmpty || !isReady) return;
+    // what is written now, which may be more than what was drawn last
+    const words = draft.peek();
+    if (isNothing(words) || !isReady) return;
     setNote("");
     acting.forget();
     const parts = takeParts();
     saveDraft("");
     // a message that fails stays in the transcript with its text, so there is nothing to say here
-    void send(text, parts, run === null ? "queue" : mode);
+    void send(words, parts, run === null ? "queue" : mode);
   };
   return (
     <form
@@ -93,14 +95,13 @@ function sends(event: KeyboardEvent): boolean {
   return settings.value.sendKey === "enter" && !event.altKey && !matchMedia("(pointer: coarse)").matches;
 }
 
-/** As high as its text, up to a limit. */
+/** As high as its text, up to a limit, in browsers whose styles cannot say so; to measure costs a layout. */
 function useFitting(field: { readonly current: HTMLTextAreaElement | null }, text: string): void {
   useLayoutEffect(() => {
     const element = field.current;
-    if (element === null) return;
+    if (element === null || CSS.supports("field-sizing", "content")) return;
     element.style.height = "auto";
-    element.style.height = `${Math.min(element.scrollHeight, HEIGHT_MAX_PX)}px`;
-    element.style.overflowY = element.scrollHeight > HEIGHT_MAX_PX ? "auto" : "hidden";
+    if (text !== "") element.style.height = `${element.scrollHeight}px`;
   }, [text]);
 }
 

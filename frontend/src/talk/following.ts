@@ -9,6 +9,8 @@ export interface Following {
   readonly column: (element: HTMLElement | null) => void;
   readonly atBottom: boolean;
   readonly jump: () => void;
+  /** Brings what the selector names into sight, with the focus; what it gives back ends that early. */
+  readonly look: (selector: string) => () => void;
 }
 
 interface Options {
@@ -35,7 +37,7 @@ export function useFollowing({ sessionId, firstKey, onNearTop }: Options): Follo
     lastTop.current = box.scrollTop;
   }, []);
 
-  const look = useCallback((): void => {
+  const watch = useCallback((): void => {
     const box = scroller.current;
     if (box === null) return;
     const left = box.scrollHeight - box.scrollTop - box.clientHeight;
@@ -54,7 +56,7 @@ export function useFollowing({ sessionId, firstKey, onNearTop }: Options): Follo
     if (box === null || inner === null) return;
     const settle = (): void => {
       if (follows.current) toEnd();
-      else look();
+      else watch();
       // rows that do not fill the box cannot be scrolled to what is above them
       if (box.scrollHeight <= box.clientHeight) nearTop.current();
     };
@@ -64,14 +66,14 @@ export function useFollowing({ sessionId, firstKey, onNearTop }: Options): Follo
     const upwards = (event: WheelEvent): void => {
       if (event.deltaY < 0 && box.scrollHeight > box.clientHeight) follows.current = false;
     };
-    box.addEventListener("scroll", look, { passive: true });
+    box.addEventListener("scroll", watch, { passive: true });
     box.addEventListener("wheel", upwards, { passive: true });
     return () => {
       sizes.disconnect();
-      box.removeEventListener("scroll", look);
+      box.removeEventListener("scroll", watch);
       box.removeEventListener("wheel", upwards);
     };
-  }, [look, toEnd]);
+  }, [watch, toEnd]);
 
   useLayoutEffect(() => {
     follows.current = true;
@@ -95,6 +97,22 @@ export function useFollowing({ sessionId, firstKey, onNearTop }: Options): Follo
     }, []),
     atBottom,
     jump,
+    look: useCallback((selector) => {
+      const go = (): void => {
+        const row = scroller.current?.querySelector<HTMLElement>(selector);
+        follows.current = false;
+        row?.scrollIntoView({ block: "center" });
+        row?.focus({ preventScroll: true });
+        lastTop.current = scroller.current?.scrollTop ?? 0;
+      };
+      go();
+      // again when the rows around it have their heights
+      let frame = requestAnimationFrame(() => {
+        go();
+        frame = requestAnimationFrame(go);
+      });
+      return () => cancelAnimationFrame(frame);
+    }, []),
   };
 }
 

@@ -1,7 +1,15 @@
 /** What happens right now: the state of the run, since when, and which deadline comes next. */
 import type { JSX } from "preact";
 import { harmless } from "../markdown/safe.ts";
-import { type Entry, live, nowMs, type OpenSession, type RunView, statusOf } from "../state.ts";
+import {
+  connection,
+  type Entry,
+  live,
+  type OpenSession,
+  type RunView,
+  runNowMs,
+  statusOf,
+} from "../state.ts";
 import { wholeSeconds } from "./tool_words.ts";
 
 // a silence is told by the second; the length of the whole run only when it is another number
@@ -14,6 +22,7 @@ export function Live({ here }: { readonly here: OpenSession }): JSX.Element | nu
     return starting ? (
       <Line words="Starting" sinceMs={here.waiting.value[0]?.at_ms ?? 0} calm={false} />
     ) : null;
+  if (connection.value === "reconnecting" || connection.value === "offline") return <Lost />;
   const line = live.value;
   const words = line !== null && line.run_id === run.run_id ? line.text : "";
   if (statusOf(run) === "running" && words !== "") return <Said words={words} run={run} />;
@@ -23,6 +32,17 @@ export function Live({ here }: { readonly here: OpenSession }): JSX.Element | nu
       sinceMs={run.started_ms}
       calm={statusOf(run) === "waiting_for_approval"}
     />
+  );
+}
+
+/** Nothing is heard of the run, so nothing is said about it but that it needs no page. */
+function Lost(): JSX.Element {
+  return (
+    <p class="live">
+      <span class="pulse calm" aria-hidden="true" />
+      <span class="live-state">{connection.value === "offline" ? "No network" : "Reconnecting"}</span>
+      <span class="live-part">nothing is lost, the page catches up by itself</span>
+    </p>
   );
 }
 
@@ -66,7 +86,7 @@ interface ElapsedProps {
 }
 
 function Elapsed({ sinceMs, words = "", fromMs = 1000 }: ElapsedProps): JSX.Element | null {
-  const lengthMs = nowMs.value - sinceMs;
+  const lengthMs = runNowMs.value - sinceMs;
   if (sinceMs === 0 || lengthMs < fromMs) return null;
   return (
     <span class="live-part">

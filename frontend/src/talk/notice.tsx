@@ -31,7 +31,7 @@ export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element 
           </button>
         )}
       </p>
-      {open ? <Prose text={entry.summary} done /> : null}
+      {open ? <Prose text={entry.summary} /> : null}
     </div>
   );
 }

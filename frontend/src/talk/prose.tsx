@@ -1,61 +1,116 @@
 /** Markdown on the page: a block that is settled is rendered once, whatever comes after it. */
+import { effect, type Signal, signal, untracked } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Icon } from "../icons.tsx";
-import { parseGrowing, parseInline, plainText } from "../markdown/inline.ts";
+import { GrowingText } from "../markdown/growing.ts";
+import { parseInline, plainText } from "../markdown/inline.ts";
 import type { Align, Block, Inline, Item, List, Paragraph, Table } from "../markdown/nodes.ts";
 import { hostBehind } from "../markdown/safe.ts";
-import { MarkdownStream } from "../markdown/stream.ts";
+import { MarkdownStream, parseBlocks, type Snapshot } from "../markdown/stream.ts";
+import { session, type TextEntry } from "../state.ts";
 import { CodeBlock } from "./code_block.tsx";
 import { memo } from "./memo.tsx";
 
-interface ProseProps {
-  readonly text: string;
-  readonly done: boolean;
+/** The place at which a text grows: the paragraph there, and its words as they are by now. */
+interface Tail {
+  at: Paragraph | null;
+  readonly words: Signal<string>;
 }
 
-/** A text that may still grow; one that does not go on from what was shown begins anew. */
-export function Prose({ text, done }: ProseProps): JSX.Element {
-  const kept = useRef<{ stream: MarkdownStream; text: string; ended: boolean } | null>(null);
-  const before = kept.current;
-  const goesOn = before !== null && text.startsWith(before.text) && !(before.ended && text !== before.text);
-  const now = goesOn ? before : { stream: new MarkdownStream(), text: "", ended: false };
-  now.stream.push(text.slice(now.text.length));
-  now.text = text;
-  if (done && !now.ended) {
-    now.stream.end();
-    now.ended = true;
+/** A growing text on the screen. */
+class Shown {
+  readonly tail: Tail = { at: null, words: signal("") };
+  readonly #stream = new MarkdownStream();
+  #text = "";
+  #ended = false;
+  #snapshot: Snapshot | null = null;
+
+  /** Whether the text goes on from what is shown; if not, another one must show it. */
+  leadsTo(text: string): boolean {
+    return text.startsWith(this.#text) && !(this.#ended && text !== this.#text);
   }
-  kept.current = now;
-  const { blocks, settled } = now.stream.snapshot();
+
+  /** Shows what is new by words at the end of the open paragraph alone; false if that cannot show it. */
+  grow({ text, done }: TextEntry): boolean {
+    if (this.#snapshot === null || !this.leadsTo(text) || (done && !this.#ended)) return false;
+    const fresh = text === this.#text ? "" : this.#stream.lengthen(text.slice(this.#text.length));
+    if (fresh === null) return false;
+    this.#text = text;
+    this.tail.words.value += fresh;
+    return true;
+  }
+
+  /** The blocks of the text; words that the open paragraph got by then are its tail's. */
+  blocks(text: string, done: boolean): Snapshot {
+    if (this.#snapshot !== null && text === this.#text && done === this.#ended) return this.#snapshot;
+    this.#stream.push(text.slice(this.#text.length));
+    this.#text = text;
+    if (done) this.#stream.end();
+    this.#ended = done;
+    this.#snapshot = this.#stream.snapshot();
+    this.tail.at = this.#snapshot.open;
+    this.tail.words.value = this.#snapshot.open?.text ?? "";
+    return this.#snapshot;
+  }
+}
+
+/** A text that no longer changes. */
+export function Prose({ text }: { readonly text: string }): JSX.Element {
+  const blocks = useMemo(() => parseBlocks(text), [text]);
   return (
     <div class="prose">
-      <Blocks blocks={blocks} settled={settled} />
+      <Blocks blocks={blocks} settled={blocks.length} tail={null} />
     </div>
   );
 }
 
-function Blocks({
-  blocks,
-  settled,
-}: {
+/** An answer that may still grow; a text that does not go on from what was shown begins anew. */
+export function GrowingProse({ entry }: { readonly entry: TextEntry }): JSX.Element {
+  const shown = useRef<Shown | null>(null);
+  const [, again] = useState({});
+  useLayoutEffect(
+    () =>
+      effect(() => {
+        entry.version.value;
+        untracked(() => {
+          if (!shown.current?.grow(entry)) again({});
+        });
+      }),
+    [entry],
+  );
+  if (!shown.current?.leadsTo(entry.text)) shown.current = new Shown();
+  // what a stop or a crash cut off does not go on either
+  const done = entry.done || session.value?.currentRun.value?.run_id !== entry.run_id;
+  const { blocks, settled } = shown.current.blocks(entry.text, done);
+  return (
+    <div class="prose">
+      <Blocks blocks={blocks} settled={settled} tail={shown.current.tail} />
+    </div>
+  );
+}
+
+interface BlocksProps {
   readonly blocks: readonly Block[];
   readonly settled: number;
-}): JSX.Element {
+  readonly tail: Tail | null;
+}
+
+function Blocks({ blocks, settled, tail }: BlocksProps): JSX.Element {
   return (
     <>
       {blocks.map((block, at) => (
-        <BlockView key={at} block={block} growing={at >= settled} />
+        <BlockView key={at} block={block} tail={at < settled ? null : tail} />
       ))}
     </>
   );
 }
 
 const BlockView = memo(
-  ({ block, growing }: { readonly block: Block; readonly growing: boolean }): JSX.Element => {
+  ({ block, tail }: { readonly block: Block; readonly tail: Tail | null }): JSX.Element => {
     switch (block.kind) {
       case "paragraph":
-        return <Words paragraph={block} growing={growing} />;
+        return <Words paragraph={block} tail={tail} />;
       case "heading":
         return <Heading level={block.level} text={block.text} />;
       case "code":
@@ -67,48 +122,67 @@ const BlockView = memo(
       case "quote":
         return (
           <blockquote>
-            <Blocks
-              blocks={block.children}
-              settled={growing ? block.children.length - 1 : block.children.length}
-            />
+            <Blocks blocks={block.children} settled={settledOf(block, tail)} tail={tail} />
           </blockquote>
         );
       case "list":
-        return <ListView list={block} growing={growing} />;
+        return <ListView list={block} tail={tail} />;
     }
   },
 );
 
-/** A very long paragraph is several boxes, so that only the last one is laid out anew while it grows. */
-function Words({
-  paragraph,
-  growing,
-}: {
+/** How many blocks inside another one no longer change: all but the last, if the text grows there. */
+function settledOf({ children }: { readonly children: readonly Block[] }, tail: Tail | null): number {
+  return tail === null ? children.length : children.length - 1;
+}
+
+interface WordsProps {
   readonly paragraph: Paragraph;
-  readonly growing: boolean;
-}): JSX.Element {
-  const { settled, text } = paragraph;
-  const pieces = [...settled, text].map((piece, at) => (
+  readonly tail: Tail | null;
+}
+
+/** A very long paragraph is several boxes, so that only the last one is laid out anew while it grows. */
+function Words({ paragraph, tail }: WordsProps): JSX.Element {
+  const { settled } = paragraph;
+  const last = (
+    <p key={settled.length} dir="auto">
+      <LastWords paragraph={paragraph} tail={tail} />
+    </p>
+  );
+  if (settled.length === 0) return last;
+  const pieces = settled.map((piece, at) => (
     <p key={at} dir="auto">
-      <Inlines text={piece} growing={growing && at === settled.length} />
+      <Inlines text={piece} />
     </p>
   ));
-  return settled.length === 0 ? (pieces[0] as JSX.Element) : <div class="pieces">{pieces}</div>;
+  return <div class="pieces">{[...pieces, last]}</div>;
+}
+
+/** The words at which a text grows or grew: what the tail of one that grows has opened is shown as if it were closed. */
+function LastWords({ paragraph, tail }: WordsProps): JSX.Element {
+  const kept = useRef<{ grown: GrowingText; settled: ComponentChildren[] } | null>(null);
+  const text = tail?.at === paragraph ? tail.words.value : paragraph.text;
+  if (!kept.current?.grown.leadsTo(text)) kept.current = { grown: new GrowingText(), settled: [] };
+  const { grown, settled } = kept.current;
+  const rest = tail === null ? grown.end(text) : grown.grow(text);
+  // what is the same object as before is not looked at again
+  settled.push(...inline(grown.settled.slice(settled.length), settled.length));
+  return <>{[...settled, ...inline(rest, settled.length)]}</>;
 }
 
 /** The page's own title is the first level, so a text begins at the second, which models use as their first. */
 function Heading({ level, text }: { readonly level: number; readonly text: string }): JSX.Element {
-  const words = <Inlines text={text} growing={false} />;
+  const words = <Inlines text={text} />;
   const look = { class: `level-${level}`, dir: "auto" } as const;
   if (level <= 2) return <h2 {...look}>{words}</h2>;
   if (level === 3) return <h3 {...look}>{words}</h3>;
   return level === 4 ? <h4 {...look}>{words}</h4> : <h5 {...look}>{words}</h5>;
 }
 
-function ListView({ list, growing }: { readonly list: List; readonly growing: boolean }): JSX.Element {
+function ListView({ list, tail }: { readonly list: List; readonly tail: Tail | null }): JSX.Element {
   const last = list.children.length - 1;
   const items = list.children.map((item, at) => (
-    <ItemView key={at} item={item} growing={growing && at === last} />
+    <ItemView key={at} item={item} tail={at === last ? tail : null} />
   ));
   const shape = list.loose ? "loose" : "tight";
   return list.ordered ? (
@@ -120,27 +194,25 @@ function ListView({ list, growing }: { readonly list: List; readonly growing: bo
   );
 }
 
-const ItemView = memo(
-  ({ item, growing }: { readonly item: Item; readonly growing: boolean }): JSX.Element => {
-    const settled = growing ? item.children.length - 1 : item.children.length;
-    if (item.task === "")
-      return (
-        <li>
-          <Blocks blocks={item.children} settled={settled} />
-        </li>
-      );
+const ItemView = memo(({ item, tail }: { readonly item: Item; readonly tail: Tail | null }): JSX.Element => {
+  const settled = settledOf(item, tail);
+  if (item.task === "")
     return (
-      <li class={`task ${item.task}`}>
-        <span class="task-box" role="img" aria-label={item.task === "done" ? "Done:" : "To do:"}>
-          {item.task === "done" ? <Icon name="check" /> : null}
-        </span>
-        <div>
-          <Blocks blocks={item.children} settled={settled} />
-        </div>
+      <li>
+        <Blocks blocks={item.children} settled={settled} tail={tail} />
       </li>
     );
-  },
-);
+  return (
+    <li class={`task ${item.task}`}>
+      <span class="task-box" role="img" aria-label={item.task === "done" ? "Done:" : "To do:"}>
+        {item.task === "done" ? <Icon name="check" /> : null}
+      </span>
+      <div>
+        <Blocks blocks={item.children} settled={settled} tail={tail} />
+      </div>
+    </li>
+  );
+});
 
 function TableView({ table }: { readonly table: Table }): JSX.Element {
   return (
@@ -151,7 +223,7 @@ function TableView({ table }: { readonly table: Table }): JSX.Element {
           <tr>
             {table.head.map((cell, at) => (
               <th key={at} scope="col" class={aligned(table.align[at])}>
-                <Inlines text={cell} growing={false} />
+                <Inlines text={cell} />
               </th>
             ))}
           </tr>
@@ -177,7 +249,7 @@ const Row = memo(
     <tr>
       {cells.map((cell, at) => (
         <td key={at} class={aligned(align[at])} dir="auto">
-          <Inlines text={cell} growing={false} />
+          <Inlines text={cell} />
         </td>
       ))}
     </tr>
@@ -188,15 +260,12 @@ function aligned(align: Align | undefined): string | undefined {
   return align ? `to-${align}` : undefined;
 }
 
-/** Running text; the tail of one that grows is shown as if what it opened were closed. */
-const Inlines = memo(
-  ({ text, growing }: { readonly text: string; readonly growing: boolean }): JSX.Element => {
-    return <>{inline(growing ? parseGrowing(text) : parseInline(text))}</>;
-  },
-);
+/** Running text that is complete. */
+const Inlines = memo(({ text }: { readonly text: string }): JSX.Element => <>{inline(parseInline(text))}</>);
 
-function inline(parts: readonly Inline[]): ComponentChildren[] {
-  return parts.map((part, at) => {
+function inline(parts: readonly Inline[], from = 0): ComponentChildren[] {
+  return parts.map((part, nth) => {
+    const at = from + nth;
     switch (part.kind) {
       case "text":
         return part.text;

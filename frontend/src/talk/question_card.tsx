@@ -27,7 +27,7 @@ export function QuestionCard({ ask, armed }: CardProps): JSX.Element {
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the numbers are a short cut for the buttons inside
     <div class="question" onKeyDown={byNumber}>
-      <Prose text={ask.text} done />
+      <Prose text={ask.text} />
       {ask.choices.length === 0 ? null : (
         <ol class="choices">
           {ask.choices.map((choice, at) => (

@@ -1,4 +1,5 @@
 /** The rows of a transcript: entries as a reader sees them, with the work between two texts in one row; pure. */
+import type { Hit } from "../state/shapes.ts";
 import type {
   AskEntry,
   EndingEntry,
@@ -128,4 +129,27 @@ export function answerOf(entries: readonly Entry[], runId: string): string {
     else if (entry.kind === "tool" && texts.length > 0) break;
   }
   return texts.join("");
+}
+
+/** The row that holds a hit: the message or question of that event, or the text that was complete with it. */
+export function rowAt(rows: readonly TalkRow[], { seq, passage }: Hit): TalkRow | undefined {
+  const own = rows.find(
+    (row) =>
+      (row.kind === "person" && row.entry.message.seq === seq) ||
+      (row.kind === "question" && row.entry.seq === seq),
+  );
+  if (own !== undefined) return own;
+  const words = passage.replace(/^…|…$/g, "").trim();
+  const texts = rows.filter((row) => row.kind === "text" && row.entry.seq <= seq);
+  // a message that was written anew while it waited has its place where it was taken up
+  const waited = rows.filter(
+    (row) => row.kind === "person" && row.entry.message.seq < seq && seq < row.entry.seq,
+  );
+  const all = [...waited, ...texts];
+  return all.findLast((row) => textOf(row).includes(words)) ?? all.at(-1);
+}
+
+function textOf(row: TalkRow): string {
+  if (row.kind === "person") return row.entry.message.text;
+  return row.kind === "text" ? row.entry.text : "";
 }

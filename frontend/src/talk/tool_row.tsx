@@ -5,7 +5,7 @@ import { bytes, duration } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact, harmless, plainOutput } from "../markdown/safe.ts";
-import { type AskEntry, blobUrl, nowMs, type ToolEntry } from "../state.ts";
+import { type AskEntry, blobUrl, runNowMs, type ToolEntry } from "../state.ts";
 import { ShadedText } from "./code_block.tsx";
 import { CopyButton } from "./copy_button.tsx";
 import { Parts } from "./parts.tsx";
@@ -57,7 +57,7 @@ export function ToolRow({ tool, asked }: ToolRowProps): JSX.Element {
 function Took({ tool }: { readonly tool: ToolEntry }): JSX.Element {
   if (tool.state === "ended") return <span class="tool-took">{tool.ms >= 1 ? duration(tool.ms) : ""}</span>;
   if (tool.started_ms === 0) return <span class="tool-took" />;
-  return <span class="tool-took">{wholeSeconds(nowMs.value - tool.started_ms)}</span>;
+  return <span class="tool-took">{wholeSeconds(runNowMs.value - tool.started_ms)}</span>;
 }
 
 function Inside({ tool, asked }: ToolRowProps): JSX.Element {

@@ -1,30 +1,17 @@
 /** The conversation: rows in their order, older ones on the way up, and what happens now at the end. */
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Icon } from "../icons.tsx";
-import {
-  loadOlder,
-  type Message,
-  type OpenSession,
-  type Pending,
-  session,
-  type TextEntry,
-  trimOlder,
-} from "../state.ts";
+import { type Hit, loadOlder, type Message, type OpenSession, type Pending, trimOlder } from "../state.ts";
 import { useActing } from "./acting.ts";
-import { Activity } from "./activity.tsx";
 import { Announcer } from "./announcer.tsx";
-import { Ending } from "./ending.tsx";
+import { type AnyRow, ChapterView, type UnplacedRow } from "./chapter.tsx";
+import { type Chapter, chaptersOf, ROWS_KEPT } from "./chapters.ts";
 import { useFollowing } from "./following.ts";
 import { Live } from "./live_line.tsx";
-import { memo } from "./memo.tsx";
-import { Notice } from "./notice.tsx";
-import { Person, type Said } from "./person.tsx";
 import { Problem } from "./problem.tsx";
-import { Prose } from "./prose.tsx";
-import { QuestionRow } from "./question_row.tsx";
 import { startingOf } from "./queue_cards.tsx";
-import { rowsOf, type TalkRow } from "./rows.ts";
+import { rowAt, rowsOf, type TalkRow } from "./rows.ts";
 
 export function Transcript({ here }: { readonly here: OpenSession }): JSX.Element {
   const rows = useRows(here);
@@ -32,7 +19,7 @@ export function Transcript({ here }: { readonly here: OpenSession }): JSX.Elemen
   const more = (): void => {
     if (here.hasOlder.value && !here.loadingOlder.value && older.trouble === "") void older.act(loadOlder);
   };
-  const { scroller, column, atBottom, jump } = useFollowing({
+  const { scroller, column, atBottom, jump, look } = useFollowing({
     sessionId: here.id,
     firstKey: rows[0]?.key ?? "",
     onNearTop: more,
@@ -51,14 +38,33 @@ export function Transcript({ here }: { readonly here: OpenSession }): JSX.Elemen
   const lastEnding = rows.findLast((row) => row.kind === "ending");
   const starting = startingOf(here);
   const unplaced = [...(starting === null ? [] : [starting]), ...here.pending.value].map(unplacedRow);
+  const all: readonly AnyRow[] = [...rows, ...unplaced];
+  const chapters = useChapters(all);
+  const found = foundIn(here, rows);
+  const target = here.target.value;
+  const looked = useRef<Hit | null>(null);
+  useLayoutEffect(() => {
+    // once for each search, also when it leads to the same row; later it would only pull the reader away
+    if (found === undefined || looked.current === target) return;
+    looked.current = target;
+    return look(".talk-row.found");
+  }, [found, target, look]);
   return (
     <div class="transcript-frame">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
       <section class="transcript" ref={scroller} tabIndex={0} aria-label="Conversation">
         <div class="column" ref={column}>
           <Above here={here} trouble={older.trouble} onAgain={() => older.act(loadOlder)} />
-          {[...rows, ...unplaced].map((row) => (
-            <RowView key={row.key} row={row} last={row === lastPerson || row === lastEnding} />
+          {chapters.map((chapter, at) => (
+            <ChapterView
+              key={chapter.key}
+              chapter={chapter}
+              leaves={all.length > ROWS_KEPT && at < chapters.length - 1}
+              isFar={target !== null}
+              lastPerson={held(chapter, lastPerson)}
+              lastEnding={held(chapter, lastEnding)}
+              found={held(chapter, found)}
+            />
           ))}
           <Marks here={here} />
           <Live here={here} />
@@ -88,11 +94,22 @@ function useRows(here: OpenSession): readonly TalkRow[] {
   return rows;
 }
 
-/** A message that has no place in the log yet; under its key it becomes the one that has. */
-interface UnplacedRow {
-  readonly kind: "unplaced";
-  readonly key: string;
-  readonly said: Said;
+function useChapters(rows: readonly AnyRow[]): readonly Chapter<AnyRow>[] {
+  const before = useRef<readonly Chapter<AnyRow>[]>([]);
+  before.current = chaptersOf(rows, before.current);
+  return before.current;
+}
+
+/** The row that a search leads to, once it is here. */
+function foundIn(here: OpenSession, rows: readonly TalkRow[]): TalkRow | undefined {
+  const target = here.target.value;
+  if (target === null) return undefined;
+  const isHere = !here.hasOlder.value || (here.entries.value[0]?.seq ?? 0) <= target.seq;
+  return isHere ? rowAt(rows, target) : undefined;
+}
+
+function held(chapter: Chapter<AnyRow>, row: AnyRow | undefined): AnyRow | null {
+  return row !== undefined && chapter.rows.includes(row) ? row : null;
 }
 
 function unplacedRow(one: Pending | Message): UnplacedRow {
@@ -100,49 +117,6 @@ function unplacedRow(one: Pending | Message): UnplacedRow {
   const atMs = "made_ms" in one ? one.made_ms : one.at_ms;
   const key = `person:${one.client_id || ("message_id" in one ? one.message_id : "")}`;
   return { kind: "unplaced", key, said: { text: one.text, parts: one.parts, atMs, entry: null, pending } };
-}
-
-interface RowProps {
-  readonly row: TalkRow | UnplacedRow;
-  readonly last: boolean;
-}
-
-const RowView = memo(({ row, last }: RowProps): JSX.Element => {
-  const kind = row.kind === "unplaced" ? "person" : row.kind;
-  return <div class={`talk-row ${kind}-row`}>{contentOf(row, last)}</div>;
-});
-
-function contentOf(row: TalkRow | UnplacedRow, last: boolean): JSX.Element | null {
-  switch (row.kind) {
-    case "unplaced":
-      return <Person said={row.said} last={false} />;
-    case "person": {
-      const { entry } = row;
-      const { text, parts } = entry.message;
-      return <Person said={{ text, parts, atMs: entry.at_ms, entry, pending: null }} last={last} />;
-    }
-    case "text":
-      return <Answer entry={row.entry} />;
-    case "activity":
-      return <Activity work={row.work} />;
-    case "question":
-      return <QuestionRow entry={row.entry} />;
-    case "notice":
-      return <Notice entry={row.entry} />;
-    case "ending":
-      return <Ending entry={row.entry} last={last} />;
-  }
-}
-
-function Answer({ entry }: { readonly entry: TextEntry }): JSX.Element {
-  entry.version.value;
-  // what a stop or a crash cut off does not go on either
-  const done = entry.done || session.value?.currentRun.value?.run_id !== entry.run_id;
-  return (
-    <article class="answer" aria-label="Assistant">
-      <Prose text={entry.text} done={done} />
-    </article>
-  );
 }
 
 interface AboveProps {
