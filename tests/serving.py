@@ -55,14 +55,21 @@ class AsksAbout:
     """A judge that asks about some tools and allows the rest; each grant is for the tool as a whole."""
 
     names: frozenset[str] = frozenset()
+    once_only: str = ""  # what the summary of an action holds about which no rule may be stored
+    always: dict[str, GrantRule] = field(default_factory=dict[str, GrantRule])
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         del workspace
-        granted = any(grant.tool == action.tool for grant in grants)
+        granted = any(grant.tool == action.tool for grant in (*grants, *self.always.values()))
         return Ask(("it has an effect",)) if action.tool in self.names and not granted else Allow("")
 
+    def for_a_person(self, findings: tuple[str, ...]) -> Ask:
+        return Ask(findings)
+
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
-        del action, grants, workspace
+        del grants, workspace
+        if self.once_only and self.once_only in action.summary:
+            return ("once", "deny")
         return ("once", "session", "always", "deny")
 
     def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
@@ -70,7 +77,13 @@ class AsksAbout:
         return GrantRule(tool=action.tool)
 
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
-        del grant_id, rule  # the grant stands on the session's log, and that is enough here
+        self.always[grant_id] = rule
+
+    def standing(self) -> Mapping[str, GrantRule]:
+        return dict(self.always)
+
+    async def forget(self, grant_id: str) -> bool:
+        return self.always.pop(grant_id, None) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +219,7 @@ class Setting:
     runner: RunnerLimits | None = None
     clock: Clock = field(default_factory=SystemClock)
     context_window: int = 200_000
+    asks_expire_s: float = 86_400.0
     secrets: Secrets = NO_SECRETS
 
 
@@ -238,6 +252,7 @@ async def served(
             tools=tools,
             workspace=Path("/nowhere"),
             context_window=setting.context_window,
+            asks_expire_s=setting.asks_expire_s,
             secrets=setting.secrets,
         )
         streams = Streams()

@@ -1,7 +1,7 @@
 """An agent inside another program: `async with Agent(target) as agent: async for event in agent.run("…")`."""
 
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,8 @@ from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
-from holdfast.policy.verdicts import Allow, Verdict
+from holdfast.policy.approvals import nobody_there
+from holdfast.policy.verdicts import Allow, Deny, Verdict
 from holdfast.rows import run_of
 from holdfast.runner.inbox import Inbox, Message, Sent, new_session_id
 from holdfast.runner.supervisor import Supervisor
@@ -129,6 +130,10 @@ class TrustedTools:
         del action, grants, workspace
         return Allow("The program allows its own tools.")
 
+    def for_a_person(self, findings: tuple[str, ...]) -> Deny:
+        """See Judge; nobody answers here."""
+        return nobody_there(findings)
+
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
         """See Judge."""
         del action, grants, workspace
@@ -137,6 +142,15 @@ class TrustedTools:
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
         """See Judge; nobody is asked, so there is nothing to remember."""
         raise AssertionError(f"nobody granted {grant_id} {rule}")
+
+    def standing(self) -> Mapping[str, GrantRule]:
+        """See Judge."""
+        return {}
+
+    async def forget(self, grant_id: str) -> bool:
+        """See Judge."""
+        del grant_id
+        return False
 
     def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
         """See Judge."""

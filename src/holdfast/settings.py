@@ -116,7 +116,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """[log]: the log file, which always has every line, and what is printed."""
 
     file: Annotated[str, says("The log file, rotated; empty: holdfast.log in data_dir.", "path")] = ""
-    level: Annotated[LogLevel, says("From which level on a line is printed, too.")] = "warning"
+    level: Annotated[LogLevel, says("From which level on a line is printed, too.")] = "info"
 
 
 class PatienceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -185,7 +185,7 @@ class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     tokens: Annotated[AtLeast0, says("Most tokens, read and written.")] = 0
     cost_usd: Annotated[Amount, says("Most dollars, as far as the price is known.")] = 0.0
-    minutes: Annotated[Amount, says("Most minutes.")] = 0.0
+    minutes: Annotated[Amount, says("Most minutes of work, without waiting for people.")] = 0.0
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -237,7 +237,7 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         ApprovalMode,
         says("Ask for all that changes something, allow it inside the workspace, or ask nobody and deny."),
     ] = "ask"
-    expires_s: Annotated[AtLeast1, says("How long a question stays open.")] = 86_400
+    expires_s: Annotated[AtLeast0, says("How long a question stays open; 0: until it is answered.")] = 86_400
     on_expiry: Annotated[
         OnExpiry, says("Whether a run goes on without the action, or ends, when nobody answered.")
     ] = "continue"

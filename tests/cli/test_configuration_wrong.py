@@ -37,7 +37,7 @@ WRONG = [
         "names the file /etc/hf/none.md, which cannot be read: No such",
     ),
     ("[approvals]\nmode = 'yolo'\n", 2, "approvals.mode must be one of allow-workspace, ask, unattended"),
-    ("[approvals]\nexpires_s = 0\n", 2, "approvals.expires_s must be 1 or more"),
+    ("[approvals]\nexpires_s = -1\n", 2, "approvals.expires_s must be 0 or more"),
     (
         "[approvals]\nrules = [{ argv = ['x'] }]\n",
         2,

@@ -193,3 +193,21 @@ async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_at_once()
         assert (await server.post(f"/v1/runs/{second}/stop"))[0] == 200
         assert (await server.ended(second))["status"] == "cancelled"
     assert len(tool.done) == 1
+
+
+async def test_an_approval_that_never_expires_says_so_and_waits_for_its_answer() -> None:
+    """P3, P8: a wait without an end is a choice, and is shown as one."""
+    tool = Counted()
+    setting = Setting(tools=(tool,), judge=ASKS, asks_expire_s=0)
+    async with (
+        ChaosServer([CallTool("touch", {})], [Say("done")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=setting) as server,
+    ):
+        run_id = await server.start()
+        frame = await server.until(run_id, "approval.request")
+        assert frame.data["expires_at"] is None
+        assert (await server.get("/v1/approvals"))[1]["data"][0]["expires_at"] is None
+        status, _ = await server.post(f"/v1/runs/{run_id}/approval", {"choice": "once"})
+        assert status == 200
+        assert (await server.ended(run_id))["status"] == "completed"
+    assert len(tool.done) == 1

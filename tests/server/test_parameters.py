@@ -124,6 +124,7 @@ async def test_what_cannot_be_meant_is_refused_by_name() -> None:
             ("/api/sessions", {"workspace": "/a\0b"}, "workspace"),
             ("/v1/runs", {"input": "x", "workspace": "/no/such/folder"}, "workspace"),
             ("/api/sessions", {"workspace": "/no/such/folder"}, "workspace"),
+            ("/api/sessions", {"workspace": "/" + "far" * 3_000}, "workspace"),
             ("/api/sessions/s/chat", {"input": "x", "workspace": "/dev/null"}, "workspace"),
         ]
         _, missing = await server.post("/v1/runs", {"input": "x", "workspace": "/no/such/folder"})

@@ -25,12 +25,15 @@ def to_terminal(settings: Settings) -> logging.Handler:
     """What a person who watches a server should see."""
     terminal = logging.StreamHandler()
     terminal.setLevel(settings.log.level.upper())
-    terminal.addFilter(_is_for_people)
+    if settings.log.level != "debug":
+        terminal.addFilter(_is_for_people)
     # Time and place of each line are in the file.
     terminal.setFormatter(logging.Formatter("holdfast: %(message)s"))
     return terminal
 
 
 def _is_for_people(record: logging.LogRecord) -> bool:
-    """Our own lines, and of others only what is amiss: that a library has started says nothing."""
-    return record.levelno >= logging.WARNING or record.name.partition(".")[0] == "holdfast"
+    """What is amiss, and what the server does about it; attempts of calls and what libraries do are not."""
+    own, _, place = record.name.partition(".")
+    is_news = own == "holdfast" and not place.startswith("models")
+    return is_news or record.levelno >= logging.WARNING

@@ -81,9 +81,19 @@ def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -
     findings = _shown([each.text for _, found in judged.open for each in found])
     if not findings:
         return Allow(" ".join(_shown(judged.reasons)))
-    if policy.mode == "unattended":
-        return Deny("Nobody is there to ask.", reason="no_approver", findings=findings)
+    return for_a_person(findings, policy.mode)
+
+
+def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> Ask | Deny:
+    """The verdict where only a person may decide: asked, or refused if nobody is there."""
+    if mode == "unattended":
+        return nobody_there(findings)
     return Ask(findings)
+
+
+def nobody_there(findings: tuple[str, ...]) -> Deny:
+    """The refusal of what only a person may allow."""
+    return Deny("Nobody is there to ask.", reason="no_approver", findings=findings)
 
 
 def rule_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -> GrantRule | None:

@@ -181,9 +181,16 @@ def checked_workspace(folder: str) -> str:
     return folder
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False  # its name is too long, or the way there is closed
+
+
 async def known_workspace(folder: str) -> str:
     """The folder, if it is one or none is named; raises a Problem that names it."""
-    if checked_workspace(folder) and not await asyncio.to_thread(Path(folder).is_dir):
+    if checked_workspace(folder) and not await asyncio.to_thread(_is_folder, Path(folder)):
         raise bad_request(f"'workspace' is no folder on the server: {folder[:200]}", param="workspace")
     return folder
 

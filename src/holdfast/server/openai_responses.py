@@ -33,7 +33,6 @@ from holdfast.server.stream import EventStream
 from holdfast.server.waiting import wait_for
 from holdfast.values import HistoryMessage
 
-
 History: TypeAlias = tuple[HistoryMessage, ...]
 
 

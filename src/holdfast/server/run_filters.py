@@ -26,5 +26,5 @@ def runs_with(status: str) -> RunFilter | None:
             return {"status": "running", "asking": status == "waiting_for_approval"}
         case _:
             outcomes: tuple[OutcomeKind, ...] = get_args(OutcomeKind)
-            wanted = tuple(one for one in outcomes if STATUSES[one] == status)
+            wanted: tuple[OutcomeKind, ...] = tuple(one for one in outcomes if STATUSES[one] == status)
             return RunFilter(status="ended", outcomes=wanted) if wanted else None

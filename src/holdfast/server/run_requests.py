@@ -67,7 +67,7 @@ class BudgetRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     tokens: Annotated[int, _says("Most tokens, read and written.")] = 0
     cost_usd: Annotated[float, _says("Most dollars, as far as the price is known.")] = 0.0
     turns: Annotated[int, _says("Most answers of the model.")] = 0
-    minutes: Annotated[float, _says("Most minutes from its start, without waiting for people.")] = 0.0
+    minutes: Annotated[float, _says("Most minutes of work, without waiting for people.")] = 0.0
 
 
 class RunRequest(ModelOptions, kw_only=True):
