@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say
 from holdfast.events import Event, Input
-from holdfast.interfaces import Answered, Fence, ListedSession
+from holdfast.interfaces import Answered, Fence, ListedSession, Pace
 from holdfast.journal.follow import Follower
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
@@ -122,8 +122,8 @@ async def check_completed_means_that_the_model_said_so(make: Make) -> None:
 class SkipsOne(MemoryStore):
     """Goes on one event too late."""
 
-    def follow(self, session_id: str, *, after: int = 0) -> Follower:
-        return super().follow(session_id, after=after + 1 if after else 0)
+    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
+        return super().follow(session_id, after=after + 1 if after else 0, pace=pace)
 
 
 async def check_every_cursor_goes_on_where_it_stood(make: Make) -> None:
