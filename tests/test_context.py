@@ -8,6 +8,7 @@ from holdfast.context import (
     NO_RESULT_YET,
     NOT_RUN,
     SUMMARY_MARK,
+    UNANSWERED,
     context_for,
     history_instructions,
 )
@@ -32,6 +33,10 @@ def context(scene: Scene, run_id: str = "r1") -> list[Message]:
 
 def answer(*texts: str) -> AssistantMessage:
     return AssistantMessage(tuple(SaidText(text) for text in texts))
+
+
+def not_answered(why: str, when: str = "1970-01-01 00:00") -> TextPart:
+    return TextPart(UNANSWERED.format(why=why, when=when))
 
 
 @BOUNDED
@@ -115,7 +120,7 @@ def test_the_partial_answer_and_the_input_of_a_failed_run_are_kept() -> None:
     assert messages == [
         UserMessage("hi"),
         answer("half an ans"),
-        UserMessage("unlucky"),
+        UserMessage("unlucky", (not_answered("the run failed"),)),
         UserMessage("and now?"),
     ]
     assert context(scene) == messages[:2]
@@ -128,7 +133,36 @@ def test_thinking_and_white_space_alone_are_no_answer() -> None:
     scene.thinks("", segment=1)
     scene.text(" \n", segment=2)
     scene.ends("cancelled")
-    assert context(scene) == [UserMessage("hi")]
+    assert context(scene) == [UserMessage("hi", (not_answered("the run was stopped"),))]
+
+
+def test_what_was_not_answered_is_marked_with_the_time_and_nothing_else_is() -> None:
+    """P4: an old wish whose run came to nothing is never shown as part of a newer one."""
+    scene = begun()
+    scene.text("one moment")
+    scene.say_while_busy("and quickly", message_id="m9", mode="steer")
+    scene.of_run(e.MessageDispatched, message_id="m9")
+    scene.call()
+    scene.ms = 1_794_760_500_000
+    scene.ends("interrupted", cause="restart")
+    scene.put(e.MessageAccepted, message_id="m2", text="see", parts=(TextPart("part"),))
+    scene.put(e.RunQueued, run_id="r2", message_id="m2")
+    scene.begin("r2")
+    scene.ends("cancelled")
+    scene.send("hello", run_id="r3")
+    shown = context(scene, "r3")
+    assert shown == [
+        UserMessage("hi"),
+        answer("one moment"),
+        UserMessage("and quickly", (not_answered("the run was interrupted", "2026-11-15 16:35"),)),
+        UserMessage("see", (TextPart("part"), not_answered("the run was stopped", "2026-11-15 16:35"))),
+        UserMessage("hello"),
+    ]
+    scene.call()
+    scene.text("hello")
+    assert context(scene, "r3")[:-1] == shown
+    scene.ends()
+    assert context(scene, "r3")[:-1] == shown
 
 
 def test_a_steer_is_a_user_message_after_the_results_of_the_answer_before() -> None:

@@ -97,3 +97,8 @@ def test_recovered_output_is_found_by_its_text_and_what_cannot_be_read_is_passed
     assert rows.search_text(4, recovered) == SearchText(4, "found again\nx")
     assert rows.blobs_of(recovered) == ("b2",)
     assert rows.search_text(4, e.OutputRecovered(at_ms=1, run_id="r", events=())) is None
+
+
+def test_a_question_is_found_by_its_words() -> None:
+    asked = e.QuestionAsked(at_ms=1, run_id="r", tool_call_id="t", question_id="q", text="Which port?")
+    assert rows.search_text(7, asked) == SearchText(7, "Which port?")

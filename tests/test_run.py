@@ -293,6 +293,21 @@ def test_a_gate_holds_until_the_next_attempt_or_the_end() -> None:
     assert run_of(*RUNNING, CALL, gated, ENDED).gate_until_ms == 0
 
 
+def test_the_time_at_work_leaves_out_waiting_for_people_and_the_time_that_nobody_carried_it_out() -> None:
+    def at(ms: int, *events: e.Event) -> tuple[e.Event, ...]:
+        return tuple(msgspec.structs.replace(event, at_ms=ms) for event in events)
+
+    asked = (ACCEPTED, QUEUED, *at(100, STARTED), *at(150, TOOL_ASKED), *at(200, APPROVAL))
+    assert run_of(*asked).worked_ms(900) == 100
+    both = (*asked, *at(300, QUESTION), *at(700, ANSWERED))
+    assert run_of(*both).worked_ms(900) == 100
+    settled = (*both, *at(800, QUESTION_EXPIRED))
+    assert run_of(*settled).worked_ms(900) == 200
+    assert run_of(*settled, *at(5_000, RESUMED)).worked_ms(5_010) == 110
+    assert run_of(*both, *at(5_000, RESUMED), *at(6_000, QUESTION_ANSWERED)).worked_ms(6_001) == 101
+    assert run_of(ACCEPTED, QUEUED, *at(90, RESUMED), *at(100, STARTED)).worked_ms(104) == 4
+
+
 @pytest.mark.parametrize("progress", [TEXT_DONE, USAGE, TOOL_ENDED])
 def test_resumptions_are_counted_until_something_is_completed(progress: e.Event) -> None:
     run = run_of(*RUNNING, TOOL_ASKED, RESUMED, TEXT, RESUMED)

@@ -1,7 +1,9 @@
 """What a model is shown, from the same fold as what people see."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
 
 from holdfast.entries import Entry, Notice, Person, Text, Thinking, ToolCard
 from holdfast.messages import (
@@ -16,12 +18,23 @@ from holdfast.messages import (
 )
 from holdfast.run_view import RunView
 from holdfast.transcript import Transcript
-from holdfast.values import HistoryMessage
+from holdfast.values import HistoryMessage, OutcomeKind, TextPart
 
 SUMMARY_MARK = "[Summary of the conversation up to here; the messages themselves are no longer shown.]\n\n"
 NO_RESULT = "(no result: the run ended before this tool finished; whether it took effect is unknown)"
 NO_RESULT_YET = "(no result yet: the tool is still running)"
 NOT_RUN = "(not run)"
+UNANSWERED = "[This was not answered: {why} at {when} UTC. Do not act on it unless you are asked again.]"
+_WHY_UNANSWERED: Mapping[OutcomeKind, str] = MappingProxyType(
+    {
+        "refused": "it was refused",
+        "truncated": "the answer was cut off",
+        "budget": "the run had used up its budget",
+        "failed": "the run failed",
+        "cancelled": "the run was stopped",
+        "interrupted": "the run was interrupted",
+    }
+)
 _INSTRUCTING_ROLES = frozenset({"system", "developer"})
 
 
@@ -29,6 +42,7 @@ _INSTRUCTING_ROLES = frozenset({"system", "developer"})
 class _Answer:
     """One call's answer while it is gathered: what was said, and the tool cards in the order of asking."""
 
+    run_id: str
     items: list[Said] = field(default_factory=list[Said])
     cards: list[ToolCard] = field(default_factory=list[ToolCard])
 
@@ -37,8 +51,9 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     """The messages of a call that this run makes now (for an ended run: at its end).
 
     A message counts once `message.dispatched` is in the log. Superseded and rewound stretches are not in the
-    transcript, so they are not here. The last message may be an assistant message (an answer that was cut
-    off is to be continued); no request may end so: the caller adds what is to be said next.
+    transcript, so they are not here. A message after which its run ended without a word says so, with the
+    time of that ending: the same in every later call. The last message may be an assistant message (an answer
+    that was cut off is to be continued); no request may end so: the caller adds what is to be said next.
     """
     run = transcript.runs[run_id]
     entries = _entries_up_to(transcript, run)
@@ -87,24 +102,41 @@ def _from_history(history: Iterable[HistoryMessage]) -> Iterable[Message]:
 
 def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]:
     """User messages where they were taken up; each answer whole, with its tool results right after it."""
-    order: list[UserMessage | _Answer] = []
+    order: list[Person | _Answer] = []
     answers: dict[tuple[str, str], _Answer] = {}
     for entry in entries:
         if isinstance(entry, Person):
-            order.append(UserMessage(entry.message.text, entry.message.parts))
+            order.append(entry)
         elif isinstance(entry, Text | Thinking | ToolCard):
             call = (entry.run_id, entry.call_id)
             if call not in answers:
-                answers[call] = _Answer()
+                answers[call] = _Answer(entry.run_id)
                 order.append(answers[call])
             _add(answers[call], entry)
-    messages: list[Message] = []
-    for item in order:
-        if isinstance(item, UserMessage):
-            messages.append(item)
-        else:
-            messages.extend(_answer_messages(transcript, item))
-    return messages
+    stretches: list[list[Message]] = []
+    answered: set[str] = set()
+    for item in reversed(order):
+        if isinstance(item, Person):
+            run = transcript.runs[item.run_id]
+            stretches.append([_said_by(item, run if item.run_id not in answered else None)])
+        elif stretch := _answer_messages(transcript, item):
+            stretches.append(stretch)
+            answered.add(item.run_id)
+    return [message for stretch in reversed(stretches) for message in stretch]
+
+
+def _said_by(person: Person, silent: RunView | None) -> UserMessage:
+    """What the person said; `silent` is the run that said nothing after it, if it did not.
+
+    The model would take two wishes in a row for one, however long ago the first was given up.
+    """
+    text, parts = person.message.text, person.message.parts
+    ending = silent.ending if silent is not None else None
+    why = _WHY_UNANSWERED.get(ending.outcome) if ending is not None else None
+    if ending is None or why is None:
+        return UserMessage(text, parts)
+    when = datetime.fromtimestamp(ending.at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M")
+    return UserMessage(text, (*parts, TextPart(UNANSWERED.format(why=why, when=when))))
 
 
 def _add(answer: _Answer, entry: Text | Thinking | ToolCard) -> None:

@@ -94,7 +94,10 @@ class Run:
     tools: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
     asks: dict[str, Ask] = field(default_factory=dict[str, Ask])
     usage: Tally = field(default_factory=Tally)
+    known_cost_usd: float = 0.0  # of the calls whose price is known
     started_ms: int = 0
+    paused_ms: int = 0  # since then, while it waited for people or no process carried it out
+    waiting_since_ms: int = 0  # 0 while it waits for nobody
     answers: bool = True  # whether the newest call is one of the conversation
     context_tokens: int = 0  # what the newest such call sent and got
     resumptions: int = 0
@@ -112,6 +115,10 @@ class Run:
     def open_asks(self) -> tuple[Ask, ...]:
         """Approvals and questions that a person can still answer."""
         return tuple(ask for ask in self.asks.values() if ask.state == "open")
+
+    def worked_ms(self, now_ms: int) -> int:
+        """How long it has been at work: since its start, without its pauses."""
+        return (self.waiting_since_ms or now_ms) - self.started_ms - self.paused_ms
 
     @property
     def unfinished_tools(self) -> tuple[ToolCall, ...]:
@@ -147,6 +154,9 @@ def apply_to_run(run: Run, seq: int, event: e.Event) -> None:
     except _Contradiction as found:
         reason = str(found)
         raise IllegalEvent(reason, event=event, seq=seq, run_id=run.run_id, phase=run.phase) from None
+    if run.waiting_since_ms and not run.open_asks:
+        run.paused_ms += max(0, event.at_ms - run.waiting_since_ms)
+        run.waiting_since_ms = 0
     run.phase = phase
     run.last_seq = seq
     run.updated_ms = event.at_ms
@@ -215,6 +225,7 @@ def _completed_something(run: Run, _: e.TextDone) -> None:
 
 def _used(run: Run, event: e.Usage) -> None:
     run.usage.add(event)
+    run.known_cost_usd += event.cost_usd or 0.0
     if run.answers:
         run.context_tokens = event.input_tokens + event.output_tokens
     run.resumptions_without_progress = 0
@@ -261,6 +272,7 @@ def _ask(run: Run, event: e.ApprovalAsked | e.QuestionAsked, ask_id: str) -> Non
     if ask_id in run.asks:
         raise _Contradiction(f"{ask_id} was asked before")
     run.asks[ask_id] = Ask(event)
+    run.waiting_since_ms = run.waiting_since_ms or event.at_ms
 
 
 def _open_ask(run: Run, ask_id: str, *, of: type[e.ApprovalAsked | e.QuestionAsked]) -> Ask:
@@ -315,6 +327,8 @@ def _resumed(run: Run, event: e.RunResumed) -> None:
     # Neither an orderly restart nor a run that only waits for a person is suspected of a crash.
     if event.after != "restart" and not run.open_asks:
         run.resumptions_without_progress += 1
+    if run.started_ms and not run.waiting_since_ms:
+        run.paused_ms += max(0, event.at_ms - run.updated_ms)
 
 
 def _ended(run: Run, event: e.RunEnded) -> None:

@@ -1,8 +1,10 @@
 """The values that events are made of: parts of messages, settings of runs, failures, actions."""
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
+
+Number = TypeVar("Number", int, float)
 
 AskState: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 Choice: TypeAlias = Literal["once", "session", "always", "deny"]
@@ -86,6 +88,19 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float = 0.0
     turns: int = 0
     minutes: float = 0.0
+
+    def within(self, other: "Budget") -> "Budget":
+        """The smaller of both, field by field."""
+        return Budget(
+            tokens=_smaller(self.tokens, other.tokens),
+            cost_usd=_smaller(self.cost_usd, other.cost_usd),
+            turns=_smaller(self.turns, other.turns),
+            minutes=_smaller(self.minutes, other.minutes),
+        )
+
+
+def _smaller(one: Number, other: Number) -> Number:
+    return min(one, other) or max(one, other)
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -3,9 +3,19 @@
 import asyncio
 from collections.abc import Mapping
 
-import msgspec
-
-from agent.world import Effect, World, asks_about, people, process
+from agent.world import (
+    Effect,
+    answer,
+    asks_about,
+    ending,
+    kinds,
+    messages,
+    people,
+    process,
+    roles,
+    send,
+    tool_ends,
+)
 from holdfast import events as e
 from holdfast.agent.calls import UNKNOWN
 from holdfast.agent.loop import GO_ON
@@ -23,44 +33,11 @@ from holdfast.chaos import (
     context_overflow,
 )
 from holdfast.entries import Person
-from holdfast.interfaces import Record, ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.inbox import Message, Sent
 from holdfast.secrets_out import Secrets
-from holdfast.transcript import fold, output
-from holdfast.values import Budget, RunSettings
-
-
-async def send(world: World, text: str = "hi", *, session_id: str = "s", **settings: object) -> str:
-    message = Message(text=text, settings=RunSettings(**settings))  # pyright: ignore[reportArgumentType]
-    sent = await world.inbox.send(session_id, message)
-    assert isinstance(sent, Sent)
-    return sent.run_id
-
-
-def kinds(records: list[Record]) -> list[type[e.Event]]:
-    return [type(record.event) for record in records]
-
-
-def ending(records: list[Record]) -> e.RunEnded:
-    (ended,) = [record.event for record in records if isinstance(record.event, e.RunEnded)]
-    return ended
-
-
-def tool_ends(records: list[Record]) -> list[e.ToolEnded]:
-    return [record.event for record in records if isinstance(record.event, e.ToolEnded)]
-
-
-def answer(records: list[Record], run_id: str) -> str:
-    return output(fold((record.seq, record.event) for record in records), run_id)
-
-
-def roles(request: SeenRequest) -> list[str]:
-    return [str(message["role"]) for message in messages(request)]
-
-
-def messages(request: SeenRequest) -> list[dict[str, object]]:
-    return msgspec.convert((request.body or {})["messages"], list[dict[str, object]])
+from holdfast.transcript import fold
 
 
 async def test_tools_run_between_answers_and_their_results_reach_the_model_in_call_order() -> None:
@@ -260,18 +237,6 @@ async def test_a_refusal_is_an_outcome_of_its_own() -> None:
     async with ChaosServer([Refuse()]) as chaos, process(chaos) as world:
         await send(world)
         assert ending(await world.until("s", e.RunEnded)).outcome == "refused"
-
-
-async def test_a_budget_ends_the_run() -> None:
-    """P4: used up is not completed, and no further call is made."""
-    async with (
-        ChaosServer([CallTool("one")], after_last="repeat") as chaos,
-        process(chaos, Effect("one", [])) as world,
-    ):
-        await send(world, budget=Budget(turns=2))
-        ended = ending(await world.until("s", e.RunEnded))
-        assert (ended.outcome, ended.cause) == ("budget", "turns")
-        assert len(chaos.seen.requests) == 2
 
 
 async def test_an_effect_whose_outcome_is_unknown_is_said_to_be_so_and_repeating_it_asks() -> None:

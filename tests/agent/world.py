@@ -6,25 +6,29 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from holdfast import events as e
 from holdfast.agent.means import AgentMeans
-from holdfast.chaos import ChaosServer, CrashPoint
+from holdfast.chaos import ChaosServer, CrashPoint, SeenRequest
 from holdfast.clock import SystemClock
-from holdfast.interfaces import Record, Store, Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces import Clock, Record, Store, Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ToolSpec
 from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
+from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
 from holdfast.policy.verdicts import Allow, Ask, Verdict
-from holdfast.runner.inbox import Inbox
+from holdfast.runner.inbox import Inbox, Message, Sent
 from holdfast.runner.supervisor import Supervisor
 from holdfast.targets import Patience
 from holdfast.tools.arguments import arguments_hash
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
-from holdfast.values import Action, Choice, GrantRule
+from holdfast.transcript import fold, output
+from holdfast.values import Action, Choice, GrantRule, RunSettings
 from serving import QUICK, target_of
 
 OBJECT: dict[str, object] = {"type": "object"}
@@ -67,6 +71,9 @@ class AskingJudge:
         del grants, workspace
         return Ask(("it has an effect",)) if action.tool in self.names else Allow("")
 
+    def for_a_person(self, findings: tuple[str, ...]) -> Ask:
+        return Ask(findings)
+
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
         del action, grants, workspace
         return ("once", "deny")
@@ -76,6 +83,12 @@ class AskingJudge:
 
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
         raise AssertionError(f"nobody said always: {grant_id} {rule}")
+
+    def standing(self) -> Mapping[str, GrantRule]:
+        return {}
+
+    async def forget(self, grant_id: str) -> bool:
+        raise AssertionError(f"nobody said always: {grant_id}")
 
 
 class CrashingStore(MemoryStore):
@@ -141,18 +154,27 @@ async def process(
     chaos: ChaosServer,
     *tools: Tool,
     store: Store | None = None,
-    judge: AskingJudge | None = None,
     inbox: type[Inbox] = Inbox,
     patience: Patience = QUICK,
+    prices: Prices | None = None,
+    clock: Clock | None = None,
     **fields: object,
 ) -> AsyncGenerator[World]:
     """A process that runs agents; leaving it is a shutdown in which runs are cancelled."""
     async with AsyncExitStack() as stack:
         kept = store or MemoryStore()
-        clock = SystemClock()
+        machine = SystemClock()
+        clock = clock or machine
         http = await stack.enter_async_context(ModelHttp())
         calls = ModelCalls(
-            CallMeans(http, Shared(kept, clock.now_ms), kept, clock, lambda: 0.5),
+            CallMeans(
+                http,
+                Shared(kept, machine.now_ms),
+                kept,
+                machine,
+                lambda: 0.5,
+                prices=prices or Prices(),
+            ),
             (target_of(chaos, patience=patience),),
         )
         registry = Registry()
@@ -161,10 +183,8 @@ async def process(
             store=kept,
             model=calls,
             clock=clock,
-            judge=judge or asks_about(),
             tools=registry,
-            workspace=Path("/nowhere"),
-            **fields,  # pyright: ignore[reportArgumentType]
+            **({"workspace": Path("/nowhere"), "judge": asks_about()} | fields),  # pyright: ignore[reportArgumentType]
         )
         supervisor = await stack.enter_async_context(Supervisor(means))
         yield World(inbox(kept, supervisor, clock), kept, supervisor)
@@ -178,3 +198,35 @@ async def either(*things: asyncio.Task[object] | asyncio.Future[object]) -> None
         for thing in things:
             thing.cancel()
         await asyncio.wait(things)
+
+
+async def send(world: World, text: str = "hi", *, session_id: str = "s", **settings: object) -> str:
+    message = Message(text=text, settings=RunSettings(**settings))  # pyright: ignore[reportArgumentType]
+    sent = await world.inbox.send(session_id, message)
+    assert isinstance(sent, Sent)
+    return sent.run_id
+
+
+def kinds(records: list[Record]) -> list[type[e.Event]]:
+    return [type(record.event) for record in records]
+
+
+def ending(records: list[Record]) -> e.RunEnded:
+    (ended,) = [record.event for record in records if isinstance(record.event, e.RunEnded)]
+    return ended
+
+
+def tool_ends(records: list[Record]) -> list[e.ToolEnded]:
+    return [record.event for record in records if isinstance(record.event, e.ToolEnded)]
+
+
+def answer(records: list[Record], run_id: str) -> str:
+    return output(fold((record.seq, record.event) for record in records), run_id)
+
+
+def roles(request: SeenRequest) -> list[str]:
+    return [str(message["role"]) for message in messages(request)]
+
+
+def messages(request: SeenRequest) -> list[dict[str, object]]:
+    return msgspec.convert((request.body or {})["messages"], list[dict[str, object]])

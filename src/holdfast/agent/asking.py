@@ -5,6 +5,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast import events as e
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
@@ -42,6 +44,13 @@ class People:
             choices=choices,
             expires_at_ms=self._expiry_ms(),
         )
+
+    def is_about(self, ask: Ask, action: Action) -> bool:
+        """Whether what people were shown is exactly this action."""
+        asked = ask.asked
+        assert isinstance(asked, e.ApprovalAsked), "a question is about no action"
+        # They were shown it without secrets, so it is compared without them.
+        return self._log.secrets.out_of(replace(asked, action=action)) == asked
 
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> Ask:
         """Ask the question, and wait until it is settled."""

@@ -6,11 +6,11 @@ log does not say has ended is finished here, so the first time and the time afte
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.agent.asking import People
@@ -19,7 +19,7 @@ from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.interfaces import Blobs, JournalError, Tool, ToolResult
 from holdfast.phases import Phase
-from holdfast.policy.verdicts import Allow, Ask, Deny, Verdict
+from holdfast.policy.verdicts import Ask, Deny, Verdict
 from holdfast.run import Ask as SettledAsk
 from holdfast.run import ToolCall as CallState
 from holdfast.secrets_out import StreamFilter
@@ -30,6 +30,8 @@ from holdfast.values import Action, Choice
 
 _log = logging.getLogger(__name__)
 
+Numbered: TypeAlias = tuple[CallState, int, Tool | None]  # a call, its place in the answer, and its tool
+
 OUTPUT_CHARS_MAX = 256 * 1024
 STOPPED = "Stopped while it ran; whether it took effect is unknown."
 NOT_STARTED = "Not run: the run was stopped before."
@@ -38,6 +40,7 @@ UNKNOWN = (
     "Find out what happened before you repeat it."
 )
 REPEATS_UNKNOWN = "the same action ran before and nobody knows whether it took effect"
+CHANGED = "What it would do has changed since it was approved, so it needs a new approval."
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +108,24 @@ class ToolCalls:
         calls = self._view.run(self._log.run_id).unfinished_tools
         numbered = [(call, ordinal, tools.get(call.asked.name)) for ordinal, call in enumerate(calls)]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
-        go_on = True
         for beside, group in groupby(numbered, key=lambda item: _may_run_beside_others(item[2])):
-            batch = list(group)
-            if beside:
-                async with asyncio.TaskGroup() as tasks:
-                    for call, ordinal, tool in batch:
-                        tasks.create_task(self._finish(call, tool, ordinal=ordinal))
-            else:
-                for call, ordinal, tool in batch:
-                    go_on = await self._finish(call, tool, ordinal=ordinal) and go_on
+            finish = self._side_by_side if beside else self._one_by_one
+            go_on = await finish(group)
             await self._view.settled(self._log)
-        return go_on
+            if not go_on:
+                return False
+        return True
+
+    async def _side_by_side(self, calls: Iterable[Numbered]) -> bool:
+        async with asyncio.TaskGroup() as tasks:
+            ends = [tasks.create_task(self._finish(call, tool, ordinal=n)) for call, n, tool in calls]
+        return all(end.result() for end in ends)
+
+    async def _one_by_one(self, calls: Iterable[Numbered]) -> bool:
+        for call, ordinal, tool in calls:
+            if not await self._finish(call, tool, ordinal=ordinal):
+                return False
+        return True
 
     async def _finish(self, call: CallState, tool: Tool | None, *, ordinal: int) -> bool:
         try:
@@ -161,17 +170,22 @@ class ToolCalls:
 
     async def _ask_ahead(self, calls: Sequence[tuple[CallState, Tool | None]]) -> None:
         """Ask for all approvals of the answer at once, so that people can settle them in any order."""
+        changing: set[str] = set()
         for call, tool in calls:
             asked = call.asked
             if tool is None or asked.name == ASK_USER or asked.bad_args or call.started is not None:
                 continue
-            if self._people.earlier(asked.tool_call_id) is not None:
-                continue
             try:
                 insist_on_arguments(tool, asked.args)
-                await self._ask(asked, await asyncio.to_thread(self._judge, asked, tool))
+                judged = await asyncio.to_thread(self._judge, asked, tool)
             except BadArguments:
                 continue  # the model hears of it when the call's turn comes
+            # What a later call does to the same file is known only when the earlier one is done.
+            can_be_shown = changing.isdisjoint(judged.action.paths)
+            if can_be_shown and self._people.earlier(asked.tool_call_id) is None:
+                await self._ask(asked, judged)
+            if judged.action.diff:
+                changing.update(judged.action.paths)
 
     async def _ask(self, asked: e.ToolAsked, judged: "Judged") -> SettledAsk | None:
         """The ask about the action, on disk and not settled; None if nobody need be asked."""
@@ -186,15 +200,19 @@ class ToolCalls:
     async def _not_allowed(self, asked: e.ToolAsked, tool: Tool) -> ToolResult | None:
         """None if the action may be done; else what the model hears."""
         ask = self._people.earlier(asked.tool_call_id)
-        if ask is None:
+        while True:
+            if ask is not None and (refused := _heard(await self._people.settled(ask))) is not None:
+                return refused
+            # People answer late: what they were shown may no longer be what would be done.
             judged = await asyncio.to_thread(self._judge, asked, tool)
-            if isinstance(judged.verdict, Allow):
+            is_approved = ask is not None and self._people.is_about(ask, judged.action)
+            verdict = judged.verdict
+            if isinstance(verdict, Deny) and not (is_approved and verdict.reason == "no_approver"):
+                return ToolResult(verdict.why, ok=False, ending=verdict.reason)
+            if is_approved or not isinstance(verdict, Ask):
                 return None
-            if isinstance(judged.verdict, Deny):
-                return ToolResult(judged.verdict.why, ok=False, ending=judged.verdict.reason)
-            ask = await self._ask(asked, judged)
-            assert ask is not None, "what is to be asked was asked"
-        return _heard(await self._people.settled(ask))
+            findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
+            ask = await self._ask(asked, replace(judged, verdict=Ask(findings)))
 
     def _judge(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
         """What is to be said about the action; it looks at files, so it runs in a thread."""
@@ -205,7 +223,7 @@ class ToolCalls:
         if isinstance(verdict, Deny) or tool.traits.read_only or not self._repeats_unknown(asked):
             return Judged(action, verdict, judge.choices(action, grants, workspace=place))
         findings = verdict.findings if isinstance(verdict, Ask) else ()
-        return Judged(action, Ask((REPEATS_UNKNOWN, *findings)), ("once", "deny"))
+        return Judged(action, judge.for_a_person((REPEATS_UNKNOWN, *findings)), ("once", "deny"))
 
     def _repeats_unknown(self, asked: e.ToolAsked) -> bool:
         digest = arguments_hash(asked.name, asked.args)

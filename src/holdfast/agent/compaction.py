@@ -11,7 +11,7 @@ from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.capabilities import Answer
-from holdfast.entries import Entry, Notice, Person, Text, ToolCard
+from holdfast.entries import Ending, Entry, Notice, Person, Text, ToolCard
 from holdfast.messages import ModelRequest, UserMessage
 
 NEAR = 0.8  # of the window: past this the next answer may not fit
@@ -47,9 +47,8 @@ async def compact(view: SessionView, log: RunLog, means: AgentMeans) -> bool:
 
 def _older(view: SessionView, run_id: str, *, kept_chars: int) -> Sequence[Entry]:
     """What comes before the newest stretch of so many characters; a call and its results stay together."""
-    entries = [
-        entry for entry in view.transcript.entries if isinstance(entry, Person | Text | ToolCard | Notice)
-    ]
+    kinds = Person | Text | ToolCard | Notice | Ending
+    entries = [entry for entry in view.transcript.entries if isinstance(entry, kinds)]
     summaries = [entry for entry in entries if isinstance(entry, Notice) and _is_summary(entry)]
     after = max((summary.upto_seq for summary in summaries), default=0)
     entries = [entry for entry in entries if entry.seq > after or _is_summary(entry)]
@@ -63,6 +62,8 @@ def _older(view: SessionView, run_id: str, *, kept_chars: int) -> Sequence[Entry
         kept += _chars(entries[cut])
     while cut and _same_call(entries[cut - 1], entries[cut]):
         cut -= 1
+    while 0 < cut < len(entries) and isinstance(entries[cut], Ending):
+        cut += 1  # or a wish that came to nothing would be summed up as one that is still open
     return entries[:cut]
 
 
@@ -106,6 +107,8 @@ def _line(entry: Entry, chars_max: int) -> str:
             return f"TOOL {entry.name} {args}: {_short(entry.result, chars_max)}"
         case Notice(notice="compacted"):
             return f"EARLIER: {entry.summary}"
+        case Ending() if entry.outcome != "completed":
+            return f"HERE THE RUN ENDED: {_short(entry.words, chars_max)}"
         case _:
             return ""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.agent.budgets import Part, RunLimits, unless_over
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact
 from holdfast.agent.instructions import instructions_for
@@ -39,10 +40,20 @@ class Outcome:
 
 async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcome:
     """Go on with the run from wherever its log stands until it has an outcome."""
+    await view.settled(log)  # the beginning of the run, or of its new life
     run = view.run(log.run_id)
+    limits = RunLimits.of(run, means)
+    if not limits.budget.minutes:
+        return await _turns(view, log, means=means, limits=limits)
+    over = limits.minutes_over(view, means.clock)
+    outcome = await unless_over(_turns(view, log, means=means, limits=limits), over)
+    return outcome or _spent(limits, "minutes")
+
+
+async def _turns(view: SessionView, log: RunLog, *, means: AgentMeans, limits: RunLimits) -> Outcome:
+    run = limits.run
     tools = ToolCalls(view, log, means)
     instructions = await _instructions(view, log.run_id, means)
-    await view.settled(log)  # the beginning of the run, or of its new life
     continuations = 0
     while True:
         if run.unfinished_tools and not await tools.finish():
@@ -56,8 +67,8 @@ async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcom
             messages = (*messages, UserMessage(GO_ON))
         elif (outcome := _finished(run, messages)) is not None:
             return outcome
-        if (used_up := _used_up(run, means, log)) is not None:
-            return Outcome("budget", cause=used_up)
+        if (used_up := limits.used_up(log.now_ms())) is not None:
+            return _spent(limits, used_up)
         await means.rest.point(log.run_id)
         request = _request(view, run, messages=messages, instructions=instructions, means=means)
         if estimated_tokens(request) > NEAR * means.context_window and await compact(view, log, means):
@@ -143,17 +154,8 @@ async def _take_steers(view: SessionView, log: RunLog) -> None:
         await view.settled(log)
 
 
-def _used_up(run: Run, means: AgentMeans, log: RunLog) -> str | None:
-    """Which part of the budget is used up, if any."""
-    budget = run.settings.budget or means.budget
-    turns_max = budget.turns or means.turns_max
-    spent: dict[str, tuple[float, float]] = {
-        "tokens": (run.usage.input_tokens + run.usage.output_tokens, budget.tokens),
-        "cost_usd": (run.usage.cost_usd or 0.0, budget.cost_usd),
-        "turns": (run.turns, turns_max),
-        "minutes": ((log.now_ms() - run.created_ms) / 60_000, budget.minutes),
-    }
-    return next((name for name, (used, most) in spent.items() if most and used >= most), None)
+def _spent(limits: RunLimits, part: Part) -> Outcome:
+    return Outcome("budget", cause=part, trace=(limits.sentence(part),))
 
 
 def _without_answer(answer: NoAnswer) -> Outcome:

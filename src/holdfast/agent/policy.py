@@ -10,19 +10,23 @@ import msgspec
 
 from holdfast.interfaces import Notes
 from holdfast.policy.approval_rules import Rule
-from holdfast.policy.approvals import ApprovalMode, Policy, choices_for, judge, rule_for
+from holdfast.policy.approvals import ApprovalMode, Policy, choices_for, for_a_person, judge, rule_for
 from holdfast.policy.places import Places
-from holdfast.policy.verdicts import Verdict
+from holdfast.policy.verdicts import Ask, Deny, Verdict
 from holdfast.values import Action, Choice, GrantRule
 
 NOTE = "grant:"
 
 
 class Judge(Protocol):
-    """Decides about one exact action. All three look at files (where a link leads), so they block."""
+    """Decides about one exact action; `verdict`, `choices` and `rule` look at files, so they block."""
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         """Whether it runs, is asked about, or is refused."""
+        ...
+
+    def for_a_person(self, findings: tuple[str, ...]) -> Ask | Deny:
+        """What becomes of an action that nobody but a person may allow: asked, or refused as no_approver."""
         ...
 
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
@@ -35,6 +39,14 @@ class Judge(Protocol):
 
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
         """A person said "always": from now on the rule holds in every session."""
+        ...
+
+    def standing(self) -> Mapping[str, GrantRule]:
+        """What holds in every session, by the ids of the grants."""
+        ...
+
+    async def forget(self, grant_id: str) -> bool:
+        """Ask again from now on; False if nothing of this id holds in every session."""
         ...
 
 
@@ -56,10 +68,13 @@ class AlwaysGrants:
         await self.notes.put_note(NOTE + grant_id, msgspec.json.encode(rule))
         self.rules[grant_id] = rule
 
-    async def remove(self, grant_id: str) -> None:
-        """Ask again from now on."""
-        self.rules.pop(grant_id, None)
+    async def remove(self, grant_id: str) -> bool:
+        """Ask again from now on; False if it was not granted."""
+        if grant_id not in self.rules:
+            return False
+        # Off the disk first: what cannot be forgotten for good must not look as if it were.
         await self.notes.drop_note(NOTE + grant_id)
+        return self.rules.pop(grant_id, None) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +91,10 @@ class ConfiguredJudge:
         """See Judge."""
         return judge(action, self._policy(workspace), grants=self._all(grants))
 
+    def for_a_person(self, findings: tuple[str, ...]) -> Ask | Deny:
+        """See Judge."""
+        return for_a_person(findings, self.mode)
+
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
         """See Judge."""
         return choices_for(action, self._policy(workspace), grants=self._all(grants))
@@ -88,6 +107,14 @@ class ConfiguredJudge:
         """See Judge."""
         if self.always is not None:
             await self.always.add(grant_id, rule)
+
+    def standing(self) -> Mapping[str, GrantRule]:
+        """See Judge."""
+        return {} if self.always is None else dict(self.always.rules)
+
+    async def forget(self, grant_id: str) -> bool:
+        """See Judge."""
+        return self.always is not None and await self.always.remove(grant_id)
 
     def _all(self, grants: Sequence[GrantRule]) -> Sequence[GrantRule]:
         return (*grants, *self.always.rules.values()) if self.always is not None else grants

@@ -2,6 +2,8 @@
 
 import difflib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -57,10 +59,8 @@ class WriteFile:
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """See Tool.action; it reads the file for the diff, so it blocks."""
         given = parsed(WriteFileArgs, args)
-        diff, problem = _previewed(workspace, given.path, change=lambda _: _bytes(given.content))
-        return _action(
-            "write_file", f"write {given.path}{problem}", args=args, diff=diff, workspace=workspace
-        )
+        preview = _previewed(workspace, given.path, change=lambda _: _bytes(given.content))
+        return _action("write_file", f"write {given.path}", args=args, preview=preview, workspace=workspace)
 
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         """See Tool.run."""
@@ -98,10 +98,10 @@ class EditFile:
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """See Tool.action; it reads the file for the diff, so it blocks."""
         given = parsed(EditFileArgs, args)
-        diff, problem = _previewed(
+        preview = _previewed(
             workspace, given.path, change=lambda data: edited(data, given)[0].encode("utf-8")
         )
-        return _action("edit_file", f"edit {given.path}{problem}", args=args, diff=diff, workspace=workspace)
+        return _action("edit_file", f"edit {given.path}", args=args, preview=preview, workspace=workspace)
 
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         """See Tool.run."""
@@ -165,8 +165,16 @@ def unified_diff(path: str, before: str, *, after: str) -> str:
     return f"{text[:DIFF_CHARS_MAX]}\n[… {len(text) - DIFF_CHARS_MAX:,} more characters of this change]\n"
 
 
-def _previewed(workspace: Path, path: str, *, change: Callable[[bytes], bytes]) -> tuple[str, str]:
-    """The diff, and what is wrong with it: a change that will be refused is still an exact action."""
+@dataclass(frozen=True, slots=True)
+class _Preview:
+    """What a change would do to the file as it is now; one that will be refused is still an exact action."""
+
+    diff: str = ""
+    problem: str = ""
+    before: str = ""  # names the bytes that it replaces: a diff may be cut, or show bytes that are no text
+
+
+def _previewed(workspace: Path, path: str, *, change: Callable[[bytes], bytes]) -> _Preview:
     try:
         with Workspace(workspace).spot(path) as spot:
             before = b"" if spot.look() is None else read_whole(spot)[0]
@@ -178,18 +186,26 @@ def _previewed(workspace: Path, path: str, *, change: Callable[[bytes], bytes]) 
             "" if "does not exist" in str(refused) else f" (as it is now, it would be refused: {refused})"
         )
         if problem:
-            return "", problem
+            return _Preview(problem=problem)
         try:
             after = change(b"")
         except Refused as refused_anyway:
-            return "", f" (as it is now, it would be refused: {refused_anyway})"
+            return _Preview(problem=f" (as it is now, it would be refused: {refused_anyway})")
     decoded = [data.decode("utf-8", "replace") for data in (before, after)]
-    return unified_diff(path, decoded[0], after=decoded[1]), ""
+    diff = unified_diff(path, decoded[0], after=decoded[1])
+    return _Preview(diff, before=sha256(before).hexdigest())
 
 
-def _action(tool: str, summary: str, *, args: Mapping[str, object], diff: str, workspace: Path) -> Action:
-    path = Workspace(workspace).resolved(str(args["path"]))
-    return Action(tool=tool, summary=summary, paths=(path,), diff=diff, digest=arguments_hash(tool, args))
+def _action(
+    tool: str, summary: str, *, args: Mapping[str, object], preview: _Preview, workspace: Path
+) -> Action:
+    return Action(
+        tool=tool,
+        summary=summary + preview.problem,
+        paths=(Workspace(workspace).resolved(str(args["path"])),),
+        diff=preview.diff,
+        digest=arguments_hash(tool, {**args, "before": preview.before}),
+    )
 
 
 def _seen_or_new(spot: Spot, seen: Stamp | None) -> Stamp | None:

@@ -1,0 +1,122 @@
+"""Budgets: what a run may use up, what of it is used up, and an end in mid-work when its minutes are over."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeAlias, TypeVar
+
+from msgspec.structs import replace
+
+from holdfast.agent.means import AgentMeans
+from holdfast.agent.view import SessionView
+from holdfast.interfaces import Clock
+from holdfast.run import Run
+from holdfast.values import Budget
+
+T = TypeVar("T")
+Part: TypeAlias = Literal["tokens", "cost_usd", "turns", "minutes"]
+
+CAUSE = "budget"  # what a call that is cut short here is cancelled with
+MS_PER_MINUTE = 60_000
+_SETTINGS: dict[Part, str] = {
+    "tokens": "agent.budget.tokens",
+    "cost_usd": "agent.budget.cost_usd",
+    "turns": "agent.turns_max",
+    "minutes": "agent.budget.minutes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """The budget of one run: what its caller asked for, within what the operator allows."""
+
+    run: Run
+    budget: Budget
+
+    @classmethod
+    def of(cls, run: Run, means: AgentMeans) -> Self:
+        """The limits of this run."""
+        budget = (run.settings.budget or Budget()).within(means.budget)
+        return cls(run, replace(budget, turns=budget.turns or means.turns_max))
+
+    def used_up(self, now_ms: int) -> Part | None:
+        """Which part of the budget is used up, if any."""
+        run, most = self.run, self.budget
+        tokens = run.usage.input_tokens + run.usage.output_tokens
+        if most.tokens and tokens >= most.tokens:
+            return "tokens"
+        if most.cost_usd and run.known_cost_usd >= most.cost_usd:
+            return "cost_usd"
+        if most.turns and run.turns >= most.turns:
+            return "turns"
+        if most.minutes and self._left_ms(now_ms) <= 0:
+            return "minutes"
+        return None
+
+    async def minutes_over(self, view: SessionView, clock: Clock) -> None:
+        """Return when the minutes are over; while people are asked, none pass."""
+        run = self.run
+        while True:
+            await view.until(lambda: not run.open_asks)
+            left_ms = self._left_ms(clock.now_ms())
+            if left_ms <= 0:
+                return
+            asked = view.when(lambda: bool(run.open_asks))
+            passed = asyncio.ensure_future(clock.sleep_s(left_ms / 1000))
+            try:
+                await asyncio.wait({asked, passed}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                asked.cancel()
+                passed.cancel()
+
+    def sentence(self, part: Part) -> str:
+        """What was used up, and what a person can do about it."""
+        most: float = getattr(self.budget, part)
+        asked: float = getattr(self.run.settings.budget or Budget(), part)
+        where = f"{_SETTINGS[part]} in the configuration"
+        if asked == most:
+            where = f"budget.{part} with the request"
+        return (
+            f"The run reached its budget of {_amount(part, most)}. What it said and did so far is kept: "
+            f"send another message to go on, or set a larger {where}."
+        )
+
+    def _left_ms(self, now_ms: int) -> float:
+        return self.budget.minutes * MS_PER_MINUTE - self.run.worked_ms(now_ms)
+
+
+def _amount(part: Part, most: float) -> str:
+    match part:
+        case "tokens":
+            return "1 token" if most == 1 else f"{most:,.0f} tokens"
+        case "cost_usd":
+            return f"{most:g} USD"
+        case "turns":
+            return "1 answer of the model" if most == 1 else f"{most:,.0f} answers of the model"
+        case "minutes":
+            return "1 minute" if most == 1 else f"{most:g} minutes"
+
+
+async def unless_over(work: Coroutine[Any, Any, T], over: Coroutine[Any, Any, None]) -> T | None:
+    """What the work brings; None if `over` ended first, and by then all of the work has ended, too."""
+    working, ending = asyncio.create_task(work), asyncio.create_task(over)
+    stopped: asyncio.CancelledError | None = None
+    try:
+        await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+        working.cancel(CAUSE)
+    except asyncio.CancelledError as stop:
+        stopped = stop
+        working.cancel(*stop.args)
+    ending.cancel()
+    while not (working.done() and ending.done()):
+        try:
+            await asyncio.wait({working, ending})
+        except asyncio.CancelledError as stop:
+            # It was told once; a second time would cut short how it ends what it began.
+            stopped = stop
+    if not ending.cancelled():
+        ending.result()
+    result = None if working.cancelled() else working.result()
+    if stopped is not None:
+        raise stopped
+    return result

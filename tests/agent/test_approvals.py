@@ -1,0 +1,248 @@
+"""An approval is one exact action: what changed is asked about anew, and silence allows nothing."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from agent.world import Effect, World, asks_about, ending, process, send, tool_ends
+from holdfast import events as e
+from holdfast.agent.calls import CHANGED
+from holdfast.agent.policy import ConfiguredJudge
+from holdfast.agent.rest import Rest
+from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.embedding import TrustedTools
+from holdfast.interfaces import Record, ToolCall, ToolResult, ToolTraits
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.policy.approval_rules import Rule
+from holdfast.secrets_out import Secrets
+from holdfast.tools.contents import ReadMarks
+from holdfast.tools.edits import EditFile, WriteFile
+from serving import AsksAbout
+
+READING = ToolTraits(read_only=True, parallel_safe=True)
+
+
+def asks(log: list[Record]) -> list[e.ApprovalAsked]:
+    return [record.event for record in log if isinstance(record.event, e.ApprovalAsked)]
+
+
+async def asked(world: World, *, times: int = 1) -> e.ApprovalAsked:
+    return asks(await world.until("s", e.ApprovalAsked, times=times))[-1]
+
+
+async def say(
+    world: World, about: e.ApprovalAsked, choice: Literal["once", "session", "deny"] = "once"
+) -> None:
+    answered = e.ApprovalAnswered(at_ms=1, run_id=about.run_id, approval_id=about.approval_id, choice=choice)
+    rule = AsksAbout().rule(about.action, (), workspace=Path()) if choice == "session" else None
+    assert await world.inbox.answer_approval("s", answered, rule=rule)
+
+
+def writing(path: Path, content: str = "new\n") -> CallTool:
+    return CallTool("write_file", {"path": path.name, "content": content})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "notes.txt"
+    path.write_text("old\n")
+    return path
+
+
+async def test_a_file_that_changed_after_it_was_shown_is_asked_about_anew(file: Path) -> None:
+    """P8: the approved diff is what happens, or nothing."""
+    async with (
+        ChaosServer([writing(file)], [Say("written")]) as chaos,
+        process(
+            chaos, WriteFile(ReadMarks()), judge=asks_about("write_file"), workspace=file.parent
+        ) as world,
+    ):
+        await send(world)
+        first = await asked(world)
+        assert "-old" in first.action.diff
+        await asyncio.to_thread(file.write_text, "somebody's work\n")
+        await say(world, first)
+        second = await asked(world, times=2)
+        assert await asyncio.to_thread(file.read_text) == "somebody's work\n"
+        assert "-somebody's work" in second.action.diff
+        assert second.findings[0] == CHANGED
+        assert second.approval_id != first.approval_id
+        await say(world, second)
+        log = await world.until("s", e.RunEnded)
+        assert await asyncio.to_thread(file.read_text) == "new\n"
+        assert len(asks(log)) == 2
+
+
+async def test_a_change_that_no_diff_shows_is_asked_about_anew(file: Path) -> None:
+    """P8: also where the diff is too long to be shown whole."""
+    lines = [f"line {n}\n" for n in range(5_000)]
+    await asyncio.to_thread(file.write_text, "".join(lines))
+    async with (
+        ChaosServer([writing(file, "".join(reversed(lines)))], [Say("left it")]) as chaos,
+        process(
+            chaos, WriteFile(ReadMarks()), judge=asks_about("write_file"), workspace=file.parent
+        ) as world,
+    ):
+        await send(world)
+        first = await asked(world)
+        await asyncio.to_thread(file.write_text, "".join(["another\n", *lines[1:]]))
+        await say(world, first)
+        second = await asked(world, times=2)
+        assert second.action.diff == first.action.diff
+        await say(world, second, "deny")
+        await world.until("s", e.RunEnded)
+        assert (await asyncio.to_thread(file.read_text)).startswith("another\n")
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["while it is open", "after it was answered"])
+async def test_a_file_that_changes_while_no_server_runs_is_asked_about_anew(
+    file: Path, *, answered: bool
+) -> None:
+    """P6, P8: an approval from before a restart is for what was shown then."""
+    disk, rest = MemoryDisk(), Rest()
+    tool, judge = WriteFile(ReadMarks()), asks_about("write_file")
+    async with ChaosServer([writing(file)], [Say("written")]) as chaos:
+        async with process(
+            chaos, tool, judge=judge, store=MemoryStore(disk), workspace=file.parent, rest=rest
+        ) as world:
+            await send(world)
+            first = await asked(world)
+            if answered:
+                # Nothing more is begun, as when the process ends between the answer and the effect.
+                rest.call()
+                await say(world, first)
+                await world.until("s", e.ApprovalAnswered)
+        await asyncio.to_thread(file.write_text, "somebody's work\n")
+        async with process(chaos, tool, judge=judge, store=MemoryStore(disk), workspace=file.parent) as world:
+            if not answered:
+                await say(world, first)
+            second = await asked(world, times=2)
+            assert second.findings[0] == CHANGED
+            assert await asyncio.to_thread(file.read_text) == "somebody's work\n"
+            await say(world, second, "deny")
+            await world.until("s", e.RunEnded)
+            assert await asyncio.to_thread(file.read_text) == "somebody's work\n"
+
+
+async def test_what_is_granted_for_the_session_is_not_asked_about_again(file: Path) -> None:
+    async with (
+        ChaosServer([writing(file)], [Say("written")]) as chaos,
+        process(
+            chaos,
+            WriteFile(ReadMarks()),
+            judge=AsksAbout(frozenset({"write_file"})),
+            workspace=file.parent,
+        ) as world,
+    ):
+        await send(world)
+        first = await asked(world)
+        await asyncio.to_thread(file.write_text, "somebody's work\n")
+        await say(world, first, "session")
+        log = await world.until("s", e.RunEnded)
+        assert len(asks(log)) == 1
+        assert await asyncio.to_thread(file.read_text) == "new\n"
+
+
+async def test_two_edits_of_one_file_are_asked_about_one_after_the_other(file: Path) -> None:
+    """P8: what the second does is known when the first is done, so each is asked about once."""
+    edits = [
+        CallTool("edit_file", {"path": file.name, "old_text": "old", "new_text": "newer"}),
+        CallTool("edit_file", {"path": file.name, "old_text": "newer", "new_text": "newest"}),
+    ]
+    async with (
+        ChaosServer(edits, [Say("edited")]) as chaos,
+        process(chaos, EditFile(ReadMarks()), judge=asks_about("edit_file"), workspace=file.parent) as world,
+    ):
+        await send(world)
+        await say(world, await asked(world))
+        second = await asked(world, times=2)
+        assert "-newer\n+newest" in second.action.diff
+        await say(world, second)
+        log = await world.until("s", e.RunEnded)
+        assert len(asks(log)) == 2
+        assert await asyncio.to_thread(file.read_text) == "newest\n"
+
+
+async def test_an_action_that_shows_a_secret_is_the_same_before_and_after_it_was_shown(file: Path) -> None:
+    """P8, P11: people are shown it without the secret, and their answer still counts."""
+    secret = "key-of-somebody"  # noqa: S105  # it is to be seen nowhere
+    await asyncio.to_thread(file.write_text, f"{secret}\n")
+    async with (
+        ChaosServer([writing(file)], [Say("written")]) as chaos,
+        process(
+            chaos,
+            WriteFile(ReadMarks()),
+            judge=asks_about("write_file"),
+            secrets=Secrets([secret]),
+            workspace=file.parent,
+        ) as world,
+    ):
+        await send(world)
+        first = await asked(world)
+        assert "-[redacted]" in first.action.diff
+        await say(world, first)
+        log = await world.until("s", e.RunEnded)
+        assert len(asks(log)) == 1
+        assert await asyncio.to_thread(file.read_text) == "new\n"
+
+
+@dataclass(slots=True)
+class Dies(Effect):
+    """A tool in whose middle the process ends."""
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        self.receiver.append("begun")
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError(args, call)
+
+
+@pytest.mark.parametrize("program", [False, True], ids=["unattended", "in a program"])
+async def test_an_unknown_effect_is_not_repeated_where_nobody_can_be_asked(
+    tmp_path: Path, *, program: bool
+) -> None:
+    """P6, P8: refused as no_approver at once, although a rule allows the tool."""
+    disk, done = MemoryDisk(), list[str]()
+    configured = ConfiguredJudge(mode="unattended", rules=(Rule("allow", "one"),), home=tmp_path)
+    judge = TrustedTools() if program else configured
+    async with ChaosServer([CallTool("one")], [CallTool("one")], [Say("left it")]) as chaos:
+        frozen = MemoryStore(disk)
+        async with process(chaos, Dies("one", done), store=frozen, judge=judge, workspace=tmp_path) as world:
+            await send(world)
+            await world.until("s", e.ToolStarted)
+            await frozen.close()
+        async with process(
+            chaos, Effect("one", done), store=MemoryStore(disk), judge=judge, workspace=tmp_path
+        ) as world:
+            log = await world.until("s", e.RunEnded)
+            assert ending(log).outcome == "completed"
+            assert [ended.ending for ended in tool_ends(log)] == ["unknown", "no_approver"]
+            assert not asks(log)
+            assert "one {}" not in done
+
+
+async def test_an_expired_ask_ends_the_run_also_for_tools_that_run_side_by_side() -> None:
+    """P8: on_expiry = "stop" means the run, whatever the tool."""
+    done: list[str] = []
+    script = [CallTool("look"), CallTool("see"), CallTool("act")]
+    async with (
+        ChaosServer(script, [Say("went on")]) as chaos,
+        process(
+            chaos,
+            Effect("look", done, READING),
+            Effect("see", done, READING),
+            Effect("act", done),
+            judge=asks_about("look"),
+            asks_expire_s=0.05,
+            on_expiry="stop",
+        ) as world,
+    ):
+        await send(world)
+        log = await world.until("s", e.RunEnded)
+        assert (ending(log).outcome, ending(log).cause) == ("cancelled", "approval_expired")
+        assert sorted(ended.ending for ended in tool_ends(log)) == ["expired", "finished", "not_started"]
+        assert done == ["see {}"]
+        assert len(chaos.seen.requests) == 1

@@ -1,0 +1,47 @@
+"""What a run left unanswered is never taken for a part of what is said later."""
+
+from datetime import UTC, datetime
+
+from agent.world import Effect, ending, messages, process, send
+from holdfast import events as e
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest, Status
+from holdfast.context import UNANSWERED
+
+
+async def test_an_input_whose_run_failed_is_not_acted_on_with_the_next_one() -> None:
+    """P4: the model is shown when it was given up, and the same words in every later call."""
+    refused = Status(400, message="no")
+    async with ChaosServer([refused], [CallTool("one")], [Say("hello")]) as chaos:
+        async with process(chaos, Effect("one", [])) as world:
+            await send(world, "delete all snapshots NOW")
+            failed = ending(await world.until("s", e.RunEnded))
+            assert failed.outcome == "failed"
+            await send(world, "hello")
+            await world.until("s", e.RunEnded, times=2)
+        when = datetime.fromtimestamp(failed.at_ms / 1000, tz=UTC)
+        mark = UNANSWERED.format(why="the run failed", when=f"{when:%Y-%m-%d %H:%M}")
+        shown = [messages(request)[0]["content"] for request in chaos.seen.requests]
+        assert shown == [
+            "delete all snapshots NOW",
+            *[f"delete all snapshots NOW\n\n{mark}\n\nhello"] * 2,
+        ]
+
+
+async def test_a_summary_tells_which_wishes_came_to_nothing() -> None:
+    """P4: what was given up does not come back as something that is still to do."""
+    long = "an old story " * 800
+
+    def script(request: SeenRequest) -> Script:
+        said = str(messages(request)[-1]["content"])
+        if said.startswith("Below is"):
+            return [Say("in short")]
+        return [Status(400, message="no")] if said == "delete all snapshots" else [Say("yes")]
+
+    async with ChaosServer(choose=script) as chaos, process(chaos, context_window=3_000) as world:
+        for times, text in enumerate(("delete all snapshots", long, "and now?"), 1):
+            await send(world, text)
+            await world.until("s", e.RunEnded, times=times)
+        asked = [str(messages(request)[-1]["content"]) for request in chaos.seen.requests]
+        told = [text for text in asked if text.startswith("Below is") and "snapshots" in text]
+        assert told
+        assert all("snapshots\n\nHERE THE RUN ENDED: Failed" in text for text in told)
