@@ -93,12 +93,17 @@ export function followKeys(): void {
       isTyping: isTyping(event.target),
       bareKeys: settings.value.bareKeys,
     });
-    if (!command || (dialog.value && command !== dialog.value)) {
+    if (!command || (isCovered() && command !== dialog.value)) {
       return;
     }
     event.preventDefault();
     ACTS[command]();
   });
+}
+
+/** Whether a dialog is over the page now: one that Escape has just closed is not. */
+function isCovered(): boolean {
+  return dialog.value !== null && document.querySelector("dialog[open]") !== null;
 }
 
 function isTyping(target: EventTarget | null): boolean {

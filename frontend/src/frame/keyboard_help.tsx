@@ -3,11 +3,9 @@ import type { JSX } from "preact";
 import { caps, isBare, SHORTCUTS } from "../keys.ts";
 import { settings } from "../state.ts";
 import { Dialog } from "./dialog.tsx";
-import { dialog, isMac } from "./ui.ts";
+import { closeDialog, isMac } from "./ui.ts";
 
-const close = (): void => {
-  dialog.value = null;
-};
+const close = (): void => closeDialog("help");
 
 export function KeyboardHelp(): JSX.Element {
   const sendKeys = settings.value.sendKey === "enter" ? ["enter"] : ["mod+enter"];

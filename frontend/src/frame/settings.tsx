@@ -17,11 +17,9 @@ import {
 } from "../state.ts";
 import { Dialog } from "./dialog.tsx";
 import { askToNotify, type Permission, permission } from "./notify.ts";
-import { dialog, isMac } from "./ui.ts";
+import { closeDialog, isMac } from "./ui.ts";
 
-const close = (): void => {
-  dialog.value = null;
-};
+const close = (): void => closeDialog("settings");
 
 export function SettingsDialog(): JSX.Element {
   return (

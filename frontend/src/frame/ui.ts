@@ -12,6 +12,11 @@ export const timelineOpen = signal(false);
 export const TIMELINE_SWITCH = "timeline-switch";
 export const dialog = signal<DialogName | null>(null);
 
+/** Puts the dialog away; the browser tells of its closing a moment later, when another may be open. */
+export function closeDialog(name: DialogName): void {
+  if (dialog.value === name) dialog.value = null;
+}
+
 /** The session whose title is being written, and where: in its row of the list, or over the chat. */
 export interface Renaming {
   readonly id: string;
