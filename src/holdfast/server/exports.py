@@ -62,11 +62,6 @@ async def markdown_in_pieces(state: Session, seen: Transcript) -> AsyncGenerator
         await asyncio.sleep(0)
 
 
-def markdown_of(state: Session, seen: Transcript) -> str:
-    """The conversation as a document."""
-    return "\n".join(_markdown(state, seen.entries))
-
-
 def _markdown(state: Session, entries: Sequence[Entry]) -> Iterator[str]:
     yield f"# {state.title or 'Session'}\n"
     for one in entries:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 from weakref import WeakSet
 
 import msgspec
@@ -13,7 +13,7 @@ from holdfast.agent.runlog import RunLog
 from holdfast.interfaces import Following, Journal, Record
 from holdfast.rows import RunRow, run_of
 from holdfast.runner.supervisor import Supervisor
-from holdfast.server.hermes import Frame, RunFrames
+from holdfast.server.hermes import Frame
 from holdfast.server.options import Limits
 from holdfast.server.shared_frames import FrameGone, SharedFrames
 from holdfast.server.stream import CLOSED, HEARTBEAT
@@ -226,14 +226,3 @@ class SessionFeed(NewsFeed):
     def look_again_s(self, silent_s: float) -> float | None:
         """See Feed.look_again_s."""
         return 0.0 if self._greeting else self._live.look_again_s(silent_s)
-
-
-def polled(frames: RunFrames, record: Record, *, view: View, after: int) -> dict[str, Any] | None:
-    """One event of a run for those who poll, if it has a frame and is new to them."""
-    if view == "native":
-        return {"seq": record.seq, **msgspec.json.decode(record.body)} if record.seq > after else None
-    event = record.event
-    frame = frames.add(record.seq, event)
-    if frame is None or record.seq <= after:
-        return None
-    return {"event": frame["event"], "timestamp": event.at_ms / 1000, "seq": record.seq, **frame}

@@ -153,7 +153,6 @@ class RunFrames:
         self.seen = Transcript()
         self.last_event = "run.queued"
         self._restarts = Restarts()
-        self._thoughts: dict[int, bool] = {}
 
     @property
     def known_run(self) -> Run:

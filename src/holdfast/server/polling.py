@@ -8,7 +8,7 @@ from holdfast.codec import numbered
 from holdfast.interfaces import Journal, Record
 from holdfast.rows import RunRow, run_of
 from holdfast.server.exports import ANSWER_BYTES_MAX, with_events
-from holdfast.server.feeds import View, polled
+from holdfast.server.feeds import View
 from holdfast.server.hermes import RunFrames
 
 EVENTS_MAX = 1000
@@ -34,9 +34,8 @@ async def polled_answer(journal: Journal, row: RunRow, *, view: View, after: int
         else:
             at = records[-1].seq
             if row.status != "ended" or at < row.last_seq:
-                await asyncio.sleep(
-                    0
-                )  # a log in memory makes us wait for nothing, and others want to run too
+                # A log in memory makes us wait for nothing, and others want to run too.
+                await asyncio.sleep(0)
                 continue
         break
     about = {"object": "list", "run_id": row.run_id, "cursor": cursor, "last_event_id": cursor}
@@ -48,5 +47,9 @@ def _one(record: Record, row: RunRow, *, view: View, after: int, frames: RunFram
         return None
     if view == "native":
         return numbered(record.seq, record.body)
-    one = polled(frames, record, view=view, after=after)
-    return None if one is None else _encode({"run_id": row.run_id, **one})
+    event = record.event
+    frame = frames.add(record.seq, event)
+    if frame is None or record.seq <= after:
+        return None
+    head = {"run_id": row.run_id, "event": frame["event"], "timestamp": event.at_ms / 1000, "seq": record.seq}
+    return _encode(head | frame)
