@@ -14,19 +14,10 @@ from typing import Any
 
 import aiohttp
 
-from docs.reading import DOCS, blocks
+from docs.reading import CONFIG, DOCS, blocks
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.cli.demo_tour_server import clean_environment
 
-CONFIG = """
-[server]
-port = 0
-[[targets]]
-name = "main"
-wire = "chat"
-base_url = "{url}"
-model = "m"
-"""
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 200
 
 

@@ -13,6 +13,16 @@ DOCUMENTS = (
     ROOT / "src" / "holdfast" / "chaos" / "README.md",
 )
 
+# The configuration beside which blocks are run; the reader of a document has one of his own.
+CONFIG = """
+[server]
+port = 0
+[[targets]]
+name = "main"
+wire = "chat"
+base_url = "{url}"
+model = "m"
+"""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 

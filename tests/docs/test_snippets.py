@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cli.hermes_home import TALK, make_database
-from docs.reading import DOCS, ROOT, blocks
+from docs.reading import CONFIG, DOCS, ROOT, blocks
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.cli.demo_tour_server import clean_environment
 
@@ -23,15 +23,6 @@ SHELL = (
     *(DOCS / f"{name}.md" for name in ("quick-start", "operations", "migrating-from-hermes")),
 )
 PORT = "8642"
-CONFIG = """
-[server]
-port = 0
-[[targets]]
-name = "main"
-wire = "chat"
-base_url = "{url}"
-model = "m"
-"""
 
 
 def _hello(_: SeenRequest) -> Script:
