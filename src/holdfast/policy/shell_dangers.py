@@ -21,9 +21,10 @@ _MOVES = frozenset(("rm", "mv", "rmdir", "chmod", "chown", "chgrp", "shred"))
 _FIND_ALL = frozenset(("-delete", "-depth", "-xdev", "-mount", "-mindepth", "-maxdepth", "-type", "-print"))
 _FIND_VALUES = frozenset(("0", "1", "2", "f", "d", "l"))
 
-# A function that pipes itself into itself, also where the text around it cannot be parsed.
+# A function that pipes itself into itself or starts itself beside itself, also in a text that is not parsed.
 _BOMB = re.compile(
-    r"(?<![\w:.-])([\w:.-]{1,64})\s{0,8}\(\)\s{0,8}\{[^{}]{0,200}?(?<![\w:.-])\1\s{0,8}\|\s{0,8}\1(?![\w:.-])"
+    r"(?<![\w:.-])([\w:.-]{1,64})\s{0,8}\(\s{0,8}\)\s{0,8}\{[^{}]{0,200}?(?<![\w:.-])\1\s{0,8}"
+    r"(?:\|&?\s{0,8}|&(?!&)(?:[^{}]{0,200}?(?<![\w:.-]))??)\1(?![\w:.-])"
 )
 
 

@@ -29,19 +29,21 @@ HUGE = 10_000_000  # a window that no request of these tests fills
 
 async def test_an_upload_that_is_hardly_read_is_cut(wire: Wire) -> None:
     """Scenario 4, P3: the kernel swallows megabytes, and still the request counts as not sent."""
-    async with ChaosServer([ReadSlowly(10)], [ReadRest(), Say("hello")], options=SMALL_BUFFER) as server:
+    read = [ReadRest(), Say("hello")]
+    # Twice: on a busy machine the second upload may stand still for as long without anyone's fault.
+    async with ChaosServer([ReadSlowly(10)], read, read, options=SMALL_BUFFER) as server:
         target = target_of(server, wire, context_window=HUGE, patience=Patience(upload_s=0.25))
         async with line_to(target) as line:
             task = line.start(request_of(LARGE))
             assert "reconnects at 0.25 s" in await line.told.until_line("sending the request to main-model")
             assert isinstance(await task, Answer)
-            (failed,) = line.told.of(e.AttemptFailed)
+            failed, *_ = line.told.of(e.AttemptFailed)
             assert failed.failure.kind == "upload_stalled"
             assert failed.close_reason == "upload_kill"
             assert "no byte of the request accepted for 0.25 s" in failed.failure.text
             assert await server.seen.until_closed(1) in {"peer", "peer reset"}
             assert server.seen.request(1).upload_bytes < 1_000_000
-            assert server.seen.request(2).upload_bytes > len(LARGE)
+            assert server.seen.requests[-1].upload_bytes > len(LARGE)
 
 
 async def test_a_small_request_that_only_the_kernel_has_taken_is_not_sent() -> None:
