@@ -94,12 +94,12 @@ def measure_fsync(folder: Path, times: int) -> Load:
 
 
 def measure_raw(folder: Path, batch: int, *, commits: int) -> Load:
-    """Commits of `executemany`, one event for each of `batch` sessions, with our schema and pragmas."""
+    """Commits of `executemany`: an event for each of `batch` sessions, into its log, with our pragmas."""
     path = folder / f"raw{batch}-{time.monotonic_ns()}.db"
     db = connect_for_writing(path, durability="power", vfs=None)
     migrate(db, path)
     db.wal_autocheckpoint(WAL_PAGES_MAX)
-    insert = queries()["insert_event"]
+    insert = queries()["insert_large"]
     waits: list[float] = []
     began = time.perf_counter()
     for nth in range(commits):

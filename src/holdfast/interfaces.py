@@ -3,7 +3,7 @@
 An implementation is done when the conformance suite in tests/journal is green for it.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, Self, TypeAlias
@@ -189,7 +189,7 @@ class Following(Protocol):
 class Journal(Protocol):
     """The logs. Append, commit, publish: in that order, for every event.
 
-    - One log per session, seqs 1, 2, 3 … without gaps; no seq is ever used for two events.
+    - One log per session, seqs 1, 2, 3 …; no seq is ever used for two events, and only `thin` leaves gaps.
     - `append` and `append_run` return when the events are on disk; only then does any reader see them.
     - All events of one append, its index rows, search text, blob references and idempotency row are written
       in one transaction, or nothing is.
@@ -238,8 +238,14 @@ class Journal(Protocol):
         """
         ...
 
+    async def read_each(
+        self, places: Sequence[tuple[str, int]], *, limit: int
+    ) -> Sequence[Sequence[Record] | StoreDamaged]:
+        """`read` at each (session_id, after) in one go, for who looks at many logs; damage is a value."""
+        ...
+
     def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> "Following":
-        """All events with seq > `after`, those on disk and those to come, in order and without a gap.
+        """All events with seq > `after`, those on disk and those to come, in order, none left out.
 
         Live and replay are one path. Each step gives a non-empty batch. It ends when the session is purged
         or the journal closed. It may be abandoned or cancelled at any point and needs no closing. Who follows
@@ -263,6 +269,19 @@ class Journal(Protocol):
 
         Its events, rows, search text, keys, notes under `session/<session_id>/` and the blobs that no other
         session names go. A session created under the same id afterwards is another log.
+        """
+        ...
+
+    def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
+        """Join deltas of runs that ended before then, a little with each step; how many events went with it.
+
+        Deltas of one segment with consecutive seqs, behind which the segment's `.done` follows, may become
+        one: the first of them then holds the text of all, and the other seqs are gaps. Nothing else changes,
+        so every fold of the log is as before, and a cursor in a gap goes on behind it.
+
+        Each step is one short transaction or one short look. It may be left at any step, and the next time
+        it goes on from there. Raises StoreDamaged or UnreadableEvent if the log cannot be read; then it stays
+        as it is, and is not looked through again until the session goes on.
         """
         ...
 
@@ -293,6 +312,7 @@ class ListedSession:
     row: SessionRow
     open_runs: int
     open_asks: int
+    begun_runs: int = 0  # of the open runs, those that no longer wait for their turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +363,10 @@ class Index(Protocol):
         """Sessions that wait for their purge, and those of `source` that nobody pinned or touched since."""
         ...
 
+    async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
+        """Ids of sessions, not deleted, that `thin` was not done with for runs that ended before then."""
+        ...
+
     async def answered(self, key: str, *, now_ms: int) -> Answered | None:
         """What was answered under an idempotency key that has not expired."""
         ...
@@ -363,11 +387,14 @@ class Index(Protocol):
         """What waits for a person, oldest first."""
         ...
 
-    async def search(self, text: str, *, limit: int = 50, archived: bool | None = None) -> Sequence[Hit]:
+    async def search(
+        self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
+    ) -> Sequence[Hit]:
         """Sessions with a passage that holds every word, the last as a prefix; newest first, one hit each.
 
         Case does not matter, nor do diacritics on Latin letters. Nothing in `text` is an operator. `archived`
-        None looks at all sessions, else at the archived ones or at the others.
+        None looks at all sessions, else at the archived ones or at the others. A session that is named is
+        looked at alone, archived or not: each of its passages is a hit, its title is none.
         """
         ...
 
@@ -461,12 +488,17 @@ class ToolResult:
 
 
 class ToolCall(Protocol):
-    """One call as its tool sees it: who asks, where it may work, and where its output goes."""
+    """One call as its tool sees it: who asks, where it may work, and where its output goes.
+
+    `approved` is the digest of the action that a person approved for this call, or nothing; a tool that can
+    look and act in one step acts only if what it would do still has that digest.
+    """
 
     session_id: str
     run_id: str
     tool_call_id: str
     effect_key: str
+    approved: str
     workspace: Path
     blobs: Blobs
 

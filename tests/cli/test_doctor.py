@@ -153,7 +153,7 @@ async def test_damage_is_named_by_its_place(config: Path) -> None:
 
 def _damage_event(folder: Path) -> None:
     connection = apsw.Connection(str(folder / "holdfast.db"))
-    connection.execute("UPDATE events SET body = CAST(replace(body, 'hello', 'jello') AS BLOB) WHERE seq = 2")
+    connection.execute("UPDATE recent SET body = CAST(replace(body, 'hello', 'jello') AS BLOB) WHERE seq = 2")
     connection.close()
 
 
@@ -171,7 +171,7 @@ async def test_commits_that_were_published_and_are_gone_are_a_fault(config: Path
     await asyncio.to_thread(mark.write_bytes, (1000).to_bytes(8, "little"))
     finding = await asyncio.to_thread(found, config, "store")
     assert finding.state == "fault"
-    assert "1000 commits were published" in finding.text
+    assert "1000 writes were published" in finding.text
 
 
 def test_a_file_that_is_no_database_is_a_fault(config: Path) -> None:

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import pytest
 
 from holdfast import interfaces as seams
-from holdfast.events import RunEnded
+from holdfast.events import Input, RunEnded, SessionCreated, TextDone
 from holdfast.interfaces import Record, Store
+from holdfast.transcript import fold
 from journal.labs import Lab
 from journal.sample import AT_MS, begin, delta, ended, message, say, seqs
+from scene import Scene
 
 Check: TypeAlias = Callable[[Lab], Awaitable[None]]
 
@@ -125,6 +127,27 @@ async def check_nothing_refused_is_ever_shown(lab: Lab, *, break_disk: Callable[
     await store.close()
     await watching
     assert [record.event for record in seen if record.seq > 1] == []
+
+
+async def check_thinning_takes_no_text_from_anyone(lab: Lab) -> None:
+    """P1: whoever has read any part of the log before, and reads on after it, has what was there."""
+    store = await lab.open()
+    scene = Scene(ms=AT_MS)
+    scene.put(SessionCreated, epoch="e")
+    scene.send("hi", run_id="r1")
+    scene.call()
+    scene.pieces("one ", "two ", "three")
+    scene.of_run(TextDone, segment=0, text="one two three")
+    scene.pieces("and ", "then it ", "was stopped", segment=1)
+    scene.ends("cancelled")
+    await store.append("s1", cast("list[Input]", [event for _, event in scene.log]))
+    async for _ in store.thin("s1", before_ms=scene.ms + 1):
+        pass
+    left = [(record.seq, record.event) for record in await store.read("s1")]
+    for cursor in range(len(scene.log)):
+        assert fold([*scene.log[:cursor], *left]) == fold(scene.log)
+    assert len(left) == len(scene.log) - 2
+    await store.close()
 
 
 async def drain(store: Store, session_id: str, *, after: int = 0) -> list[Record]:

@@ -5,15 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from holdfast import interfaces as seams
 from holdfast.chaos import LossyVFS
 from holdfast.codec import encode
-from holdfast.events import Event, Input
+from holdfast.events import Event, Input, TextDelta
 from holdfast.interfaces import Record
 from holdfast.journal.follow import Follower
 from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.thinning import Plan, Stretch
 from journal.labs import SqliteLab
 from journal.promise_checks import (
     Check,
@@ -22,6 +23,7 @@ from journal.promise_checks import (
     check_a_key_has_one_effect,
     check_a_lost_fence_writes_nothing,
     check_nothing_refused_is_ever_shown,
+    check_thinning_takes_no_text_from_anyone,
 )
 
 
@@ -110,6 +112,17 @@ class ForgetsWhatLeftTheWindow(SqliteStore):
         return await super()._read_on(session_id, max(after, newest - 3), limit)
 
 
+class JoinsWhatHasNoEnd(SqliteStore):
+    """Takes text for safe elsewhere that is nowhere else."""
+
+    async def _plan_on(self, plan: Plan, session_id: str, *, key: int, after: int) -> int:
+        last = await super()._plan_on(plan, session_id, key=key, after=after)
+        deltas = [one for one in await self.read(session_id) if isinstance(one.event, TextDelta)]
+        unsettled = [one.seq for one in deltas if cast("TextDelta", one.event).segment == 1]
+        plan.due.append(Stretch(unsettled[0], unsettled[-1], 0))
+        return last
+
+
 @dataclass(frozen=True, slots=True)
 class Sabotage:
     """A wrong store and the check that must fail for it; `check` must pass for the right store."""
@@ -137,6 +150,7 @@ class SabotageOnABadDisk(Sabotage):
 SABOTAGES: tuple[Sabotage, ...] = (
     SabotageOnABadDisk("P1", PublishesBeforeCommit, check_nothing_refused_is_ever_shown),
     Sabotage("P1", IgnoresTheFence, check_a_lost_fence_writes_nothing),
+    Sabotage("P1", JoinsWhatHasNoEnd, check_thinning_takes_no_text_from_anyone),
     Sabotage("P2", ForgetsKeys, check_a_key_has_one_effect),
     Sabotage("P4", IgnoresConditions, check_a_condition_has_one_winner),
     Sabotage("P7", SkipsOne, check_a_follower_misses_and_repeats_nothing),

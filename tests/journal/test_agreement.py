@@ -21,6 +21,7 @@ from journal.labs import MemoryLab, SqliteLab
 from journal.sample import created
 
 SESSIONS = ["s1", "s2"]
+LATE_MS = 1 << 60
 CONDITIONS = st.sampled_from(
     [
         seams.IfSessionNew(),
@@ -33,7 +34,7 @@ CONDITIONS = st.sampled_from(
 Step = tuple[str, str, Sequence[Event], Sequence[seams.Condition]]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["append", "append", "append", "append_run", "purge", "reopen"]),
+        st.sampled_from(["append", "append", "append", "append_run", "purge", "thin", "reopen"]),
         st.sampled_from(SESSIONS),
         st.lists(any_events() | st.builds(created, title=st.text(max_size=9)), min_size=1, max_size=4),
         st.lists(CONDITIONS, max_size=1),
@@ -51,6 +52,8 @@ async def take(store: Store, step: Step) -> object:
                 return await store.append_run(session_id, events, fence=fence, when=when)
             case "purge":
                 return await store.purge(session_id)
+            case "thin":
+                return sum([gone async for gone in store.thin(session_id, before_ms=LATE_MS)])
             case _:
                 inputs: list[Input] = [created(), *events]  # pyright: ignore[reportAssignmentType]
                 return await store.append(session_id, inputs, when=when)
@@ -71,6 +74,7 @@ async def picture(store: Store | SqliteReader) -> dict[str, Any]:
         "runs": runs,
         "each run": [await store.run(run.run_id) for run in runs],
         "asks": await store.open_asks(),
+        "unthinned": list(await store.unthinned(before_ms=LATE_MS)),
     }
 
 

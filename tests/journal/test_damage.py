@@ -26,15 +26,23 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
-@pytest.fixture
-async def lives(tmp_path: Path) -> list[Path]:
-    """The data directory after each of several commits."""
+def written(folder: Path) -> bytes:
+    """The log without the room behind it."""
+    log = (folder / "journal.db-wal").read_bytes()
+    frames = -(-(len(log.rstrip(b"\0")) - HEADER_BYTES) // FRAME_BYTES)
+    assert len(log) > HEADER_BYTES + frames * FRAME_BYTES
+    return log[: HEADER_BYTES + frames * FRAME_BYTES]
+
+
+@pytest.fixture(params=[300, 3], ids=["large", "small"])
+async def lives(tmp_path: Path, request: pytest.FixtureRequest) -> list[Path]:
+    """The data directory after each of several commits, whose events go into the log or wait for it."""
     live = copied(tmp_path, tmp_path / "live")
     store = await SqliteStore.open(live / "journal.db")
     await begin(store)
     found: list[Path] = []
     for nth in range(COMMITS):
-        await store.append("s1", [message(f"message {nth} " * 300)])
+        await store.append("s1", [message(f"message {nth} " * request.param)])
         found.append(copied(live, tmp_path / f"life{nth}"))
     await store.close()
     return found
@@ -54,8 +62,8 @@ async def test_a_log_torn_after_its_last_published_commit_opens_with_all_of_them
     lives: list[Path], tmp_path: Path
 ) -> None:
     before, after = lives[-2], lives[-1]
-    published = (before / "journal.db-wal").stat().st_size
-    log = (after / "journal.db-wal").read_bytes()
+    published = len(written(before))
+    log = written(after)
     assert len(log) > published
     for cut in range(published, len(log), 997):
         for flipped in (False, True):
@@ -70,7 +78,7 @@ async def test_a_log_torn_after_its_last_published_commit_opens_with_all_of_them
 async def test_a_log_damaged_before_that_is_reported_and_left_as_it_is(
     lives: list[Path], tmp_path: Path
 ) -> None:
-    log = (lives[-1] / "journal.db-wal").read_bytes()
+    log = written(lives[-1])
     for at in [3, 17, *range(HEADER_BYTES + 5, len(log), 3 * FRAME_BYTES + 1_111), len(log) - 1]:
         for flipped in (False, True):
             here = copied(lives[-1], tmp_path / "damaged")
@@ -79,15 +87,14 @@ async def test_a_log_damaged_before_that_is_reported_and_left_as_it_is(
                 damaged[at] ^= 0x01
             (here / "journal.db-wal").write_bytes(damaged)
             for _ in range(2):
-                with pytest.raises(StoreDamaged, match=r"integrity check failed at .*journal\.db: 7 commits"):
+                with pytest.raises(StoreDamaged, match=r"check failed at .*journal\.db: \d+ writes"):
                     await SqliteStore.open(here / "journal.db")
             assert (here / "journal.db-wal").read_bytes() == bytes(damaged)
 
 
 async def test_after_removing_the_mark_the_readable_part_opens(lives: list[Path], tmp_path: Path) -> None:
     here = copied(lives[-1], tmp_path / "damaged")
-    log = (here / "journal.db-wal").read_bytes()
-    (here / "journal.db-wal").write_bytes(log[:-1])
+    (here / "journal.db-wal").write_bytes(written(here)[:-1])
     with pytest.raises(StoreDamaged, match=r"remove .*journal\.db-mark"):
         await SqliteStore.open(here / "journal.db")
     (here / "journal.db-mark").unlink()
@@ -123,7 +130,7 @@ async def test_a_log_that_is_in_the_file_already_may_be_lost_but_not_mixed(
     assert in_log == moved > 0
     checkpointed = copied(live, tmp_path / "checkpointed copy")
     database.close()
-    log = (checkpointed / "journal.db-wal").read_bytes()
+    log = written(checkpointed)
     harmless = 0
     for at in [5, *range(HEADER_BYTES, len(log), 2 * FRAME_BYTES + 777)]:
         here = copied(checkpointed, tmp_path / "flipped")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast import events as e
-from holdfast.interfaces import Answered, Once, RunQuery, SessionCursor, SessionQuery, Store
+from holdfast.interfaces import Answered, Once, RunQuery, SessionCursor, SessionQuery, Store, StoreDamaged
 from holdfast.rows import AskRow, RunRow, SessionRow
 from journal.sample import AT_MS, answered, asked, begin, created, ended, message, queued, started
 
@@ -73,11 +73,11 @@ async def test_a_list_counts_open_runs_and_open_asks(store: Store) -> None:
     await store.append("s1", [queued("r2")])
     await store.append_run("s1", [started("r1"), asked("a1"), asked("a2")], fence=fence)
     (one,) = await store.sessions(SessionQuery())
-    assert (one.open_runs, one.open_asks) == (2, 2)
+    assert (one.open_runs, one.open_asks, one.begun_runs) == (2, 2, 1)
     await store.append("s1", [answered("a1")])
     await store.append_run("s1", [ended("r1")], fence=fence)
     (one,) = await store.sessions(SessionQuery())
-    assert (one.open_runs, one.open_asks) == (1, 1)
+    assert (one.open_runs, one.open_asks, one.begun_runs) == (1, 1, 0)
 
 
 async def test_one_session_is_shown_as_the_list_shows_it_also_while_deleted(store: Store) -> None:
@@ -229,3 +229,14 @@ async def test_what_was_said_to_a_run_waits_until_a_run_has_it_or_it_is_taken_ba
     assert list(await store.steered()) == ["s1"]
     await store.append_run("s1", [e.RunQueued(at_ms=AT_MS, run_id="r2", message_id="m3")], fence=fence)
     assert list(await store.steered()) == []
+
+
+async def test_many_logs_are_read_in_one_go_as_each_would_be_read_alone(store: Store) -> None:
+    for nth in range(3):
+        await store.append(f"s{nth}", [created(), *(message(f"{nth} {at}") for at in range(nth))])
+    places = [("s2", 1), ("none", 0), ("s0", 0), ("s1", 9), ("s2", 0)]
+    together = await store.read_each(places, limit=2)
+    for (session_id, after), found in zip(places, together, strict=True):
+        assert not isinstance(found, StoreDamaged)
+        alone = await store.read(session_id, after=after, limit=2)
+        assert [(one.seq, one.body) for one in found] == [(one.seq, one.body) for one in alone]

@@ -58,8 +58,10 @@ def as_seen(records: list[Record]) -> list[tuple[int, bytes]]:
 
 @pytest.mark.parametrize("loss", ["all", "torn"])
 async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
-    lab: SqliteLab, vfs: LossyVFS, loss: str
+    lab: SqliteLab, vfs: LossyVFS, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("holdfast.journal.recent.MOVED_MIN", 3)  # so that events move in some of the commits
+    monkeypatch.setattr("holdfast.journal.recent.MOVED_OF_LOG", 1)
     seen: list[Record] = []
     for nth in itertools.count(1):
         seen.clear()

@@ -137,3 +137,17 @@ async def test_archived_sessions_are_searched_alone_beside_or_not_at_all(store: 
     assert ids(await store.search("fox")) == ["s2", "s1"]
     assert ids(await store.search("fox", archived=True)) == ["s1"]
     assert ids(await store.search("fox", archived=False)) == ["s2"]
+
+
+async def test_in_one_session_every_passage_is_found_the_newest_first(store: Store) -> None:
+    await store.append("s1", [created(), message("a quick start"), message("slow"), message("quick, too")])
+    await store.append("s1", [e.SessionRenamed(at_ms=AT_MS, title="Quick talk")])
+    await write(store, s2="quick as well")
+    hits = await store.search("quick", session_id="s1")
+    assert [(hit.session_id, hit.seq) for hit in hits] == [("s1", 4), ("s1", 2)]
+    assert [hit.seq for hit in await store.search("quick", session_id="s1", limit=1)] == [4]
+    await store.append("s1", [e.SessionArchived(at_ms=AT_MS)])
+    assert len(await store.search("quick", session_id="s1", archived=False)) == 2
+    assert await store.search("quick", session_id="nowhere") == []
+    await store.append("s1", [e.SessionDeleted(at_ms=AT_MS, purge_at_ms=AT_MS + 1)])
+    assert await store.search("quick", session_id="s1") == []

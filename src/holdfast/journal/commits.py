@@ -3,16 +3,22 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import apsw
 
 from holdfast import interfaces as seams
 from holdfast.journal.blobs import FileBlobs
-from holdfast.journal.connection import OF_THE_DISK, Durability, connect_for_writing, migrate, named
+from holdfast.journal.connection import (
+    OF_THE_DISK,
+    Durability,
+    connect_for_writing,
+    migrate,
+    named,
+    steps_to_take,
+)
 from holdfast.journal.jobs import Job
-from holdfast.journal.mark import CommitMark
-from holdfast.journal.queries import queries
+from holdfast.journal.log_room import LogRoom
+from holdfast.journal.mark import CommitMark, arrivals
 from holdfast.journal.transaction import Transaction
 from holdfast.journal.wiping import Wiping
 
@@ -31,6 +37,7 @@ class Commits:
         self._wal_pages = 0
         self._is_purged_text_in_log = False
         self._mark: CommitMark | None = None
+        self._room: LogRoom | None = None
         # With less than power durability the log may lose commits that a mark would know of.
         self._is_marking = durability == "power"
         try:
@@ -38,14 +45,18 @@ class Commits:
         except apsw.Error as error:
             raise named(error, path) from error
         try:
+            steps_to_take(self._db, path)  # of a newer schema nothing can be read
             self._mark = self._open_mark()
-            self._mark.check(self._commits_found(), path)
+            self._mark.check(arrivals(self._db), path)
             migrate(self._db, path)
             self._transaction = Transaction(self._db)
             self._wiping = Wiping(self._db, path, vfs=vfs)
-            self.fence = self._become_owner()
-            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self._db.set_wal_hook(self._note_wal_pages)
+            self.fence = self._become_owner()
+            if durability == "power" and vfs is None:
+                page_bytes = int(self._db.pragma("page_size"))
+                self._room = LogRoom(path, page_bytes=page_bytes, pages_max=WAL_PAGES_MAX)
+            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         except apsw.Error as error:
             failure = self._named(error)
             self.close()
@@ -62,13 +73,6 @@ class Commits:
             raise seams.StoreReadOnly(
                 f"cannot write {path} ({error.strerror}): check that this user may write to it"
             ) from error
-
-    def _commits_found(self) -> int:
-        """How many commits are readable, before anything is written."""
-        if not self._db.pragma("user_version"):
-            return 0
-        ((commits,),) = cast("list[tuple[int]]", self._db.execute(queries()["commits"]).fetchall())
-        return commits
 
     def _become_owner(self) -> int:
         self._transaction.begin()
@@ -110,6 +114,8 @@ class Commits:
                 transaction.forgo()
                 return None
             transaction.flush()
+            if self._room is not None:
+                self._room.make(self._wal_pages)
             self._db.execute("COMMIT")
         except Exception as error:  # noqa: BLE001  # it is handed to everyone whose job it took along
             self._undo(error)
@@ -133,11 +139,12 @@ class Commits:
     def _overwrite_refused_commit(self) -> None:
         """A commit whose fsync failed is whole in the log, and a restart would find it: write over it."""
         self._transaction.begin()
+        self._transaction.count()
         self._db.execute("COMMIT")
 
     def _write_mark(self) -> None:
         if self._mark is not None and self._is_marking:
-            self._mark.write(self._transaction.commits)
+            self._mark.write(self._transaction.arrivals)
 
     def _drop_purged(self, transaction: Transaction) -> None:
         self._is_purged_text_in_log = True
@@ -164,7 +171,6 @@ class Commits:
         try:
             self._wiping.step()
         except apsw.Error as error:
-            self._wiping.is_held_up = True
             _log.warning("fragments of purged text may still be in %s: %s", self._path, error)
         if not self._wiping.is_wanted:
             self._wipe_log()
@@ -178,6 +184,8 @@ class Commits:
             _log.warning("purged text is still in the write-ahead log of %s: %s", self._path, error)
         else:
             self._is_purged_text_in_log = False
+            if self._room is not None:
+                self._room.forget()
 
     def _note_wal_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
@@ -192,6 +200,8 @@ class Commits:
         """Let go of the file; what cannot be moved out of the log now stays in it, safely."""
         if self._mark is not None:
             self._mark.close()
+        if self._room is not None:
+            self._room.close()
         try:
             self._db.close()
         except apsw.Error as error:

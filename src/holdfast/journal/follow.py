@@ -143,6 +143,12 @@ class Tails:
         self._recent.clear()
         self._bytes = 0
 
+    def forget_one(self, session_id: str) -> None:
+        """Drop the window of one log, which has changed in the store."""
+        tail = self._recent.pop(session_id, None)
+        if tail is not None:
+            self._bytes -= tail.forget()
+
     def changes(self) -> "Changes":
         """Which sessions change from now on."""
         changes = Changes()

@@ -12,19 +12,24 @@ import apsw
 from holdfast.interfaces import StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.connection import open_for_reading, sqlite_errors_named
+from holdfast.journal.mark import ARRIVALS_SINCE, arrivals
 from holdfast.journal.queries import migrations
 
 FAULTS_MAX = 20
 STEP = 5_000
 _MARK = struct.Struct("<Q")
 
-COUNT = "SELECT (SELECT count(*) FROM events), (SELECT count(DISTINCT blob) FROM blob_refs)"
-COMMITS = "SELECT commits FROM store WHERE id = 1"
+COUNT = "SELECT count(*) FROM {log}"
 NEWEST = "SELECT coalesce(max(updated_ms), 0) FROM sessions"
+# The names in scalar queries: a join with the log would gather all of it first.
 EVENTS = """
-SELECT session_id, session, seq, crc, body FROM events LEFT JOIN sessions ON sessions.key = events.session
+SELECT (SELECT session_id FROM sessions WHERE key = session), session, seq, crc, body, {length} FROM {log}
 ORDER BY session, seq
 """
+LENGTH = """
+coalesce((SELECT length FROM spans WHERE spans.session = log.session AND spans.seq = log.seq), 1)
+"""
+SPANS_SINCE = 4
 BLOBS = "SELECT DISTINCT blob FROM blob_refs ORDER BY blob"
 
 Progress = Callable[[int, int], None]
@@ -48,7 +53,7 @@ class Checked:
 def check_store(path: Path, *, on_progress: Progress) -> Checked:
     """Read every page, event and blob; raises JournalError if the file cannot be read at all."""
     checked = Checked()
-    published = published_commits(path)  # before the store is looked at, which may go on meanwhile
+    published = published_arrival(path)  # before the store is looked at, which may go on meanwhile
     with sqlite_errors_named(path):
         connection = open_for_reading(path, vfs=None)
         try:
@@ -72,27 +77,34 @@ def _check_file(connection: apsw.Connection, checked: Checked, *, path: Path) ->
             checked.fault(str(path), line)
 
 
-def published_commits(path: Path) -> int:
-    """How many commits the mark beside the store says were published; 0 if there is none."""
+def published_arrival(path: Path) -> int:
+    """The last arrival that the mark beside the store says was published; 0 if there is none."""
     mark = path.with_name(f"{path.name}-mark")
     data = mark.read_bytes() if mark.exists() else b""
     return _MARK.unpack(data)[0] if len(data) == _MARK.size else 0
 
 
 def _check_mark(connection: apsw.Connection, checked: Checked, *, path: Path, published: int) -> None:
-    found = cast("tuple[int]", connection.execute(COMMITS).fetchone())[0]
+    found = arrivals(connection)
     if found < published:
-        why = f"{published} commits were published, but only {found} are readable"
+        why = f"{published} writes were published, but only {found} are readable"
         checked.fault(str(path), f"{why}; the write-ahead log was cut, or an older file was put in its place")
 
 
 def _check_events(connection: apsw.Connection, checked: Checked, *, on_progress: Progress) -> None:
-    counted = cast("tuple[int, int]", connection.execute(COUNT).fetchone())
+    schema = int(connection.pragma("user_version"))
+    names = {
+        "log": "log" if schema >= ARRIVALS_SINCE else "events AS log",
+        "length": LENGTH if schema >= SPANS_SINCE else "1",
+    }
+    counted = cast("tuple[int]", connection.execute(COUNT.format(**names)).fetchone())[0]
     checked.newest_ms = cast("tuple[int]", connection.execute(NEWEST).fetchone())[0]
-    before = (0, 0)
-    rows = cast("Iterator[tuple[str | None, int, int, int, bytes]]", connection.execute(EVENTS))
-    for session_id, session, seq, crc, body in rows:
-        expected = before[1] + 1 if session == before[0] else 1
+    before, expected = 0, 1
+    found = connection.execute(EVENTS.format(**names))
+    rows = cast("Iterator[tuple[str | None, int, int, int, bytes, int]]", found)
+    for session_id, session, seq, crc, body, length in rows:
+        if session != before:
+            before, expected = session, 1
         place = f"session {session_id or f'number {session}'} seq {seq}"
         if session_id is None:
             checked.fault(place, "the event belongs to no session")
@@ -100,10 +112,10 @@ def _check_events(connection: apsw.Connection, checked: Checked, *, on_progress:
             checked.fault(place, f"seq {expected} is missing before it")
         if crc32(body) != crc:
             checked.fault(place, "the stored event is not the one that was written")
-        before = (session, seq)
+        expected = seq + length
         checked.events += 1
         if checked.events % STEP == 0:
-            on_progress(checked.events, counted[0])
+            on_progress(checked.events, counted)
 
 
 def _check_blobs(connection: apsw.Connection, checked: Checked, *, path: Path) -> None:

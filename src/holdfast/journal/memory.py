@@ -5,8 +5,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import assert_never
 
 from holdfast import interfaces as seams
@@ -15,24 +14,8 @@ from holdfast.codec import encode
 from holdfast.events import Event, Input, SessionCreated
 from holdfast.interfaces import Record
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.words import passage, phrases
-
-
-@dataclass(slots=True)
-class MemoryDisk:
-    """What a store keeps."""
-
-    fence: int = 0
-    logs: dict[str, list[Record]] = field(default_factory=dict[str, list[Record]])
-    sessions: dict[str, rows.SessionRow] = field(default_factory=dict[str, rows.SessionRow])
-    runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
-    asks: dict[str, rows.AskRow] = field(default_factory=dict[str, rows.AskRow])
-    texts: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
-    once: dict[str, tuple[str, seams.Once]] = field(default_factory=dict[str, tuple[str, seams.Once]])
-    notes: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    blob_refs: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    blobs_to_be_named: Counter[str] = field(default_factory=Counter[str])
 
 
 class MemoryStore:
@@ -117,7 +100,7 @@ class MemoryStore:
         disk = self._disk
         if session_id not in disk.logs and not isinstance(events[0], SessionCreated):
             raise seams.UnknownSession(f"there is no session {session_id!r}; it may have been purged")
-        first_seq = len(disk.logs.get(session_id, ())) + 1
+        first_seq = disk.last_seq(session_id) + 1
         records = [
             Record(session_id, seq, body=encode(event), event=event)
             for seq, event in enumerate(events, first_seq)
@@ -176,8 +159,13 @@ class MemoryStore:
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
         """See Journal.read."""
         self._check_open()
-        first = max(after, 0)
-        return self._disk.logs.get(session_id, [])[first : first + max(limit, 0)]
+        return self._disk.records(session_id, after=after, limit=max(limit, 0))
+
+    async def read_each(
+        self, places: Sequence[tuple[str, int]], *, limit: int
+    ) -> Sequence[Sequence[Record] | seams.StoreDamaged]:
+        """See Journal.read_each."""
+        return [await self.read(session_id, after=after, limit=limit) for session_id, after in places]
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         return await self.read(session_id, after=after, limit=limit)
@@ -193,7 +181,14 @@ class MemoryStore:
     async def last_seq(self, session_id: str) -> int:
         """See Journal.last_seq."""
         self._check_open()
-        return len(self._disk.logs.get(session_id, []))
+        return self._disk.last_seq(session_id)
+
+    async def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
+        """See Journal.thin; here it is one step."""
+        self._check_open()
+        gone = self._disk.thin(session_id, before_ms)
+        self._tails.forget_one(session_id)
+        yield gone
 
     async def purge(self, session_id: str) -> None:
         """See Journal.purge."""
@@ -202,6 +197,7 @@ class MemoryStore:
         disk.logs.pop(session_id, None)
         disk.sessions.pop(session_id, None)
         disk.texts.pop(session_id, None)
+        disk.thinned.pop(session_id, None)
         disk.runs = {key: run for key, run in disk.runs.items() if run.session_id != session_id}
         disk.asks = {key: ask for key, ask in disk.asks.items() if ask.session_id != session_id}
         disk.once = {key: used for key, used in disk.once.items() if used[0] != session_id}
@@ -242,8 +238,9 @@ class MemoryStore:
     def _listed(self, row: rows.SessionRow) -> seams.ListedSession:
         runs = [run for run in self._disk.runs.values() if run.session_id == row.session_id]
         asks = [ask for ask in self._disk.asks.values() if ask.session_id == row.session_id]
-        open_runs = sum(run.status != "ended" for run in runs)
-        return seams.ListedSession(row, open_runs, sum(ask.state == "open" for ask in asks))
+        begun = sum(run.status in {"running", "stopping"} for run in runs)
+        open_runs = begun + sum(run.status == "queued" for run in runs)
+        return seams.ListedSession(row, open_runs, sum(ask.state == "open" for ask in asks), begun)
 
     async def listed(self, session_id: str) -> seams.ListedSession | None:
         """See Index.listed."""
@@ -264,6 +261,11 @@ class MemoryStore:
             for row in self._disk.sessions.values()
             if row.purge_at_ms or (row.source == source and not row.pinned and row.updated_ms < before_ms)
         ]
+
+    async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
+        """See Index.unthinned."""
+        self._check_open()
+        return self._disk.unthinned(before_ms)[:limit]
 
     async def answered(self, key: str, *, now_ms: int) -> seams.Answered | None:
         """See Index.answered."""
@@ -306,7 +308,7 @@ class MemoryStore:
         return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
 
     async def search(
-        self, text: str, *, limit: int = 50, archived: bool | None = None
+        self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
     ) -> Sequence[seams.Hit]:
         """See Index.search."""
         self._check_open()
@@ -314,14 +316,16 @@ class MemoryStore:
         if not wanted:
             return ()
         hits: list[seams.Hit] = []
-        for session_id, texts in reversed(self._disk.texts.items()):
-            row = self._disk.sessions[session_id]
-            if row.purge_at_ms or archived not in {None, row.archived}:
+        for id_, texts in reversed(self._disk.texts.items()):
+            row = self._disk.sessions[id_]
+            is_meant = session_id == id_ or (not session_id and archived in {None, row.archived})
+            if row.purge_at_ms or not is_meant:
                 continue
             for seq, found in sorted(texts.items(), reverse=True):
-                if (marked := passage(found, wanted)) is not None:
-                    hits.append(seams.Hit(session_id, row.title, seq, marked))
-                    break
+                if (seq or not session_id) and (marked := passage(found, wanted)) is not None:
+                    hits.append(seams.Hit(id_, row.title, seq, marked))
+                    if not session_id:
+                        break
         return hits[:limit]
 
     async def note(self, key: str) -> bytes | None:

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
-from zlib import crc32
 
 import apsw
 
 from holdfast import interfaces as seams
 from holdfast.interfaces import Record
+from holdfast.journal.checked import checked_record
 from holdfast.journal.connection import open_for_reading, sqlite_errors_named, steps_to_take
 from holdfast.journal.queries import queries
 from holdfast.journal.threads import Threads
@@ -50,18 +50,18 @@ class SqliteReader:
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
         """See Journal.read."""
+        return await self._ask(lambda db, sql: _records(db, sql, (session_id, after), limit=limit))
 
-        def work(db: apsw.Connection, sql: Mapping[str, str]) -> Sequence[Record]:
-            bindings = {"session_id": session_id, "after": min(after, SEQ_MAX), "limit": max(limit, 0)}
-            found = db.execute(sql["read_events"], bindings)
-            return [_record(session_id, *columns) for columns in found]
-
-        return await self._ask(work)
+    async def read_each(
+        self, places: Sequence[tuple[str, int]], *, limit: int
+    ) -> Sequence[Sequence[Record] | seams.StoreDamaged]:
+        """See Journal.read_each."""
+        return await self._ask(lambda db, sql: [_looked(db, sql, place, limit=limit) for place in places])
 
     async def last_seq(self, session_id: str) -> int:
         """See Journal.last_seq."""
         found = await self._rows("last_seq", {"session_id": session_id})
-        return int(found[0][0])
+        return int(found[0][0]) if found else 0
 
     async def session(self, session_id: str) -> SessionRow | None:
         """See Index.session."""
@@ -82,12 +82,12 @@ class SqliteReader:
                 "limit": query.limit,
             },
         )
-        return [seams.ListedSession(row_of(SessionRow, row[:-2]), row[-2], row[-1]) for row in found]
+        return [seams.ListedSession(row_of(SessionRow, row[:-3]), *row[-3:]) for row in found]
 
     async def listed(self, session_id: str) -> seams.ListedSession | None:
         """See Index.listed."""
         found = await self._rows("listed_session", {"session_id": session_id})
-        return seams.ListedSession(row_of(SessionRow, found[0][:-2]), *found[0][-2:]) if found else None
+        return seams.ListedSession(row_of(SessionRow, found[0][:-3]), *found[0][-3:]) if found else None
 
     async def steered(self) -> Sequence[str]:
         """See Index.steered."""
@@ -97,6 +97,10 @@ class SqliteReader:
         """See Index.leftovers."""
         found = await self._rows("leftovers", {"source": source, "before_ms": before_ms})
         return [row_of(SessionRow, row) for row in found]
+
+    async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
+        """See Index.unthinned."""
+        return [row[0] for row in await self._rows("unthinned", {"before_ms": before_ms, "limit": limit})]
 
     async def answered(self, key: str, *, now_ms: int) -> seams.Answered | None:
         """See Index.answered."""
@@ -135,13 +139,13 @@ class SqliteReader:
         return [row_of(AskRow, row) for row in await self._rows("open_asks", {"limit": limit})]
 
     async def search(
-        self, text: str, *, limit: int = 50, archived: bool | None = None
+        self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
     ) -> Sequence[seams.Hit]:
         """See Index.search."""
         wanted = phrases(text)
         if not wanted:
             return ()
-        bindings = {"words": fts_query(wanted), "archived": archived}
+        bindings = {"words": fts_query(wanted), "archived": archived, "session_id": session_id}
         return await self._ask(lambda db, sql: _search(db, sql, bindings, limit=limit))
 
     async def note(self, key: str) -> bytes | None:
@@ -174,20 +178,15 @@ class SqliteReader:
             return work(connection, queries())
 
 
-def _record(session_id: str, seq: int, crc: int, body: bytes) -> Record:
-    if crc32(body) != crc:
-        raise seams.StoreDamaged(
-            f"integrity check failed at session {session_id} seq {seq}: the stored event is not the one that "
-            "was written; restore a backup"
-        )
-    return Record(session_id, seq, body=body)
-
-
 def _search(
     db: apsw.Connection, sql: Mapping[str, str], wanted: Mapping[str, Any], *, limit: int
 ) -> Sequence[seams.Hit]:
-    """The newest hit of each session, newest sessions first."""
-    rowids = _newest_of_each(db, sql["search_hits"], wanted, limit=limit)
+    """The newest hit of each session, newest sessions first; or all of one session."""
+    if wanted["session_id"]:
+        found_in = db.execute(sql["search_session"], {**wanted, "limit": limit})
+        rowids = [cast("int", row[0]) for row in found_in]
+    else:
+        rowids = _newest_of_each(db, sql["search_hits"], wanted, limit=limit)
     if not rowids:
         return []
     bindings = {
@@ -214,3 +213,21 @@ def _newest_of_each(db: apsw.Connection, sql: str, wanted: Mapping[str, Any], *,
         # The rest of the last session seen is of no interest: one hit each.
         below = rowids[-1] >> SEARCH_SHIFT << SEARCH_SHIFT
     return list(newest.values())[:limit]
+
+
+def _records(
+    db: apsw.Connection, sql: Mapping[str, str], place: tuple[str, int], *, limit: int
+) -> Sequence[Record]:
+    session_id, after = place
+    bindings = {"session_id": session_id, "after": min(after, SEQ_MAX), "limit": max(limit, 0)}
+    found = db.execute(sql["read_events"], bindings)
+    return [checked_record(session_id, seq, crc=crc, body=body) for seq, crc, body in found]
+
+
+def _looked(
+    db: apsw.Connection, sql: Mapping[str, str], place: tuple[str, int], *, limit: int
+) -> Sequence[Record] | seams.StoreDamaged:
+    try:
+        return _records(db, sql, place, limit=limit)
+    except seams.StoreDamaged as damage:
+        return damage

@@ -3,22 +3,26 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import apsw
 
 from holdfast import interfaces as seams
-from holdfast.codec import encode
+from holdfast.codec import UnreadableEvent, encode
 from holdfast.events import Event, Input
 from holdfast.interfaces import Record
 from holdfast.journal.blobs import FileBlobs
+from holdfast.journal.checked import checked_record
 from holdfast.journal.commits import Commits
 from holdfast.journal.connection import Durability
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.jobs import Append, Call
 from holdfast.journal.known import Known
 from holdfast.journal.reader import SqliteReader
+from holdfast.journal.thinning import READ_AT_ONCE, Joining, Plan
 from holdfast.journal.threads import Threads
 from holdfast.journal.writer import Writer
 from holdfast.rows import RunRow, SessionRow
@@ -214,10 +218,53 @@ class SqliteStore(SqliteReader):
         for _ in range(HELD_UP_MAX):
             while (state := await self._call(lambda transaction: transaction.wiping)) == "going":
                 pass
-            if state == "done":
+            if state != "held up":
                 return
             await asyncio.sleep(HELD_UP_S)
         _log.warning("someone reads %s for so long that purged text is overwritten later", self._path)
+
+    async def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
+        """See Journal.thin."""
+        found = await self._rows("thinned", {"session_id": session_id})
+        if not found:
+            return
+        key, at, end = found[0]  # what is appended meanwhile is not old
+        plan = Plan(before_ms)
+        step = partial(Joining, session_id=session_id, key=key)
+        try:
+            while at < end and not plan.is_over:
+                at = await self._plan_on(plan, session_id, key=key, after=at) or end
+                while plan.is_step_full:
+                    yield await self._thin(step(stretches=plan.next_due()))
+                if at < end and not plan.is_over:
+                    yield 0
+            last = step(stretches=plan.next_due(), upto_seq=plan.upto_seq, upto_ms=before_ms)
+            yield await self._thin(last)
+        except (seams.StoreDamaged, UnreadableEvent):
+            await self._thin(step(upto_ms=before_ms))
+            raise
+
+    async def _plan_on(self, plan: Plan, session_id: str, *, key: int, after: int) -> int:
+        """Read some more of the log; the seq that was read last, 0 if there is no more."""
+
+        def work(db: apsw.Connection, sql: Mapping[str, str]) -> int:
+            bindings = {"session": key, "after": after, "limit": READ_AT_ONCE}
+            seq = 0
+            rows = cast("list[tuple[int, int, bytes]]", db.execute(sql["read_to_thin"], bindings).fetchall())
+            for seq, crc, body in rows:
+                plan.add(seq, checked_record(session_id, seq, crc=crc, body=body).event)
+                if plan.is_over:
+                    break
+            return seq
+
+        return await self._ask(work)
+
+    async def _thin(self, joining: Joining) -> int:
+        gone = await self._call(
+            lambda transaction: transaction.thin(joining),
+            then=lambda: self._tails.forget_one(joining.session_id),
+        )
+        return int(gone)
 
     def _end(self, session_id: str) -> None:
         self._known.forget(session_id)

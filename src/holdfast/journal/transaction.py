@@ -7,8 +7,7 @@ no mark on its neighbours. Everything here runs on the writer's thread.
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar, assert_never, cast
-from zlib import crc32
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
 
 import apsw
 import msgspec
@@ -18,12 +17,15 @@ from holdfast import interfaces as seams
 from holdfast import rows
 from holdfast.events import Event, SessionCreated
 from holdfast.journal.jobs import Append
-from holdfast.journal.queries import insert_events, queries
+from holdfast.journal.queries import queries
+from holdfast.journal.recent import Recent
+from holdfast.journal.thinning import Joining
+
+if TYPE_CHECKING:
+    from holdfast.journal.wiping import WipingState
 
 HEADS_MAX = 4_096
 Row = TypeVar("Row", bound=msgspec.Struct)
-EVENT_COLUMNS = 4
-EVENT_ROWS_MAX = 64
 SEARCH_SHIFT = 32  # rowid of a search text = session key << 32 | seq
 
 
@@ -36,6 +38,11 @@ class Head:
     row: rows.SessionRow
     open_runs: int = 0
     open_asks: int = 0
+    begun_runs: int = 0
+
+    def listed(self) -> seams.ListedSession:
+        """The session as the list shows it."""
+        return seams.ListedSession(self.row, self.open_runs, self.open_asks, self.begun_runs)
 
 
 class Transaction:
@@ -46,42 +53,44 @@ class Transaction:
         self._sql = queries()
         self._heads: OrderedDict[str, Head] = OrderedDict()
         self._open_runs: OrderedDict[str, rows.RunRow] = OrderedDict()  # as they stand, written or gathered
-        self._events: list[int | bytes] = []  # the columns of all rows, one after the other
+        self._recent = Recent(connection, self._sql)
         self._sessions: dict[str, Head] = {}
         self._runs: dict[str, rows.RunRow] = {}
         self._asks: dict[str, rows.AskRow] = {}
         self._texts: dict[int, str] = {}
         self._blobs: list[tuple[str, int]] = []
         self._fence = 0
-        self.commits = 0
+        self._version: int | None = None  # of the file, when it was last looked at
         self.met_stranger = False
         self.is_dirty = False
         self.has_purged = False
-        self.wiping: Literal["done", "going", "held up"] = "done"  # of what was purged
+        self.wiping: WipingState = "done"  # of what was purged
         self.blobs_named: list[str] = []
         self.blobs_purged: list[str] = []
 
     def begin(self) -> None:
-        """Take the write lock, count the commit, and see who owns the store."""
+        """Take the write lock, and see who owns the store."""
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
         self._db.execute("BEGIN IMMEDIATE")
-        self._fence, commits = self._the_one("count_commit")
-        if commits != self.commits + 1:
+        (version,) = self._the_one("data_version")
+        if version != self._version:
             # Someone else has written since: what was remembered may be wrong.
             self._forget()
+            self._fence, arrivals, recent = self._the_one("state")
+            self._recent.found(arrivals, recent)
+            self._version = version
             self.met_stranger = True
-        self.commits = commits
         self.is_dirty = self.has_purged = False
         self.blobs_named, self.blobs_purged = [], []
 
     def forgo(self) -> None:
         """End a transaction in which nothing was written."""
         self._db.execute("ROLLBACK")
-        self.commits -= 1
 
     def roll_back(self) -> None:
         """Undo everything since `begin`, in the file and in memory."""
+        self._version = None
         self._forget()
         self._clear()
         if self._db.in_transaction:
@@ -92,9 +101,19 @@ class Transaction:
         self._open_runs.clear()
 
     def raise_fence(self) -> int:
-        """Become the owner."""
+        """Become the owner, and bring what the last one left where it belongs."""
         (self._fence,) = self._the_one("raise_fence")
+        self._recent.move()
         return self._fence
+
+    @property
+    def arrivals(self) -> int:
+        """How much was ever written to the store, as `Recent` counts it."""
+        return self._recent.arrivals
+
+    def count(self) -> None:
+        """Make a commit of nothing else."""
+        self._recent.count()
 
     def append(self, work: Append) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
         """Write the events, or say why not; raises JournalError before anything is written."""
@@ -111,19 +130,18 @@ class Transaction:
                 return seams.Declined(condition)
         if head is None:
             head = self._create(work)
-        seq = head.last_seq
-        key, events, quiet = head.key, self._events, rows.QUIET
+        seq, key = head.last_seq, head.key
+        add, quiet = self._recent.add, rows.QUIET
         runs: list[rows.RunRow] | None = None
         for record in work.records:
             record.seq = seq = seq + 1
-            body = record.body
-            events += (key, seq, crc32(body), body)
+            add(key, seq, record.body)
             event = record.event
             if type(event) not in quiet:
                 runs = runs or []
                 self._index(head, seq, event=event, runs=runs)
         if runs is not None:
-            work.rows = (seams.ListedSession(head.row, head.open_runs, head.open_asks), runs)
+            work.rows = (head.listed(), runs)
         first_seq, head.last_seq = head.last_seq + 1, seq
         if work.once is not None:
             self._db.execute(self._sql["expire_once"], {"now_ms": work.records[0].event.at_ms})
@@ -133,7 +151,7 @@ class Transaction:
 
     def flush(self) -> None:
         """Write what was gathered so far; the commit itself is the caller's."""
-        self._flush_events()
+        self._recent.flush()
         self._many("update_session", [asdict(head.row) for head in self._sessions.values()])
         self._many("put_run", [asdict(row) for row in self._runs.values()])
         self._many("put_ask", [asdict(row) for row in self._asks.values()])
@@ -142,21 +160,13 @@ class Transaction:
         self._many("insert_search_text", list(self._texts.items()))
         self._clear()
 
-    def _flush_events(self) -> None:
-        """Many rows a statement: each statement may have to wait for Python's lock if the loop is busy."""
-        start, rows_left = 0, len(self._events) // EVENT_COLUMNS
-        while rows_left:
-            count = min(EVENT_ROWS_MAX, 1 << rows_left.bit_length() - 1)
-            end = start + count * EVENT_COLUMNS
-            self._db.execute(insert_events(count), self._events[start:end])
-            start, rows_left = end, rows_left - count
-
     def _many(self, name: str, bindings: Sequence[Any]) -> None:
         if bindings:
             self._db.executemany(self._sql[name], bindings)
 
     def _clear(self) -> None:
-        for gathered in (self._events, self._sessions, self._runs, self._asks, self._texts, self._blobs):
+        self._recent.clear()
+        for gathered in (self._sessions, self._runs, self._asks, self._texts, self._blobs):
             gathered.clear()
         for remembered in (self._heads, self._open_runs):
             while len(remembered) > HEADS_MAX:
@@ -182,6 +192,13 @@ class Transaction:
         self.is_dirty = self.has_purged = True
         self.wiping = "going"
 
+    def thin(self, joining: Joining) -> int:
+        """Join some deltas of an old run; how many records went."""
+        self.is_dirty = True
+        if joining.stretches:
+            self._recent.move_log(joining.key, max(one.last for one in joining.stretches))
+        return joining.write(self._db, self._sql)
+
     def is_blob_named(self, name: str) -> bool:
         """Whether some event names the blob."""
         found = self._one("blob_is_named", {"blob": name})
@@ -206,9 +223,9 @@ class Transaction:
             found = self._one("head", {"session_id": session_id})
             if found is None:
                 return None
-            key, last_seq, open_runs, open_asks, *columns = found
+            key, last_seq, open_runs, open_asks, begun_runs, *columns = found
             row = row_of(rows.SessionRow, columns)
-            head = self._heads[session_id] = Head(key, last_seq, row, open_runs, open_asks)
+            head = self._heads[session_id] = Head(key, last_seq, row, open_runs, open_asks, begun_runs)
         self._heads.move_to_end(session_id)
         return head
 
@@ -273,6 +290,7 @@ class Transaction:
                 self._put_run(run)
                 runs.append(run)
                 head.open_runs += _is_open(run) - _is_open(earlier)
+                head.begun_runs += _is_begun(run) - _is_begun(earlier)
         if ask_id := rows.ask_of(event):
             known = self._ask(ask_id)
             ask = rows.apply_to_ask(known, seq, session_id=session_id, event=event)
@@ -291,6 +309,10 @@ class Transaction:
             self._open_runs.pop(run.run_id, None)
         else:
             self._open_runs[run.run_id] = run
+
+
+def _is_begun(row: rows.RunRow | None) -> bool:
+    return row is not None and row.status in {"running", "stopping"}
 
 
 def _is_open(row: rows.RunRow | rows.AskRow | None) -> bool:

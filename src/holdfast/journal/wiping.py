@@ -12,11 +12,14 @@ the write lock held nothing comes that another process could move there.
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import apsw
 
 from holdfast.journal.queries import queries
+
+Trouble: TypeAlias = Literal["held up", "failed"]
+WipingState: TypeAlias = Literal["done", "going"] | Trouble
 
 PAGES_AT_ONCE = 1_024
 MERGED_PAGES_AT_ONCE = 256
@@ -30,8 +33,9 @@ _DONE_CHANGES = 2  # the full-text index says by fewer changes than this that th
 class Wiping:
     """One pass over the file for all that was purged before it began; `step` does the next part of it.
 
-    `is_wanted` while there is something to do; `is_held_up` if the last step could do nothing yet, because a
-    reader still needs the write-ahead log. Used by the writer's thread, outside its transactions.
+    `is_wanted` while there is something to do; `trouble` says why the last step could do nothing yet: a
+    reader still needs the write-ahead log, or the disk refused. Used by the writer's thread, outside its
+    transactions.
     """
 
     def __init__(self, db: apsw.Connection, path: Path, *, vfs: str | None) -> None:
@@ -40,16 +44,14 @@ class Wiping:
         self._vfs = vfs or ""
         self._pass: Generator[None] | None = None
         self._is_wanted_again = False
-        self.is_held_up = False
+        self.trouble: Trouble | None = None
         # A process before this one may not have come to the end of it.
         self.is_wanted = bool(db.execute(queries()["note"], {"key": "journal/wiping"}).fetchall())
 
     @property
-    def state(self) -> Literal["done", "going", "held up"]:
+    def state(self) -> WipingState:
         """How far it is, in a word."""
-        if not self.is_wanted:
-            return "done"
-        return "held up" if self.is_held_up else "going"
+        return (self.trouble or "going") if self.is_wanted else "done"
 
     def want(self) -> None:
         """Something was purged."""
@@ -58,15 +60,16 @@ class Wiping:
 
     def step(self) -> None:
         """Do a little; raises apsw.Error, and then the pass begins anew."""
-        self.is_held_up = False
+        self.trouble = None
         steps = self._pass = self._pass or self._steps()
         try:
             next(steps)
         except StopIteration:
             self._pass = None
             self.is_wanted, self._is_wanted_again = self._is_wanted_again, False
-        except apsw.Error:
+        except apsw.Error as error:
             self._pass = None
+            self.trouble = "held up" if isinstance(error, apsw.BusyError) else "failed"
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
@@ -102,7 +105,7 @@ class Wiping:
             if is_all_moved and self._is_plain(count):
                 self._wipe(first, min(PAGES_AT_ONCE, count - first + 1))
                 first += PAGES_AT_ONCE
-            self.is_held_up = not is_all_moved
+            self.trouble = None if is_all_moved else "held up"
             self._db.execute("ROLLBACK")
             # What is in memory still has the old bytes, and would bring them back with the next change.
             self._db.release_memory()

@@ -1,16 +1,29 @@
+-- name: data_version
+PRAGMA data_version
+
+-- name: state
+SELECT fence, max(arrivals, coalesce((SELECT max(arrival) FROM recent), 0)), (SELECT count(*) FROM recent)
+FROM store WHERE id = 1
+
+-- name: arrivals
+SELECT max(arrivals, coalesce((SELECT max(arrival) FROM recent), 0)) FROM store WHERE id = 1
+
 -- name: commits
 SELECT commits FROM store WHERE id = 1
 
--- name: count_commit
-UPDATE store SET commits = commits + 1 WHERE id = 1 RETURNING fence, commits
+-- name: count_arrivals
+UPDATE store SET arrivals = :arrivals WHERE id = 1
 
 -- name: raise_fence
 UPDATE store SET fence = fence + 1 WHERE id = 1 RETURNING fence
 
 -- name: head
-SELECT key, coalesce((SELECT max(seq) FROM events WHERE events.session = sessions.key), 0),
+SELECT key, max(coalesce((SELECT max(seq) FROM events WHERE events.session = sessions.key), 0),
+                coalesce((SELECT max(seq) FROM recent WHERE recent.session = sessions.key), 0)),
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
        (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open'),
+       (SELECT count(*) FROM runs
+        WHERE runs.session = sessions.key AND status <> 'ended' AND status <> 'queued'),
        session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages, steers
 FROM sessions WHERE session_id = :session_id
@@ -31,16 +44,29 @@ SET epoch = :epoch, title = :title, titled = :titled, source = :source, workspac
 WHERE session_id = :session_id
 
 -- name: insert_event
+INSERT INTO recent (arrival, session, seq, crc, body) VALUES (?, ?, ?, ?, ?)
+
+-- name: insert_large
 INSERT INTO events (session, seq, crc, body) VALUES (?, ?, ?, ?)
 
+-- name: move_events
+INSERT INTO events (session, seq, crc, body) SELECT session, seq, crc, body FROM recent ORDER BY session, seq
+
+-- name: is_recent
+SELECT 1 FROM recent WHERE session = :session AND seq <= :upto_seq LIMIT 1
+
+-- name: empty_recent
+DELETE FROM recent
+
 -- name: read_events
-SELECT seq, crc, body FROM events
+SELECT seq, crc, body FROM log
 WHERE session = (SELECT key FROM sessions WHERE session_id = :session_id) AND seq > :after
 ORDER BY seq LIMIT :limit
 
 -- name: last_seq
-SELECT coalesce(max(seq), 0) FROM events
-WHERE session = (SELECT key FROM sessions WHERE session_id = :session_id)
+SELECT max(coalesce((SELECT max(seq) FROM events WHERE events.session = sessions.key), 0),
+           coalesce((SELECT max(seq) FROM recent WHERE recent.session = sessions.key), 0))
+FROM sessions WHERE session_id = :session_id
 
 -- name: run
 SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms
@@ -101,7 +127,9 @@ FROM sessions WHERE session_id = :session_id
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages, steers,
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
-       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open')
+       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open'),
+       (SELECT count(*) FROM runs
+        WHERE runs.session = sessions.key AND status <> 'ended' AND status <> 'queued')
 FROM sessions
 WHERE purge_at_ms = 0 AND archived = :archived
   AND (:before_id IS NULL OR (pinned, updated_ms, session_id) < (:before_pinned, :before_ms, :before_id))
@@ -112,7 +140,9 @@ ORDER BY pinned DESC, updated_ms DESC, session_id DESC LIMIT :limit
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages, steers,
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
-       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open')
+       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open'),
+       (SELECT count(*) FROM runs
+        WHERE runs.session = sessions.key AND status <> 'ended' AND status <> 'queued')
 FROM sessions WHERE session_id = :session_id
 
 -- name: steered
@@ -122,6 +152,33 @@ SELECT session_id FROM sessions WHERE steers <> '' AND purge_at_ms = 0 ORDER BY 
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages, steers
 FROM sessions WHERE purge_at_ms > 0 OR (source = :source AND pinned = 0 AND updated_ms < :before_ms)
+
+-- name: unthinned
+SELECT session_id FROM sessions
+WHERE purge_at_ms = 0 AND created_ms < :before_ms AND thinned_ms < min(updated_ms, :before_ms)
+ORDER BY key LIMIT :limit
+
+-- name: thinned
+SELECT key, thinned_seq, max(coalesce((SELECT max(seq) FROM events WHERE events.session = sessions.key), 0),
+                             coalesce((SELECT max(seq) FROM recent WHERE recent.session = sessions.key), 0))
+FROM sessions WHERE session_id = :session_id
+
+-- name: put_thinned
+UPDATE sessions SET thinned_seq = max(thinned_seq, :upto_seq), thinned_ms = max(thinned_ms, :upto_ms)
+WHERE key = :session
+
+-- name: read_to_thin
+SELECT seq, crc, body FROM log WHERE session = :session AND seq > :after ORDER BY seq LIMIT :limit
+
+-- name: read_stretch
+SELECT seq, crc, body, coalesce(length, 1) FROM events LEFT JOIN spans USING (session, seq)
+WHERE session = :session AND seq BETWEEN :first AND :last ORDER BY seq
+
+-- name: join_stretch
+UPDATE events SET crc = :crc, body = :body WHERE session = :session AND seq = :first;
+DELETE FROM events WHERE session = :session AND seq > :first AND seq <= :last;
+DELETE FROM spans WHERE session = :session AND seq > :first AND seq <= :last;
+INSERT OR REPLACE INTO spans (session, seq, length) VALUES (:session, :first, :length)
 
 -- name: once
 SELECT digest, answer FROM once WHERE key = :key AND expires_at_ms > :now_ms
@@ -168,6 +225,13 @@ WHERE search MATCH :words AND search.rowid < :below AND purge_at_ms = 0
   AND (:archived IS NULL OR archived = :archived)
 ORDER BY search.rowid DESC LIMIT :limit
 
+-- name: search_session
+SELECT rowid FROM search
+WHERE search MATCH :words
+  AND rowid > (SELECT key << 32 FROM sessions WHERE session_id = :session_id AND purge_at_ms = 0)
+  AND rowid <= (SELECT (key << 32) + 0xFFFFFFFF FROM sessions WHERE session_id = :session_id)
+ORDER BY rowid DESC LIMIT :limit
+
 -- name: search_passages
 -- The plus keeps SQLite from asking the full-text index once for each rowid.
 SELECT search.rowid, sessions.session_id, sessions.title, snippet(search, 0, char(2), char(3), '…', 16)
@@ -191,6 +255,8 @@ DELETE FROM notes WHERE key = 'journal/wiping'
 -- name: purge
 DELETE FROM search WHERE rowid BETWEEN :session << 32 AND (:session << 32) + 0xFFFFFFFF;
 DELETE FROM events WHERE session = :session;
+DELETE FROM recent WHERE session = :session;
+DELETE FROM spans WHERE session = :session;
 DELETE FROM runs WHERE session = :session;
 DELETE FROM asks WHERE session = :session;
 DELETE FROM once WHERE session = :session;

@@ -1,0 +1,70 @@
+"""What a store in memory keeps, and what survives it: several stores may share one."""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from holdfast import interfaces as seams
+from holdfast import rows
+from holdfast.interfaces import Record
+from holdfast.journal.thinning import Plan, thinned
+
+
+@dataclass(slots=True)
+class MemoryDisk:
+    """Logs, and what stands beside them; `thinned` says up to which seq and time each log is."""
+
+    fence: int = 0
+    logs: dict[str, list[Record]] = field(default_factory=dict[str, list[Record]])
+    sessions: dict[str, rows.SessionRow] = field(default_factory=dict[str, rows.SessionRow])
+    runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
+    asks: dict[str, rows.AskRow] = field(default_factory=dict[str, rows.AskRow])
+    texts: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
+    once: dict[str, tuple[str, seams.Once]] = field(default_factory=dict[str, tuple[str, seams.Once]])
+    notes: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    blob_refs: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    blobs_to_be_named: Counter[str] = field(default_factory=Counter[str])
+    thinned: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+
+    def last_seq(self, session_id: str) -> int:
+        """See Journal.last_seq."""
+        log = self.logs.get(session_id)
+        return log[-1].seq if log else 0
+
+    def records(self, session_id: str, *, after: int, limit: int) -> Sequence[Record]:
+        """See Journal.read."""
+        log = self.logs.get(session_id, [])
+        first = bisect_right(log, after, key=_seq)
+        return log[first : first + limit]
+
+    def thin(self, session_id: str, before_ms: int) -> int:
+        """See Journal.thin; all of it at once."""
+        log = self.logs.get(session_id)
+        if log is None:
+            return 0
+        plan = Plan(before_ms)
+        begin_after, _ = self.thinned.get(session_id, (0, 0))
+        for record in self.records(session_id, after=begin_after, limit=len(log)):
+            plan.add(record.seq, record.event)
+            if plan.is_over:
+                break
+        count = len(log)
+        log[:] = thinned(log, plan.due)
+        self.thinned[session_id] = max(begin_after, plan.upto_seq), before_ms
+        return count - len(log)
+
+    def unthinned(self, before_ms: int) -> Sequence[str]:
+        """See Index.unthinned."""
+        return [
+            row.session_id
+            for row in self.sessions.values()
+            if not row.purge_at_ms
+            and row.created_ms < before_ms
+            and self.thinned.get(row.session_id, (0, 0))[1] < min(row.updated_ms, before_ms)
+        ]
+
+
+def _seq(record: Record) -> int:
+    return record.seq
