@@ -17,7 +17,9 @@ from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.rows import RunRow
 from holdfast.runner.inbox import Message, Sent
 from holdfast.runner.lag import LOOKS_KEPT, STUCK_S, LoopLag
+from holdfast.runner.lives import CRASHES_MAX, NOTE, Lives
 from holdfast.runner.owner import RESUMPTIONS_MAX
+from holdfast.runner.supervisor import RunnerLimits
 from holdfast.runner.views import EVENTS_MAX, Views
 from holdfast.tools.scope import find_marked
 from runner.program import configure, program
@@ -81,6 +83,71 @@ async def test_orderly_restarts_are_no_crashes_however_many() -> None:
             assert isinstance(ended, e.RunEnded)
             assert ended.outcome == "completed"
             assert resumptions(await events(world)) == ["restart"] * 6
+
+
+async def test_a_crash_counts_whoever_opens_the_store_before_the_run_goes_on() -> None:
+    """P4, P6: a command that serves the store for a moment, and ends well, makes no restart of a crash."""
+    disk, asked = MemoryDisk(), RunnerLimits(goes_on="asked")
+    async with ChaosServer([Hang()], after_last="repeat") as chaos:
+        for life in range(RESUMPTIONS_MAX + 1):
+            async with crashing(chaos, disk) as world:
+                if not life:
+                    await sent(world)
+                await chaos.seen.until_body(life + 1)
+            for _ in range(2):
+                async with process(chaos, store=MemoryStore(disk), limits=asked):
+                    pass
+        async with crashing(chaos, disk) as world:
+            ended = (await world.until("s", e.RunEnded))[-1].event
+            assert isinstance(ended, e.RunEnded)
+            assert (ended.outcome, ended.cause) == ("interrupted", "crash_loop")
+            assert resumptions(await events(world)) == ["crash"] * RESUMPTIONS_MAX
+
+
+async def test_a_crash_of_another_process_does_not_count_for_a_run_that_it_never_took_up() -> None:
+    """P6: what was let down in good order goes on after a restart, whatever crashed meanwhile."""
+    disk = MemoryDisk()
+    async with ChaosServer([Hang()], [Say("at last")]) as chaos:
+        async with process(chaos, store=MemoryStore(disk), patience=PATIENT) as world:
+            await sent(world)
+            await chaos.seen.until_body(1)
+        store = MemoryStore(disk)
+        async with process(chaos, store=store, limits=RunnerLimits(goes_on="asked")):
+            await store.close()
+        async with process(chaos, store=MemoryStore(disk), patience=PATIENT) as world:
+            await world.until("s", e.RunEnded)
+            assert resumptions(await events(world)) == ["restart"]
+
+
+async def test_many_crashes_are_told_in_bounded_words_and_the_newest_are_known() -> None:
+    notes = MemoryStore(MemoryDisk())
+    for life in range(3 * CRASHES_MAX):
+        lives = Lives()
+        await lives.learn(notes, 10 * life)
+        await lives.begin(notes, 10 * life)
+        if life % 2:
+            await lives.end(notes)
+    told = await notes.note(NOTE)
+    assert told is not None
+    assert len(told) < 40 * CRASHES_MAX
+    lives = Lives()
+    await lives.learn(notes, 30 * CRASHES_MAX)
+    newest = 10 * (3 * CRASHES_MAX - 2)
+    assert [lives.how_ended(newest + at) for at in (-1, 0, 9, 10, 1000)] == [
+        "restart",
+        "crash",
+        "crash",
+        "restart",
+        "restart",
+    ]
+
+
+async def test_a_clock_that_was_set_back_makes_no_restart_of_a_crash() -> None:
+    notes = MemoryStore(MemoryDisk())
+    await Lives().begin(notes, 1000)
+    lives = Lives()
+    await lives.learn(notes, 500)
+    assert [lives.how_ended(at) for at in (999, 1000, 1200)] == ["restart", "crash", "crash"]
 
 
 async def test_a_run_that_waits_for_a_person_is_not_suspected_of_crashes() -> None:

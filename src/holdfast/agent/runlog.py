@@ -1,8 +1,8 @@
 """The voice of one run: at most one append in flight, and what is said meanwhile goes into the next.
 
-Under light load every delta is on disk at once; under heavy load deltas grow by themselves. There is no
-timer and no queue that grows without end: past a limit `room` makes the speaker wait. Appends go from
-callback to callback; a task is needed only for a store that takes no writes.
+Under light load every delta is on disk at once; under heavy load deltas grow by themselves, and those of
+different runs wait a moment for each other. No queue grows without end: past a limit `room` makes the speaker
+wait. Appends go from callback to callback; a task is needed only for a store that takes no writes.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from holdfast.agent.company import Company
 from holdfast.events import Event, ReasoningDelta, TextDelta
 from holdfast.interfaces import (
     Appended,
@@ -65,7 +66,9 @@ class RunLog:
         self._gathered_chars = 0
         self._waiting_chars = 0  # of these, what was taken and waits for a store that takes no writes
         self._loop = asyncio.get_running_loop()
+        self.company = Company()  # replaced by one that is shared where there are other runs
         self._is_writing = False
+        self._is_due = False  # something is to be written at once, not in company
         self._is_left = False
         self._wanted = asyncio.Event()  # there is something that was not taken yet
         self._written = asyncio.Event()
@@ -112,7 +115,7 @@ class RunLog:
         """See Voice."""
         self._end_delta()
         self._events.append(self.secrets.out_of(event))
-        self._want()
+        self._want_now()
 
     def say(self, segment: int, text: str) -> None:
         """See Voice."""
@@ -124,17 +127,23 @@ class RunLog:
 
     def _gather(self, kind: type[TextDelta | ReasoningDelta], segment: int, text: str) -> None:
         if self._piece_of != (kind, segment):
+            # What comes first is not kept waiting.
             self._end_delta()
             self._piece_of = (kind, segment)
+            self._want_now()
         self._pieces.append(text)
         self._gathered_chars += len(text)
-        self._want()
-
-    def _want(self) -> None:
         if not self._wanted.is_set():
             self._wanted.set()
             if not self._is_writing:
-                # Not at once: whoever speaks now may have more to say.
+                self.company.join(self._write)
+
+    def _want_now(self) -> None:
+        self._wanted.set()
+        if not self._is_due:
+            self._is_due = True
+            if not self._is_writing:
+                # Not before the loop has come round: whoever speaks now may have more to say.
                 self._loop.call_soon(self._write)
 
     def _close_delta(self) -> None:
@@ -174,6 +183,8 @@ class RunLog:
     async def settled(self) -> None:
         """See Voice."""
         while not self.is_settled and self._error is None:
+            if self._pieces:
+                self._want_now()
             self._written.clear()
             await self._written.wait()
         self._raise()
@@ -200,6 +211,7 @@ class RunLog:
         if self._is_writing or self._is_left or self._error is not None:
             return
         self._wanted.clear()
+        self._is_due = False
         try:
             events = self._take()
             if not events:
@@ -246,8 +258,10 @@ class RunLog:
         elif error is not None:
             _log.error("run %s cannot be written", self.run_id, exc_info=error)
             self._error = StoreFailed(f"writing for run {self.run_id} failed: {error!r}")
-        elif self._wanted.is_set():
+        elif self._is_due:
             self._write()
+        elif self._wanted.is_set():
+            self.company.join(self._write)
         self._written.set()
 
     def _take(self) -> Sequence[Event]:

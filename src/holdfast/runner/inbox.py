@@ -25,6 +25,7 @@ from holdfast.interfaces import (
     Replayed,
     Store,
 )
+from holdfast.runner.granted import Granted, all_granted, forget_granted, note_granted
 from holdfast.runner.supervisor import Supervisor
 from holdfast.session import Session
 from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings
@@ -233,6 +234,8 @@ class Inbox:
         """Settle exactly this approval; "session" and "always" store the rule that was shown."""
         inputs: list[Input] = [answered]
         grant_id = GRANT + answered.approval_id.removeprefix(APPROVAL)
+        if rule is not None and answered.choice == "session":
+            await note_granted(self._store, Granted(session_id, grant_id))
         if rule is not None and answered.choice in {"session", "always"}:
             inputs.append(
                 e.GrantAdded(
@@ -252,19 +255,29 @@ class Inbox:
         return True
 
     async def revoke(self, grant_id: str, *, session_id: str = "") -> bool:
-        """Ask again about what this grant allowed, in its session or in all; False if there is no such grant.
+        """Ask again about what this grant allowed, wherever it holds or in this session alone.
 
-        A grant has the id of the approval that gave it, which knows its session; a fork's copy needs the
-        session's id.
+        False if there is no such grant; a fork has those of the session that it is of.
         """
         is_known = await self._supervisor.judge.forget(grant_id)
-        if not session_id:
+        if session_id:
+            sessions = {session_id}
+        else:
             asked = await self._store.ask(APPROVAL + grant_id.removeprefix(GRANT))
-            session_id = asked.session_id if asked else ""
-        if not session_id or grant_id not in (await self.state(session_id)).grants:
-            return is_known
+            sessions = {one.session_id for one in await all_granted(self._store) if one.grant_id == grant_id}
+            sessions |= {asked.session_id} if asked else set()
+        for one in sorted(sessions):
+            is_known |= await self._revoke_in(one, grant_id)
+        return is_known
+
+    async def _revoke_in(self, session_id: str, grant_id: str) -> bool:
+        if grant_id not in (await self.state(session_id)).grants:
+            return False
         removed = e.GrantRemoved(at_ms=self._clock.now_ms(), grant_id=grant_id)
-        return await self.put(session_id, removed) or is_known
+        if not await self.put(session_id, removed):
+            return False
+        await forget_granted(self._store, Granted(session_id, grant_id))
+        return True
 
     async def answer_question(self, session_id: str, answered: e.QuestionAnswered) -> bool:
         """Settle exactly this question."""

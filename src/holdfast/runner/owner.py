@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from holdfast import events as e
 from holdfast.agent.calls import stopped
+from holdfast.agent.company import Company
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.rest import in_flight
@@ -25,6 +26,7 @@ from holdfast.journal.late import LateWrites
 from holdfast.phases import Phase
 from holdfast.run import Run
 from holdfast.runner.leftovers import Leftovers
+from holdfast.runner.lives import Lives
 from holdfast.runner.slots import Slot, Slots
 from holdfast.values import Failure
 
@@ -38,14 +40,15 @@ SUSPECT_FROM = 2
 class Floor:
     """What owners share: slots for runs, and the one place for runs that may be what crashed us.
 
-    `resumed_after` says what ended the process before this one.
+    `lives` knows which of the processes before this one crashed.
     """
 
     slots: Slots
     suspects: asyncio.Lock
     on_restart: str = "resume"
-    resumed_after: str = "crash"
+    lives: Lives = field(default_factory=Lives)
     leftovers: Leftovers = field(default_factory=Leftovers)
+    company: Company = field(default_factory=Company)
 
 
 class SessionOwner:
@@ -188,6 +191,7 @@ class SessionOwner:
         log = RunLog(
             means.store, means.clock, run=run_of, fence=fence, secrets=means.secrets, spool=means.spool
         )
+        log.company = self._floor.company
         entries = self.view.transcript.runs[run.run_id].entries
         spoken = [entry.segment for entry in entries if isinstance(entry, Text | Thinking)]
         log.begin_segments_after(max(spoken, default=0))
@@ -262,7 +266,7 @@ class SessionOwner:
 
     async def _go_on(self, run: Run, log: RunLog) -> Outcome:
         await self._set_out(run)
-        after = self._floor.resumed_after
+        after = self._floor.lives.how_ended(run.taken_up_ms)
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after=after))
         if run.attempt_id and run.finish in {None, "failed"}:
             # The call brought no answer: what it said so far is not the beginning of one.

@@ -19,7 +19,6 @@ from holdfast.runner.views import Views
 
 _log = logging.getLogger(__name__)
 LOOK_S = 0.02  # how often a drain looks who is at rest
-ORDERLY = "runner/orderly-end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Supervisor:
     async def _end_orderly(self) -> None:
         """Leave word that this was no crash, so that nobody is suspected of one."""
         try:
-            await self._means.store.put_note(ORDERLY, b"")
+            await self._floor.lives.end(self._means.store)
         except JournalError as error:
             _log.info("the next start takes this end for a crash: %s", error)
 
@@ -166,12 +165,12 @@ class Supervisor:
         """After a restart: each run without an ending goes on, after all that its earlier life left."""
         store = self._means.store
         await ready(store, self._means.clock, spool=self._means.spool)
-        if await store.note(ORDERLY) is not None:
-            self._floor.resumed_after = "restart"
-            try:
-                await store.drop_note(ORDERLY)
-            except JournalError as error:
-                _log.info("the next start takes even a crash for an orderly end: %s", error)
+        lives, now_ms = self._floor.lives, self._means.clock.now_ms()
+        await lives.learn(store, now_ms)
+        try:
+            await lives.begin(store, now_ms)
+        except JournalError as error:
+            _log.info("the next start may take a crash for an orderly end: %s", error)
         self._is_going = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)

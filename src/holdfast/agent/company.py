@@ -1,0 +1,34 @@
+"""Lets the deltas of many runs wait a moment for each other, so that they share a commit."""
+
+import asyncio
+from collections.abc import Callable
+
+BEAT_S = 0.004
+
+
+class Company:
+    """Calls back at once whoever comes alone, and those who come soon after it together at the next beat.
+
+    One run that says something every 20 ms never waits; of 64 such runs a dozen share each beat.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[Callable[[], None]] = []
+        self._last_s = -BEAT_S
+
+    def join(self, write: Callable[[], None]) -> None:
+        """Have `write` called with the others."""
+        if not self._waiting:
+            beat_s = self._last_s + BEAT_S
+            if beat_s > self._loop.time():
+                self._loop.call_at(beat_s, self._beat)
+            else:
+                self._loop.call_soon(self._beat)
+        self._waiting.append(write)
+
+    def _beat(self) -> None:
+        self._last_s = self._loop.time()
+        waiting, self._waiting = self._waiting, []
+        for write in waiting:
+            write()
