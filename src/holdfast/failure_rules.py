@@ -14,12 +14,23 @@ from holdfast.model_events import FinishReason
 from holdfast.values import FailureKind
 
 Stage: TypeAlias = Literal["connecting", "uploading", "waiting", "streaming"]
-Break: TypeAlias = Literal["dns", "refused", "reset", "tls_untrusted", "tls_other", "eof", "protocol"]
+Break: TypeAlias = Literal[
+    "dns", "refused", "unreachable", "reset", "tls_untrusted", "tls_other", "eof", "protocol"
+]
 Need: TypeAlias = Literal[
     "cancelled", "bug", "over_window", "error", "page", "wait", "room", "no_room", "no_content"
 ]
 Again: TypeAlias = Literal[
-    "never", "at_once_first", "backoff", "server_time", "once", "twice", "lower_cap", "compacted", "new_turn"
+    "never",
+    "at_once_first",
+    "backoff",
+    "server_time",
+    "once",
+    "twice",
+    "lower_cap",
+    "compacted",
+    "plainly",
+    "new_turn",
 ]
 
 
@@ -53,6 +64,7 @@ STATUS_OF_MARK: dict[str, int] = {
     "not_found_error": 404,
     "notfounderror": 404,
     "resourcenotfoundexception": 404,
+    "conflict_error": 409,
     "modelstreamerrorexception": 408,
     "modeltimeoutexception": 408,
     "request_too_large": 413,
@@ -71,8 +83,21 @@ STATUS_OF_MARK: dict[str, int] = {
     "internal": 500,
     "internalserverexception": 500,
     "internal_server_error": 500,
+    "network_error": 500,
     "server_error": 500,
     "vector_store_timeout": 500,
+    "data_residency_mismatch": 400,
+    "empty_image_file": 400,
+    "failed_to_download_image": 400,
+    "image_file_not_found": 400,
+    "image_parse_error": 400,
+    "image_too_small": 400,
+    "invalid_base64_image": 400,
+    "invalid_image": 400,
+    "invalid_image_format": 400,
+    "invalid_image_mode": 400,
+    "invalid_image_url": 400,
+    "unsupported_image_media_type": 400,
     "bad_request": 400,
     "badrequesterror": 400,
     "failed_precondition": 400,
@@ -98,7 +123,9 @@ QUOTA = frozenset(
         PER_DAY,
     }
 )
-NOT_IN_PLAN = frozenset({"unsupported_country_region_territory", "usage_not_included"})
+NOT_IN_PLAN = frozenset(
+    {"organization_on_hold", "unsupported_country_region_territory", "usage_not_included"}
+)
 USAGE_LIMIT = frozenset({"usage_limit_reached"})
 IN_FLIGHT = frozenset({"openrouter_in_flight_budget"})
 TOO_LONG = frozenset(
@@ -112,10 +139,12 @@ TOO_LONG = frozenset(
 )
 CONTENT = frozenset(
     {
+        "bio_policy",
         "content_filter",
         "content_policy_violation",
         "image_content_policy_violation",
         "invalid_prompt",
+        "misalignment_policy_violation",
         "prohibited_content",
         "responsibleaipolicyviolation",
     }
@@ -136,6 +165,7 @@ OVERLOADED = frozenset(
     {
         "capacity_exceeded",
         "engine_overloaded_error",
+        "insufficient_system_resource",
         "modelnotreadyexception",
         "overloaded_error",
         "server_is_overloaded",
@@ -242,6 +272,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "400.crashed", "server_error", BAD, words=("model has crashed", "model unloaded", "model is unloaded")
     ),
+    # A model that does not think has no thoughts to send in secret, and refuses to be asked for them.
+    Rule("400.thoughts", "bad_request", BAD, words=("encrypted content is not supported",), again="plainly"),
     Rule("400", "bad_request", BAD),
     Rule("498", "overloaded", (498,)),
     Rule("4xx", "bad_request", range(400, 500)),
@@ -257,6 +289,7 @@ RULES: tuple[Rule, ...] = (
     Rule("503", "overloaded", (503, 529)),
     Rule("5xx", "server_error", range(500, 600)),
     Rule("3xx", "bad_request", range(300, 400)),
+    Rule("page", "malformed", needs=("page",)),
     Rule("stream.error", "unknown", needs=("error",)),
     # What the terminal marker says.
     Rule("finish.refused", "content_refused", finish=("refused",)),
@@ -269,7 +302,7 @@ RULES: tuple[Rule, ...] = (
     Rule("deadline.progress", "stalled", deadlines=("first_progress", "gap", "tail")),
     # How the connection ended.
     Rule("broke.protocol", "malformed", broke=("protocol",)),
-    Rule("broke.no_way", "connect_failed", broke=("dns", "refused")),
+    Rule("broke.no_way", "connect_failed", broke=("dns", "refused", "unreachable")),
     Rule("broke.connecting", "connect_failed", stages=("connecting",), broke=("reset", "tls_other", "eof")),
     Rule("broke.dropped", "dropped", broke=("reset", "tls_other", "eof")),
     Rule("unknown", "unknown"),

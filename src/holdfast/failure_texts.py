@@ -10,6 +10,7 @@ PROVIDER_CHARS_MAX = 400
 LIKE_A_KEY_CHARS = 6  # as much of a key as providers leave readable around their stars
 SHORT_KEY_CHARS = 8
 SCANNED_CHARS_MAX = 2_000
+MINUTE_S = 60
 KEY_MARK = "[key]"
 
 _WORD = re.compile(r"[A-Za-z0-9_\-.*+/=]{4,}", re.ASCII)
@@ -24,16 +25,17 @@ DEADLINE_TEXT: dict[DeadlineKind, str] = {
     "tail": "no end of the stream for {s} s after the answer",
 }
 BREAK_TEXT: dict[Break, str] = {
-    "dns": "the name of {host} was not found",
-    "refused": "{host} refused the connection",
-    "reset": "{host} broke the connection off",
-    "tls_untrusted": "the certificate of {host} is not trusted",
-    "tls_other": "no secure connection to {host}",
-    "eof": "{host} closed the connection",
-    "protocol": "{host} sent something that is not its protocol",
+    "dns": "the name of {place} was not found",
+    "refused": "{place} refused the connection",
+    "unreachable": "{place} cannot be reached",
+    "reset": "{place} broke the connection off",
+    "tls_untrusted": "the certificate of {place} is not trusted",
+    "tls_other": "no secure connection to {place}",
+    "eof": "{place} closed the connection",
+    "protocol": "{place} sent something that is not its protocol",
 }
 STAGE_TEXT: dict[Stage, str] = {
-    "connecting": "while connecting",
+    "connecting": "",  # the words for what breaks then say so
     "uploading": "while the request was being sent",
     "waiting": "before it said anything",
     "streaming": "in the middle of the answer",
@@ -49,9 +51,18 @@ def deadline_text(deadline: Deadline, stage: Stage) -> str:
     return text.format(s=seconds) + (f", {why}" if why else "")
 
 
-def break_text(broke: Break, stage: Stage, *, host: str) -> str:
-    """The words for a connection that ended by itself."""
-    return f"{BREAK_TEXT[broke].format(host=host)} {STAGE_TEXT[stage]}"
+def break_text(broke: Break, stage: Stage, *, place: str) -> str:
+    """The words for a connection that ended by itself, or never was."""
+    return f"{BREAK_TEXT[broke].format(place=place)} {STAGE_TEXT[stage]}".rstrip()
+
+
+def length_text(seconds: float) -> str:
+    """A length of time as people say it, for example: 6.5 s, or 2 min 5 s."""
+    minutes, left_s = divmod(round(seconds), MINUTE_S)
+    hours, left_min = divmod(minutes, MINUTE_S)
+    if hours:
+        return f"{hours} h {left_min} min"
+    return f"{minutes} min {left_s} s" if minutes else f"{f'{seconds:.1f}'.removesuffix('.0')} s"
 
 
 def provider_text(text: str, target: Target) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.deadlines import Deadline
 from holdfast.error_facts import STATUS_MIN, ErrorFacts, error_facts
 from holdfast.failure_rules import RULES, STATUS_OF_MARK, Again, Break, Need, Rule, Stage
-from holdfast.failure_texts import break_text, deadline_text, provider_text
+from holdfast.failure_texts import break_text, deadline_text, length_text, provider_text
 from holdfast.model_events import ErrorReported, FinishReason
 from holdfast.output_room import ROOM_TOKENS_MIN, output_room
 from holdfast.server_time import server_time
@@ -20,6 +20,8 @@ Fallback: TypeAlias = Literal[
     "never", "yes", "once", "from_second", "long_wait", "larger_window", "other_host"
 ]
 Silence: TypeAlias = Literal["counts", "neutral", "answers"]
+
+REDIRECTS = range(300, 400)
 
 
 class Treatment(msgspec.Struct, frozen=True):
@@ -124,8 +126,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known about an attempt that did not succeed.
 
     `cancelled_by` comes from our own cancel scope and `bug` from our own code, never from the text of an
-    exception. `finish` is the terminal marker, `produced` whether there was content or a tool call. Header
-    names are in lower case.
+    exception. `finish` is the terminal marker, `produced` whether there was content or a tool call. `said` is
+    what was heard besides: the system's word on a break, the model's on a refusal. Header names are in lower
+    case.
     """
 
     stage: Stage
@@ -134,6 +137,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     error: ErrorReported | None = None
     broke: Break | None = None
+    said: str = ""
     deadline: Deadline | None = None
     finish: FinishReason | None = None
     produced: bool = False
@@ -144,11 +148,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Classified(msgspec.Struct, frozen=True):
-    """A failure, and what the next attempt can use: the server's wait, the room left for an answer."""
+    """A failure, and what the next attempt can use: the server's wait, the room left for an answer.
+
+    `brief` is what happened, for a line that names the target itself and gives no advice.
+    """
 
     failure: Failure
     wait_ms: int | None = None
     output_room_tokens: int | None = None
+    brief: str = ""
 
 
 class _Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,17 +190,17 @@ def classify(facts: Facts, target: Target) -> Classified:
     seen = _seen(facts, error)
     rule = next(rule for rule in RULES if _holds(rule, seen))
     treatment = TREATMENTS[rule.kind]
-    happened = _happened(rule, seen, said=provider_text(error.text, target), target=target)
+    subject, brief = _happened(rule, seen, said=_clause(error.text, target), target=target)
     advice = treatment.advice.format(target=target.name)
     failure = Failure(
         kind=rule.kind,
-        text=f"{happened}; {advice}" if advice else happened,
+        text=f"{subject}{brief}; {advice}" if advice else f"{subject}{brief}",
         rule=rule.name,
         status=seen.status,
         code=provider_text(facts.error.code or facts.error.kind, target) if facts.error else "",
         hint=facts.hint,
     )
-    return Classified(failure, seen.wait_ms, seen.room)
+    return Classified(failure, seen.wait_ms, seen.room, brief)
 
 
 def again_of(failure: Failure) -> Again:
@@ -249,27 +257,46 @@ def _holds(rule: Rule, seen: _Seen) -> bool:
     )
 
 
-def _happened(rule: Rule, seen: _Seen, *, said: str, target: Target) -> str:
-    facts = seen.facts
+def _happened(rule: Rule, seen: _Seen, *, said: str, target: Target) -> tuple[str, str]:
+    """Who, if it has to be said, and what."""
+    facts, it, its = seen.facts, f"{target.name} ", f"{target.name}: "
+    heard = _clause(facts.said, target)
     if facts.cancelled_by:
-        return f"stopped: {facts.cancelled_by}"
+        return "", f"stopped: {facts.cancelled_by}"
     if facts.bug:
-        return f"an error in our own code: {provider_text(facts.bug, target)}"
+        return "", f"an error in our own code: {provider_text(facts.bug, target)}"
     if facts.over_window_tokens:
-        return f"the request is {facts.over_window_tokens} tokens over the window of {target.model}"
+        return "", f"the request is {facts.over_window_tokens} tokens over the window of {target.model}"
     if facts.error or seen.status:
-        return f"{target.name} {_answered(seen)}: {said or 'nothing more'}"
+        waits = "" if TREATMENTS[rule.kind].again == "never" else _wait_asked(seen)
+        return it, _answered(seen, said=said, target=target) + waits
     if rule.finish:
-        return f"{target.name} {FINISHED_TEXT[rule.kind]}"
+        return it, FINISHED_TEXT[rule.kind] + (f": {heard}" if heard else "")
     if facts.deadline:
-        return f"{target.name}: {deadline_text(facts.deadline, facts.stage)}"
+        return its, deadline_text(facts.deadline, facts.stage)
     if facts.broke:
-        host = urlsplit(target.base_url).hostname or target.name
-        return f"{target.name}: {break_text(facts.broke, facts.stage, host=host)}"
-    return f"{target.name}: the attempt failed for a reason that is not known"
+        place = urlsplit(target.base_url).netloc.rpartition("@")[2] or target.name
+        return its, break_text(facts.broke, facts.stage, place=place) + (f" ({heard})" if heard else "")
+    return its, "the attempt failed for a reason that is not known"
 
 
-def _answered(seen: _Seen) -> str:
-    if not seen.status:
-        return "reported an error"
-    return f"answered {seen.status}" + (" with a web page instead of an API answer" if seen.page else "")
+def _answered(seen: _Seen, *, said: str, target: Target) -> str:
+    # An error inside a good answer stands for a status that was never sent.
+    status = seen.facts.status if seen.facts.status >= STATUS_MIN else 0
+    words = f"answered {status}" if status else "reported an error"
+    if seen.page:
+        words = f"answered {status or ''} with a web page instead of an API answer".replace("  ", " ")
+    if status in REDIRECTS and (location := seen.facts.headers.get("location", "")):
+        said = f"it has moved to {_clause(location, target)}"
+    elif said in {"", f"HTTP {status}"}:
+        said = "no reason given"
+    return f"{words}: {said}"
+
+
+def _wait_asked(seen: _Seen) -> str:
+    return f" (asks to wait {length_text(seen.wait_ms / 1000)})" if seen.wait_ms else ""
+
+
+def _clause(text: str, target: Target) -> str:
+    """Another's words so that ours can follow them."""
+    return provider_text(text, target).rstrip(" .;:")

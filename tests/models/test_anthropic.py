@@ -91,7 +91,7 @@ def test_a_repeated_stop_changes_nothing() -> None:
         ("max_tokens", Finished("length")),
         ("model_context_window_exceeded", Finished("length", "model_context_window_exceeded")),
         ("pause_turn", Finished("length", "pause_turn")),
-        ("refusal", Finished("refused", "refusal")),
+        ("refusal", Finished("refused")),
         ("tool_use", Finished("stop", "tool_use")),
         ("something_new", Finished("stop", "something_new")),
         (None, Finished("stop")),

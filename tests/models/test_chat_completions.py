@@ -14,6 +14,7 @@ from holdfast.model_events import (
     TokensUsed,
 )
 from holdfast.models.chat_completions import ChatParser
+from holdfast.models.counts import COUNT_MAX
 from holdfast.models.sse import Frame, MalformedFrame
 
 from .chat_frames import DONE, USAGE, called, delta, finish, heard
@@ -98,6 +99,9 @@ def test_nothing_comes_after_the_end() -> None:
         ("content_filter: SAFETY", Finished("refused", "content_filter: SAFETY")),
         ("STOP", Finished("stop")),
         ("eos", Finished("stop", "eos")),
+        ("sensitive", Finished("refused", "sensitive")),
+        ("RECITATION", Finished("refused", "RECITATION")),
+        ("model_context_window_exceeded", Finished("length", "model_context_window_exceeded")),
         ("tool_calls", Finished("stop", "tool_calls")),
     ],
 )
@@ -105,7 +109,7 @@ def test_the_words_for_a_finish(word: str, finished: Finished) -> None:
     assert heard(delta(content="x"), finish(word), DONE)[-1] == finished
 
 
-@pytest.mark.parametrize("word", ["error", "insufficient_system_resource", "abort"])
+@pytest.mark.parametrize("word", ["error", "insufficient_system_resource", "abort", "network_error"])
 def test_a_finish_that_is_a_failure_is_reported_as_an_error(word: str) -> None:
     events = heard(delta(content="x"), finish(word), DONE)
     assert [error.code for error in errors(events)] == [word]
@@ -172,7 +176,7 @@ def test_content_in_parts_as_mistral_sends_it() -> None:
 def test_a_refusal_is_heard_and_is_the_outcome() -> None:
     events = heard(delta(refusal="I can"), delta(refusal="not."), finish("stop"))
     assert text_of(events) == "I cannot."
-    assert events[-1] == Finished("refused", "stop")
+    assert events[-1] == Finished("refused")
 
 
 SILENT: list[object] = [
@@ -258,6 +262,11 @@ def test_counts_that_come_with_every_chunk_are_reported_once() -> None:
             {"usage": USAGE | {"prompt_cache_hit_tokens": 2}},
             TokensUsed(input_tokens=3, output_tokens=2, cached_tokens=2),
         ),
+        (
+            {"usage": {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 20}}},
+            TokensUsed(input_tokens=30, cached_tokens=20),
+        ),
+        ({"usage": {"prompt_tokens": -3, "completion_tokens": 1e300}}, TokensUsed(output_tokens=COUNT_MAX)),
         ({"x_groq": {"id": "r", "usage": USAGE}}, TokensUsed(input_tokens=3, output_tokens=2)),
         (
             {"usage": USAGE | {"total_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 4}}},

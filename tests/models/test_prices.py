@@ -33,3 +33,12 @@ async def test_what_is_local_or_unknown_has_no_price() -> None:
     await prices.load([unknown])
     assert prices.cost_usd(unknown, USED) is None
     assert prices.cost_usd(local, USED) is None
+
+
+async def test_counts_that_cannot_be_have_no_price() -> None:
+    """P4: an answer is an answer, whatever its server counts."""
+    known = target("https://api.openai.com/v1", "gpt-4o")
+    prices = Prices()
+    await prices.load([known])
+    assert prices.cost_usd(known, TokensUsed(input_tokens=10, cached_tokens=20)) is None
+    assert prices.cost_usd(known, TokensUsed(input_tokens=-1)) is None

@@ -21,6 +21,7 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
+from holdfast.models.counts import Count, tokens_used
 from holdfast.models.error_bodies import find_error, read_error
 from holdfast.models.sse import Frame, MalformedFrame, Run
 from holdfast.models.wire import NOTHING, UNREADABLE, OpenItem, decoded, raw_text
@@ -35,6 +36,13 @@ STOPS: dict[str, FinishReason] = {
     "pause_turn": "length",
     "refusal": "refused",
 }
+# What these say, the finish says as well.
+KNOWN_STOPS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "tool_use": "tools",
+    "max_tokens": "length",
+    "refusal": "refused",
+}
 KINDS: dict[str, ItemKind] = {
     "text": "text",
     "thinking": "reasoning",
@@ -42,8 +50,6 @@ KINDS: dict[str, ItemKind] = {
     "tool_use": "tool",
 }
 ITEMS_MAX = 1000
-
-_Count = int | float | None
 
 
 class _Block(msgspec.Struct):
@@ -75,14 +81,14 @@ class _Delta(msgspec.Struct, gc=False):
 
 
 class _OutputDetails(msgspec.Struct, gc=False):
-    thinking_tokens: _Count = None
+    thinking_tokens: Count = None
 
 
 class _Usage(msgspec.Struct, gc=False):
-    input_tokens: _Count = None
-    cache_creation_input_tokens: _Count = None
-    cache_read_input_tokens: _Count = None
-    output_tokens: _Count = None
+    input_tokens: Count = None
+    cache_creation_input_tokens: Count = None
+    cache_read_input_tokens: Count = None
+    output_tokens: Count = None
     output_tokens_details: _OutputDetails | None = None
 
 
@@ -167,6 +173,9 @@ class AnthropicParser:
         try:
             event = decoded(_EVENT, data)
         except MalformedFrame:
+            if frame.event == b"error":
+                self._over = True
+                return [read_error(0, data)]
             name = decoded(_NAMED, data).type
             if not name or name in self._steps:
                 raise
@@ -201,8 +210,10 @@ class AnthropicParser:
         """The events of a whole message document."""
         message = decoded(_MESSAGE, body)
         if message.type != "message" and (message.type == "error" or message.content is None):
+            if (error := find_error(body)) is None:
+                raise MalformedFrame("an answer without content")
             self._over = True
-            return [read_error(0, body)]
+            return [error]
         events: list[ModelEvent] = []
         for index, block in enumerate(message.content or ()):
             events += self._block_start(_Event(index=index, content_block=block), b"")
@@ -301,7 +312,7 @@ class AnthropicParser:
         if reason in {"stop", "tools"}:
             reason = "tools" if self._calls else "stop"
         self._over = self.finished = True
-        known = {"end_turn": "stop", "tool_use": "tools", "max_tokens": "length"}.get(word) == reason
+        known = KNOWN_STOPS.get(word) == reason
         events.append(Finished(reason, self._stop_detail or ("" if known else word)))
         return events
 
@@ -343,12 +354,11 @@ class AnthropicParser:
             if (value := getattr(usage, name)) is not None:
                 setattr(self._usage, name, value)
         known = self._usage
-        cached = int(known.cache_read_input_tokens or 0)
-        written = int(known.cache_creation_input_tokens or 0)
-        return TokensUsed(
-            input_tokens=int(known.input_tokens or 0) + cached + written,
-            output_tokens=int(known.output_tokens or 0),
-            cached_tokens=cached,
-            cache_write_tokens=written,
-            reasoning_tokens=int((known.output_tokens_details or _OutputDetails()).thinking_tokens or 0),
+        read, written = known.cache_read_input_tokens, known.cache_creation_input_tokens
+        return tokens_used(
+            sent=(known.input_tokens or 0) + (read or 0) + (written or 0),
+            made=known.output_tokens,
+            cached=read,
+            written=written,
+            reasoning=(known.output_tokens_details or _OutputDetails()).thinking_tokens,
         )

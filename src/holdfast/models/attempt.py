@@ -26,6 +26,7 @@ from holdfast.models.shared import Shared
 from holdfast.models.size import estimated_tokens
 from holdfast.models.speaker import Speaker
 from holdfast.models.watchdog import Watchdog
+from holdfast.models.wire import REASONING_OFF
 from holdfast.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
 from holdfast.targets import Target
 from holdfast.values import CloseReason, FailureKind, FilePart, ImagePart
@@ -122,6 +123,8 @@ class Attempt:
 
     async def _talk(self, request: ModelRequest, watchdog: Watchdog, *, speaker: Speaker) -> Ended:
         adapter = ADAPTERS[self._target.wire]
+        if self._means.shared.asks_plainly(self._target):
+            request = replace(request, reasoning_effort=REASONING_OFF)
         built = adapter.build(request, self._target, blobs=await self._blobs(request))
         self._exchange = Exchange(
             built, adapter.parser(), watchdog=watchdog, speaker=speaker, voice=self._voice
@@ -139,7 +142,8 @@ class Attempt:
             tools = speaker.tools() if reason != "length" else ()
             self._emit_usage()
             return Answer(self._call_id, "tools" if tools else reason, tools, "".join(speaker.texts))
-        return self._failed(self._facts(finish=reason, produced=speaker.produced), "done")
+        said = ended.finish.detail if reason == "refused" else ""
+        return self._failed(self._facts(finish=reason, produced=speaker.produced, said=said), "done")
 
     def _failed(self, facts: Facts, close_reason: CloseReason) -> Classified:
         classified = classify(facts, self._target)

@@ -24,6 +24,7 @@ from holdfast.values import CallPurpose, Failure, FailureKind
 _log = logging.getLogger(__name__)
 
 LOWER_CAP = 0.5
+CAP_TOKENS = 8_192  # where nobody asked for one: the wire's own was too large
 # What a slower one of two attempts counts as: its target may be asked again.
 SLOW = Failure(kind="no_first_event", text=SLOWER)
 
@@ -87,10 +88,7 @@ class _Call:
             if isinstance(ended, Answer):
                 await self._means.shared.answered(target)
                 return ended
-            await self._learn(target, ended)
-            decision = retry.decide(ended.failure, self._history(target, ended))
-            self._tried.append(retry.Tried(target.name, ended.failure))
-            self._note(target, ended.failure, then=done_after(decision))
+            decision = await self._decided(target, ended)
             match decision:
                 case retry.RetryAfter():
                     await self._pause(target, decision)
@@ -100,14 +98,26 @@ class _Call:
                 case retry.Gated():
                     await self._gate(target, ended, decision=decision)
                 case retry.Compact():
-                    await self._shorten()
+                    pass  # it is shorter already
                 case retry.LowerCap():
                     self._lower_cap(decision.output_tokens_max)
+                case retry.AskPlainly():
+                    self._means.shared.ask_plainly(target)
                 case retry.GiveUp():
                     return self._no_answer(ended.failure)
                 case _:
                     assert_never(decision)
             self._means.shared.pass_by_hand(target)
+
+    async def _decided(self, target: Target, ended: Classified) -> retry.Decision:
+        """What to do after a failure, which is told and counted now."""
+        await self._learn(target, ended)
+        decision = retry.decide(ended.failure, self._history(target, ended))
+        if isinstance(decision, retry.Compact) and not await self._shorten():
+            decision = retry.decide(ended.failure, self._history(target, ended))
+        self._tried.append(retry.Tried(target.name, ended.failure))
+        self._note(target, ended, then=done_after(decision))
+        return decision
 
     def _first_target(self) -> Target:
         """The preferred target, or the first that is neither gated for long nor silent lately."""
@@ -174,13 +184,13 @@ class _Call:
         """An attempt that another one beside it made needless, or that failed there, is one of the budget."""
         if lost.was_slower:
             self._tried.append(retry.Tried(lost.target.name, SLOW))
-            self._note(lost.target, SLOW, then="stopped")
+            self._note(lost.target, Classified(SLOW), then="stopped")
             return
         ended = lost.ended
         if isinstance(ended, Classified):
             await self._learn(lost.target, ended)
             self._tried.append(retry.Tried(lost.target.name, ended.failure))
-            self._note(lost.target, ended.failure, then="another target was asked beside it")
+            self._note(lost.target, ended, then="another target was asked beside it")
 
     def _would_do(self, target: Target, kind: FailureKind) -> str:
         """What the live line says will happen if the attempt fails in this way."""
@@ -199,7 +209,7 @@ class _Call:
         await self._means.shared.failed(target, ended.failure.kind)
         if ended.failure.kind == "rate_limited" and ended.wait_ms is not None:
             until_ms = self._now_ms() + ended.wait_ms
-            await self._means.shared.close_gate(target, until_ms=until_ms, why=ended.failure.text)
+            await self._means.shared.close_gate(target, until_ms=until_ms, why=f"{target.name} {ended.brief}")
 
     def _history(self, target: Target, ended: Classified, *, random: float | None = None) -> retry.History:
         shared = self._means.shared
@@ -216,13 +226,15 @@ class _Call:
             unattended=self._means.unattended,
             compacted=self._compacted,
             cap_lowered=self._cap_lowered,
+            asked_plainly=shared.asks_plainly(target),
             breakers={other.name: shared.breaker(other) for other in self._targets},
             gates={other.name: shared.gate(other) for other in self._targets},
         )
 
-    def _note(self, target: Target, failure: Failure, *, then: str) -> None:
+    def _note(self, target: Target, ended: Classified, *, then: str) -> None:
         """The log file has every line; people see the trace only if the call fails for good."""
-        line = f"attempt {len(self._tried)} ({target.name}): {failure.text}; {then}"
+        failure = ended.failure
+        line = f"attempt {len(self._tried)} ({target.name}): {ended.brief or failure.text}; {then}"
         self._trace.append(line)
         _log.info("%s %s %s [%s]", self._voice.run_id, self._call_id, line, failure.rule)
 
@@ -269,15 +281,18 @@ class _Call:
     def _gate_ms(self, target: Target) -> int:
         return gate_wait_ms(self._means.shared.gate(target), self._now_ms())
 
-    async def _shorten(self) -> None:
+    async def _shorten(self) -> bool:
+        """Whether the conversation could be made shorter; it is tried once."""
         self._compacted = True
         assert self._compact is not None, "without it the history says that compaction was tried"
-        self._request = await self._compact() or self._request
+        shorter = await self._compact()
+        self._request = shorter or self._request
+        return shorter is not None
 
     def _lower_cap(self, tokens_max: int | None) -> None:
         self._cap_lowered = True
         asked = self._request.max_output_tokens
-        cap = tokens_max or (int(asked * LOWER_CAP) if asked else None)
+        cap = tokens_max or (int(asked * LOWER_CAP) if asked else CAP_TOKENS)
         self._request = replace(self._request, max_output_tokens=cap)
 
     def _wait_visibly(self, why: str, until_ms: int) -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from holdfast.retry import Compact, Decision, FallBack, Gated, GiveUp, LowerCap, RetryAfter
+from holdfast.failure_texts import length_text
+from holdfast.retry import AskPlainly, Compact, Decision, FallBack, Gated, GiveUp, LowerCap, RetryAfter
 
 GAVE_UP = "gave up"
-MINUTE_S = 60
+NOTABLE_S = 1.0
 
 
 def would_do(decision: Decision) -> str:
@@ -18,7 +19,7 @@ def would_do(decision: Decision) -> str:
             return f"asks {decision.to}"
         case Gated():
             return "waits longer"
-        case Compact() | LowerCap():
+        case Compact() | LowerCap() | AskPlainly():
             return "asks for less"
         case GiveUp():
             return "gives up"
@@ -39,6 +40,8 @@ def done_after(decision: Decision) -> str:
             return "shortened the conversation"
         case LowerCap():
             return "asked for a shorter answer"
+        case AskPlainly():
+            return "asked again without a word about reasoning"
         case GiveUp():
             return f"{GAVE_UP}: {decision.why}"
         case _:
@@ -47,14 +50,8 @@ def done_after(decision: Decision) -> str:
 
 def exhausted(text: str, targets: Sequence[str], *, took_s: float) -> str:
     """The failure of a call in the words of its last attempt, with how often and how long it was tried."""
-    tries = "1 try" if len(targets) == 1 else f"{len(targets)} tries"
+    if len(targets) == 1:
+        return f"{text} (tried once{f', for {length_text(took_s)}' if took_s >= NOTABLE_S else ''})"
     names = list(dict.fromkeys(targets))
     on = f" on {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else ""
-    return f"{text} ({GAVE_UP} after {tries}{on} in {_length(took_s)})"
-
-
-def _length(seconds: float) -> str:
-    minutes, left_s = divmod(round(seconds), MINUTE_S)
-    if not minutes:
-        return f"{seconds:.1f} s"
-    return f"{minutes} min {left_s} s"
+    return f"{text} ({GAVE_UP} after {len(targets)} tries{on} in {length_text(took_s)})"

@@ -5,7 +5,6 @@ has ended (`[DONE]`, or its clean end). An answer that was cut short closes no t
 """
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -19,8 +18,8 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
-from holdfast.models.chat_usage import Usage
-from holdfast.models.error_bodies import find_error
+from holdfast.models.chat_chunks import CHUNK, TEXT, Chunk, Delta, Details, Function, Part, ToolCall
+from holdfast.models.error_bodies import find_error, read_error
 from holdfast.models.sse import Frame, MalformedFrame, Run
 from holdfast.models.wire import ALIVE, NOTHING, UNREADABLE, OpenItem, decoded, is_json, raw_text
 
@@ -32,125 +31,32 @@ FINISHES: dict[str, FinishReason] = {
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
+    "model_context_window_exceeded": "length",
     "content_filter": "refused",
     "refusal": "refused",
+    "sensitive": "refused",
+    # Gemini's own words, which some gateways hand on.
+    "blocklist": "refused",
+    "prohibited_content": "refused",
+    "recitation": "refused",
     "safety": "refused",
+    "spii": "refused",
 }
 # Reasons by which a server says that it failed, though its stream ends in good order.
 FAILED_FINISHES = frozenset(
-    {"error", "abort", "insufficient_system_resource", "malformed_function_call", "function_call_filter"}
+    {
+        "abort",
+        "cancelled",
+        "error",
+        "function_call_filter",
+        "insufficient_system_resource",
+        "malformed_function_call",
+        "network_error",
+        "unexpected_tool_call",
+    }
 )
 ITEMS_MAX = 1000
 
-
-class _Function(msgspec.Struct, gc=False):
-    """`arguments` is a string by the protocol, and an object from some servers."""
-
-    name: str | None = None
-    arguments: msgspec.Raw = msgspec.Raw()
-
-
-class _ToolCall(msgspec.Struct, gc=False):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-    extra_content: msgspec.Raw = msgspec.Raw()
-
-
-class _Part(msgspec.Struct, gc=False):
-    """Mistral sends content as parts, thinking among them."""
-
-    type: str = ""
-    text: str | None = None
-    thinking: "str | list[_Part] | None" = None
-
-
-class _ReasoningDetail(msgspec.Struct, omit_defaults=True):
-    """OpenRouter's form of thinking, which some models behind it want back as it came."""
-
-    type: str = ""
-    id: str | None = None
-    format: str | None = None
-    index: int | None = None
-    text: str | None = None
-    summary: str | None = None
-    data: str | None = None
-    signature: str | None = None
-
-
-class _Details(msgspec.Struct):
-    """The pieces of one reasoning detail; a stream brings thousands."""
-
-    last: _ReasoningDetail
-    texts: list[str] = msgspec.field(default_factory=list[str])
-    summaries: list[str] = msgspec.field(default_factory=list[str])
-
-    def whole(self) -> _ReasoningDetail:
-        """The detail as it goes back."""
-        text, summary = "".join(self.texts), "".join(self.summaries)
-        return msgspec.structs.replace(self.last, text=text or None, summary=summary or None)
-
-
-class _Delta(msgspec.Struct, gc=False):
-    content: str | list[_Part] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    reasoning_details: list[_ReasoningDetail] | None = None
-    refusal: str | None = None
-    tool_calls: list[_ToolCall] | None = None
-    function_call: _Function | None = None
-
-
-class _Choice(msgspec.Struct, gc=False):
-    delta: _Delta | None = None
-    message: _Delta | None = None
-    finish_reason: str | None = None
-    index: int | None = None
-    usage: Usage | None = None
-
-
-class _Groq(msgspec.Struct, gc=False):
-    usage: Usage | None = None
-
-
-class _Chunk(msgspec.Struct, gc=False):
-    choices: list[_Choice] | None = None
-    usage: Usage | None = None
-    error: object = None
-    x_groq: _Groq | None = None
-
-
-_Blank: TypeAlias = Literal[""] | None
-
-
-class _TextDelta(msgspec.Struct, gc=False):
-    content: str
-    reasoning_content: _Blank = None
-    reasoning: _Blank = None
-    reasoning_details: None = None
-    refusal: _Blank = None
-    tool_calls: None = None
-    function_call: None = None
-
-
-class _TextChoice(msgspec.Struct, gc=False):
-    delta: _TextDelta
-    finish_reason: _Blank = None
-    index: Literal[0] | None = None
-    usage: None = None
-
-
-class _TextChunk(msgspec.Struct, gc=False):
-    """A chunk that brings text and nothing else that we would read: anything else does not fit."""
-
-    choices: tuple[_TextChoice]
-    usage: None = None
-    error: None = None
-    x_groq: None = None
-
-
-_CHUNK = msgspec.json.Decoder(_Chunk)
-_TEXT = msgspec.json.Decoder(_TextChunk)
 _DONE = b"[DONE]"
 
 
@@ -164,7 +70,7 @@ class ChatParser:
         self._refused = False
         self._text: OpenItem | None = None
         self._reasoning: OpenItem | None = None
-        self._details: list[_Details] = []
+        self._details: list[Details] = []
         self._items: list[OpenItem] = []
         self._tools: dict[int, OpenItem] = {}
         self._last_tool: OpenItem | None = None
@@ -177,9 +83,12 @@ class ChatParser:
             return NOTHING
         if data[:6] == _DONE:
             return self.end() or ALIVE
-        chunk = decoded(_CHUNK, data)
+        if frame.event == b"error":
+            self._over = True
+            return [read_error(0, data)]
+        chunk = decoded(CHUNK, data)
         choices = chunk.choices
-        if not choices or chunk.error or frame.event == b"error":
+        if not choices or chunk.error:
             return self._without_choice(chunk, data)
         choice = choices[0]
         if choice.index:
@@ -199,7 +108,7 @@ class ChatParser:
         if item is None or self._over or run.event == b"error":
             return None
         try:
-            for chunk in map(_TEXT.decode, run.datas):
+            for chunk in map(TEXT.decode, run.datas):
                 texts.append(chunk.choices[0].delta.content)
         except UNREADABLE:
             return item.more(texts, run)  # the next frame is of another kind
@@ -222,7 +131,7 @@ class ChatParser:
             self._reasoning.opaque["reasoning_details"] = details.decode()
         events += [item.closed() for item in self._items if whole or item.kind != "tool"]
         if reason == "stop" and self._refused:
-            reason = "refused"
+            reason, word = "refused", "refused"  # by the model itself, whatever the server calls it
         elif whole:
             # Gemini, Ollama and others say "stop" after a tool call; the calls are what counts.
             reason = "tools" if self._last_tool is not None else "stop"
@@ -232,7 +141,7 @@ class ChatParser:
 
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
         """The events of a whole `chat.completion` document."""
-        chunk = decoded(_CHUNK, body)
+        chunk = decoded(CHUNK, body)
         if not chunk.choices or chunk.error:
             if (error := find_error(body)) is None:
                 raise MalformedFrame("an answer without a choice")
@@ -246,7 +155,7 @@ class ChatParser:
         self._take_usage(chunk)
         return [*events, *self.end()]
 
-    def _without_choice(self, chunk: _Chunk, data: bytes) -> Sequence[ModelEvent]:
+    def _without_choice(self, chunk: Chunk, data: bytes) -> Sequence[ModelEvent]:
         if chunk.usage is not None and not chunk.error:
             self._used = None
             return [chunk.usage.tokens_used()]
@@ -256,14 +165,14 @@ class ChatParser:
         self._over = True
         return [error]
 
-    def _take_usage(self, chunk: _Chunk) -> None:
+    def _take_usage(self, chunk: Chunk) -> None:
         """Some servers count along in every chunk, so a count is reported once, at the end."""
         of_choice = chunk.choices[0].usage if chunk.choices else None
         usage = chunk.usage or of_choice or (chunk.x_groq.usage if chunk.x_groq else None)
         if usage is not None:
             self._used = usage.tokens_used()
 
-    def _take_delta(self, delta: _Delta, events: list[ModelEvent]) -> None:
+    def _take_delta(self, delta: Delta, events: list[ModelEvent]) -> None:
         content = delta.content
         if delta.reasoning_content:
             self._think("reasoning_content", delta.reasoning_content, events)
@@ -283,7 +192,7 @@ class ChatParser:
             for call in delta.tool_calls:
                 self._take_call(call, events)
         if delta.function_call is not None:
-            self._take_call(_ToolCall(index=0, function=delta.function_call), events)
+            self._take_call(ToolCall(index=0, function=delta.function_call), events)
 
     def _say(self, text: str, events: list[ModelEvent]) -> None:
         item = self._text
@@ -301,7 +210,7 @@ class ChatParser:
         item.pieces.append(text)
         events.append(ReasoningPiece(item.index, text))
 
-    def _take_parts(self, parts: list[_Part], events: list[ModelEvent]) -> None:
+    def _take_parts(self, parts: list[Part], events: list[ModelEvent]) -> None:
         for part in parts:
             if part.thinking:
                 inner = part.thinking
@@ -311,7 +220,7 @@ class ChatParser:
             elif part.text:
                 self._say(part.text, events)
 
-    def _take_details(self, delta: _Delta, events: list[ModelEvent]) -> None:
+    def _take_details(self, delta: Delta, events: list[ModelEvent]) -> None:
         for detail in delta.reasoning_details or ():
             text = detail.text or detail.summary or ""
             if text and not (delta.reasoning or delta.reasoning_content):
@@ -322,7 +231,7 @@ class ChatParser:
                 or detail.data
                 or (same.last.type, same.last.index) != (detail.type, detail.index)
             ):
-                same = _Details(detail)
+                same = Details(detail)
                 self._details.append(same)
             same.last.signature = detail.signature or same.last.signature
             same.texts.append(detail.text or "")
@@ -330,8 +239,8 @@ class ChatParser:
         if self._reasoning is None:
             self._reasoning = self._open(OpenItem(index=len(self._items), kind="reasoning"), events)
 
-    def _take_call(self, call: _ToolCall, events: list[ModelEvent]) -> None:
-        function = call.function or _Function()
+    def _take_call(self, call: ToolCall, events: list[ModelEvent]) -> None:
+        function = call.function or Function()
         args = raw_text(function.arguments)
         item = self._call_begun(call, name=function.name or "", args=args)
         if item is None:
@@ -348,7 +257,7 @@ class ChatParser:
             item.pieces.append(args)
             events.append(ArgsPiece(item.index, args))
 
-    def _call_begun(self, call: _ToolCall, *, name: str, args: str) -> OpenItem | None:
+    def _call_begun(self, call: ToolCall, *, name: str, args: str) -> OpenItem | None:
         """The call that this piece goes on with, or None if it begins another.
 
         Index and id both fail on some server: no index at all, one index for two calls, a new id with

@@ -16,7 +16,10 @@ from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.values import CloseReason
 
-OK = 200
+GOOD = range(200, 300)
+BLANK = b"\xef\xbb\xbf \t\r\n"  # what may stand before an answer: a byte order mark, white space
+BLANK_BYTES_MAX = 64 * 1024
+EXCERPT_BYTES_MAX = 200
 ERROR_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
@@ -63,6 +66,7 @@ class Exchange:
     async def run(self, http: ModelHttp, *, now_ms: Callable[[], int]) -> Ended:
         """Send, listen, and say how it ended; raises nothing but CancelledError and what the voice raises."""
         broke: Break | None = None
+        said = ""
         try:
             async with self._watchdog, http.post(self._request, self._watchdog) as reply:
                 self._status, self._headers = reply.status, dict(reply.headers)
@@ -71,16 +75,16 @@ class Exchange:
             if self._watchdog.passed is None:
                 raise
         except Broken as error:
-            broke = error.how
-        except MalformedFrame:
-            broke = "protocol"
+            broke, said = error.how, error.said
+        except MalformedFrame as error:
+            broke, said = "protocol", str(error)
         if self._finish is not None:
             return Ended("done", self._finish)
-        return self._failed(broke, now_ms())
+        return self._failed(broke, said, now_ms=now_ms())
 
-    def _failed(self, broke: Break | None, now_ms: int) -> Ended:
+    def _failed(self, broke: Break | None, said: str, *, now_ms: int) -> Ended:
         passed = self._watchdog.passed
-        bad_status = self._status if self._status != OK else 0
+        bad_status = 0 if self._status in GOOD else self._status
         if not (broke or passed or bad_status or self._error):
             broke = "eof"  # a good answer that ended in good order, but for its terminal marker
         facts = Facts(
@@ -90,20 +94,27 @@ class Exchange:
             headers=self._headers,
             error=self._error,
             broke=broke,
+            said=said,
             deadline=passed,
         )
         return Ended(CLOSE_REASONS[passed.kind] if passed else "peer", facts=facts)
 
     async def _listen(self, reply: Reply) -> None:
-        kind = reply.headers.get("content-type", "").lower()
-        if reply.status != OK or "html" in kind:
+        """What an answer is shows in its first byte; its content type is what many servers get wrong."""
+        if reply.status not in GOOD:
             self._error = read_error(reply.status, await _whole(reply, ERROR_BYTES_MAX))
-        elif "json" in kind:
-            self._take(self._parser.answer(await _whole(reply, ANSWER_BYTES_MAX)))
-        else:
-            await self._stream(reply)
+            return
+        begun = await _begun(reply)
+        match begun.lstrip(BLANK)[:1]:
+            case b"<":
+                self._error = read_error(reply.status, await _whole(reply, ERROR_BYTES_MAX, begun))
+            case b"{" | b"[" | b'"':
+                body = await _whole(reply, ANSWER_BYTES_MAX, begun)
+                self._take(self._parser.answer(body.lstrip(BLANK)))
+            case _:
+                await self._stream(reply, begun)
 
-    async def _stream(self, reply: Reply) -> None:
+    async def _stream(self, reply: Reply, begun: bytes) -> None:
         sse = SseParser()
 
         def hear(piece: bytes) -> bool:
@@ -111,13 +122,17 @@ class Exchange:
                 self._hear(run)
             return self._voice.full or self._error is not None
 
-        while await reply.body.each(hear):
+        enough = hear(begun)
+        while enough or await reply.body.each(hear):
+            enough = False
             if self._error is not None:
                 return
             await self._make_room()
         for frame in sse.end():
             self._take(self._parser.parse(frame))
         self._take(self._parser.end())
+        if self._watchdog.state in _STAGES and begun.strip(BLANK) and not sse.comments:
+            raise MalformedFrame(f"no event stream: {begun[:EXCERPT_BYTES_MAX].decode(errors='replace')}")
 
     def _hear(self, run: Run) -> None:
         while run.datas:
@@ -159,8 +174,18 @@ class Exchange:
                 self._speaker.hear(event)
 
 
-async def _whole(reply: Reply, bytes_max: int) -> bytes:
-    body = bytearray()
+async def _begun(reply: Reply) -> bytes:
+    """The answer up to some byte that says something; nothing if it has none."""
+    begun = b""
+    while len(begun) < BLANK_BYTES_MAX and (piece := await reply.body.read()):
+        begun += piece
+        if piece.strip(BLANK):
+            break
+    return begun
+
+
+async def _whole(reply: Reply, bytes_max: int, begun: bytes = b"") -> bytes:
+    body = bytearray(begun)
     while len(body) <= bytes_max and (piece := await reply.body.read()):
         body += piece
     return bytes(body[:bytes_max])

@@ -4,6 +4,8 @@ The client's own ideas about time and number (total timeouts, connection limits,
 switched off: waiting is the watchdog's affair.
 """
 
+import errno
+import ssl
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,6 +15,7 @@ from typing import Any, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
+from aiohttp.http_exceptions import ContentEncodingError
 
 from holdfast.deadlines import Sign
 from holdfast.failure_rules import Break
@@ -23,15 +26,17 @@ from holdfast.models.wire import WireRequest
 
 KEPT_ALIVE_S = 30.0
 KEPT_ALIVE_MAX = 64
+HEADER_BYTES_MAX = 64 * 1024  # gateways send policies and cookies that are longer than the client likes
 STALE_S = 2.0  # a connection that was closed meanwhile says so within a round trip
 
 
 class Broken(Exception):
-    """The connection did not hold."""
+    """The connection did not hold; `said` is what the system has to say of it."""
 
-    def __init__(self, how: Break) -> None:
-        super().__init__(how)
+    def __init__(self, how: Break, said: str = "") -> None:
+        super().__init__(how, said)
         self.how: Break = how
+        self.said = said
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class ModelHttp:
                     upload.abort()
                     response.close()
         except (aiohttp.ClientError, OSError) as error:
-            raise Broken(_how(error)) from error
+            raise Broken(_how(error), _said(error)) from error
         finally:
             self._under_way -= 1
 
@@ -146,6 +151,8 @@ def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         trace_configs=[_trace()],
         skip_auto_headers=("user-agent",),
+        max_line_size=HEADER_BYTES_MAX,
+        max_field_size=HEADER_BYTES_MAX,
     )
 
 
@@ -177,10 +184,31 @@ def _how(error: aiohttp.ClientError | OSError) -> Break:
         case aiohttp.ClientSSLError():
             return "tls_other"
         case aiohttp.ClientConnectorError():
-            return "refused"
+            return "refused" if error.os_error.errno == errno.ECONNREFUSED else "unreachable"
+        case aiohttp.ClientPayloadError(__cause__=ContentEncodingError()):
+            return "protocol"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             return "reset" if isinstance(error.__cause__, ConnectionError) else "eof"
         case OSError():
             return "reset"
         case _:
             return "protocol"
+
+
+def _said(error: aiohttp.ClientError | OSError) -> str:
+    """Why, where it is not plain from how: what is wrong with a certificate, a handshake, a route, a head."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return ""
+        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as why):
+            return why.verify_message
+        case aiohttp.ClientConnectorError(os_error=ssl.SSLError() as why):
+            return (why.reason or "").replace("_", " ").lower()
+        case aiohttp.ClientConnectorError(os_error=why):
+            return "" if why.errno == errno.ECONNREFUSED else why.strerror or ""
+        case aiohttp.ClientResponseError():
+            return error.message.partition(". Please install")[0]
+        case aiohttp.ClientPayloadError(__cause__=ContentEncodingError() as why):
+            return why.message
+        case _:
+            return ""

@@ -26,15 +26,15 @@ class Prices:
         """The price of one call; None for local servers and models that are not in the table."""
         if self._table is None or _is_free(target):
             return None
-        usage = self._table.Usage(
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
-            cache_read_tokens=used.cached_tokens,
-            cache_write_tokens=used.cache_write_tokens,
-        )
         try:
+            usage = self._table.Usage(
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+                cache_read_tokens=used.cached_tokens,
+                cache_write_tokens=used.cache_write_tokens,
+            )
             price = self._table.calc_price(usage, model_ref=target.model, provider_api_url=target.base_url)
-        except LookupError:
+        except (LookupError, ValueError):  # no such model, or counts that the table finds impossible
             return None
         return float(price.total_price)
 

@@ -82,6 +82,9 @@ class ResponsesParser:
         try:
             event = decoded(EVENT, data)
         except MalformedFrame:
+            if frame.event == b"error":
+                self._over = True
+                return [read_error(0, data)]
             name = decoded(NAMED, data).type
             if not name or name in self._steps:
                 raise
@@ -116,8 +119,10 @@ class ResponsesParser:
         """The events of a whole response document."""
         response = decoded(RESPONSE, body)
         if response.status is None:
+            if (error := find_error(body)) is None:
+                raise MalformedFrame("an answer without a status")
             self._over = True
-            return [read_error(0, body)]
+            return [error]
         return self._done(Event(response=response), body)
 
     def _text_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.model_events import TokensUsed
+from holdfast.models.counts import Count, tokens_used
 
 
 class Part(msgspec.Struct):
@@ -30,19 +31,19 @@ class Item(msgspec.Struct):
 
 
 class _InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | float | None = None
-    cache_write_tokens: int | float | None = None
+    cached_tokens: Count = None
+    cache_write_tokens: Count = None
 
 
 class _OutputDetails(msgspec.Struct, gc=False):
-    reasoning_tokens: int | float | None = None
+    reasoning_tokens: Count = None
 
 
 class Usage(msgspec.Struct, gc=False):
     """Token counts."""
 
-    input_tokens: int | float | None = None
-    output_tokens: int | float | None = None
+    input_tokens: Count = None
+    output_tokens: Count = None
     input_tokens_details: _InputDetails | None = None
     output_tokens_details: _OutputDetails | None = None
 
@@ -50,12 +51,12 @@ class Usage(msgspec.Struct, gc=False):
         """The counts in our terms."""
         sent = self.input_tokens_details or _InputDetails()
         made = self.output_tokens_details or _OutputDetails()
-        return TokensUsed(
-            input_tokens=int(self.input_tokens or 0),
-            output_tokens=int(self.output_tokens or 0),
-            cached_tokens=int(sent.cached_tokens or 0),
-            cache_write_tokens=int(sent.cache_write_tokens or 0),
-            reasoning_tokens=int(made.reasoning_tokens or 0),
+        return tokens_used(
+            sent=self.input_tokens,
+            made=self.output_tokens,
+            cached=sent.cached_tokens,
+            written=sent.cache_write_tokens,
+            reasoning=made.reasoning_tokens,
         )
 
 

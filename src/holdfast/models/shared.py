@@ -49,6 +49,7 @@ class Shared:
         self._breakers: dict[str, Breaker] = {}
         self._learned: dict[str, Learned] = {}
         self._saved_p95_s: dict[str, float] = {}
+        self._plain: set[str] = set()  # targets that do not reason; found out anew by every process
         self._passes: set[str] = set()  # gates at which the next one who waits may pass
         self._waiting: dict[str, set[asyncio.Timeout]] = {}
 
@@ -59,6 +60,14 @@ class Shared:
             key: load_breaker(raw) for key, raw in (await self._notes.notes("breaker:")).items()
         }
         self._learned = {key: load_learned(raw) for key, raw in (await self._notes.notes("learned:")).items()}
+
+    def asks_plainly(self, target: Target) -> bool:
+        """Whether the target is not to be asked about reasoning."""
+        return learned_note(target) in self._plain
+
+    def ask_plainly(self, target: Target) -> None:
+        """The target refused to be asked about reasoning."""
+        self._plain.add(learned_note(target))
 
     def gate(self, target: Target) -> Gate:
         """The gate of the target's endpoint and key."""

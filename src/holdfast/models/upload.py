@@ -63,9 +63,11 @@ class Upload(aiohttp.payload.Payload):
         )
 
     def end(self) -> None:
-        """No longer look."""
+        """No longer look, but for this last time: an answer may have come sooner than the next look."""
         if self._looking is not None:
             self._looking.cancel()
+        if self.written and not unsent_bytes(self._transport):
+            self._watchdog.sign(Sign.SENT)
 
     def abort(self) -> None:
         """Close the connection now, also one that politely waits to get rid of what is still unsent."""

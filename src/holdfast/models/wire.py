@@ -28,6 +28,13 @@ _ANY = msgspec.json.Decoder(msgspec.Raw)
 _EXCERPT_BYTES_MAX = 200
 _NO_JSON = (b"", b"null", b"{}", b"[]")
 _STRING = msgspec.json.Decoder(str)
+# An escape in a JSON string: a character in two halves, half a character (which is kept apart), or another.
+_HALF = rb"u[dD][89a-fA-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(" + _HALF + rb")|.)", re.DOTALL
+)
+_ARGUMENTS = (b"arguments", b"partial_json")
+_REPLACEMENT = rb"\ufffd"
 
 
 class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,18 +113,31 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     try:
         return decoder.decode(data)
     except UNREADABLE as error:
+        whole = _with_whole_characters(data)
+        if whole != data:
+            return decoded(decoder, whole)
         excerpt = data[:_EXCERPT_BYTES_MAX].decode(errors="replace")
         raise MalformedFrame(f"{error}: {excerpt!r}") from error
+
+
+def _with_whole_characters(data: bytes) -> bytes:
+    """With a replacement for half a character, as gateways send that cut text by UTF-16.
+
+    What a tool is to be called with is never mended.
+    """
+    if rb"\u" not in data or any(name in data for name in _ARGUMENTS):
+        return data
+    return _ESCAPE.sub(lambda found: _REPLACEMENT if found[1] else found[0], data)
 
 
 def raw_text(raw: msgspec.Raw) -> str:
     """JSON that is a string as its text, other JSON as it came, null and what is empty as nothing."""
     data = bytes(raw)
-    if data[:1] == b'"':
-        return decoded(_STRING, data)
     try:
+        if data[:1] == b'"':
+            return _STRING.decode(data)
         return "" if data in _NO_JSON else data.decode()
-    except UnicodeDecodeError as error:
+    except UNREADABLE as error:
         raise MalformedFrame(str(error)) from error
 
 

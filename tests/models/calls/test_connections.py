@@ -18,6 +18,7 @@ from holdfast.chaos import (
     Hang,
     HangUp,
     Say,
+    Status,
     Wait,
     closed_port,
     silent_port,
@@ -25,7 +26,7 @@ from holdfast.chaos import (
 from holdfast.models.http import KEPT_ALIVE_MAX
 from holdfast.targets import Patience, Target, Wire
 
-from .calling import Names, line_of, line_to, target_of
+from .calling import Names, line_of, line_to, outlast, target_of
 
 GOOD = [Say("hello")]
 WIRE: Wire = "chat"
@@ -65,6 +66,33 @@ async def test_many_stale_connections_cost_no_attempt_either() -> None:
         await asyncio.gather(*tasks)
         assert isinstance(await line.ask(), Answer)
         assert line.told.failures == []
+
+
+async def test_a_kept_connection_that_breaks_after_a_while_is_a_failed_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S003-2: whoever held the request for so long has seen it."""
+    monkeypatch.setattr("holdfast.models.http.STALE_S", 0.05)
+    gate = Gate()
+    async with line_of(WIRE, [Say("one")], [Wait(gate), Drop()], [Say("two")]) as (line, server):
+        await line.ask()
+        task = line.start(voice=(voice := line.another_voice()))
+        await gate.reached()
+        await outlast(0.1, times=1)
+        gate.open()
+        assert isinstance(await task, Answer)
+        assert voice.kinds == ["dropped"]
+        assert server.seen.requests_seen == 3
+
+
+async def test_cookies_of_an_answer_do_not_come_back() -> None:
+    """P11: what a gateway wants to know of one call is nothing that others tell it."""
+    given = Status(500, {"set-cookie": "who=you; Path=/"})
+    async with ChaosServer([given], [Say("hello")]) as server:
+        target = Target(name="main", wire=WIRE, base_url="http://api.example.com/v1", model="m")
+        async with line_to(target, resolver=Names({"api.example.com": server.port})) as line:
+            assert isinstance(await line.ask(), Answer)
+            assert [request.headers.get("cookie") for request in server.seen.requests] == [None, None]
 
 
 @pytest.mark.parametrize("cut", [Drop(), HangUp()])
@@ -120,7 +148,7 @@ async def test_a_refused_connection_is_tried_again_at_once_and_then_with_a_backo
             ended = await line.ask()
             assert isinstance(ended, NoAnswer)
             assert line.told.kinds == ["connect_failed"] * 3
-            assert "127.0.0.1 refused the connection" in ended.failure.text
+            assert f"main: 127.0.0.1:{port} refused the connection; check" in ended.failure.text
             assert line.clock.slept_s == [1.0]
 
 
@@ -215,9 +243,10 @@ class Missing(Names):
 
 async def test_a_break_in_the_middle_of_a_body_names_the_host() -> None:
     """P9."""
-    async with line_of(WIRE, [Say("hel"), Drop()], [Hang()]) as (line, _):
+    async with line_of(WIRE, [Say("hel"), Drop()], [Hang()]) as (line, server):
         line.patient(first_event_s=0.1)
         line.trying(attempts_max=1)
         ended = await line.ask()
         assert isinstance(ended, NoAnswer)
-        assert "127.0.0.1 closed the connection in the middle of the answer" in ended.failure.text
+        place = f"127.0.0.1:{server.port}"
+        assert f"main: {place} closed the connection in the middle of the answer;" in ended.failure.text

@@ -112,6 +112,16 @@ async def test_a_tool_call_that_was_cut_by_the_length_limit_is_not_asked_for(wir
         assert line.told.of(e.ToolAsked) == []
 
 
+async def test_a_whole_call_of_an_answer_that_was_cut_is_not_asked_for_either(wire: Wire) -> None:
+    """P4: the answer goes on in another turn, where the model says again what it wants."""
+    script = [CallTool("one", {"n": 1}), CutCall("two", {"n": 2}), Finish("length")]
+    async with line_of(wire, script) as (line, _):
+        answer = await line.ask()
+        assert isinstance(answer, Answer)
+        assert (answer.finish, answer.tools) == ("length", ())
+        assert line.told.of(e.ToolAsked) == []
+
+
 async def test_tools_are_asked_for_once_the_answer_is_whole(wire: Wire) -> None:
     """Scenario 8."""
     async with line_of(wire, [CallTool("look", {"at": "it"}, id="c1"), CallTool("go", {}, id="c1")]) as (

@@ -215,13 +215,13 @@ async def test_the_default_is_45_seconds_for_a_remote_target_and_300_for_a_local
 
 @pytest.mark.parametrize("pieces", ["reasoning", "arguments"])
 async def test_turns_without_text_are_no_stall(wire: Wire, pieces: str) -> None:
-    """S001-2: a dozen pieces, each well within the gap, all together far beyond it."""
-    said = "a long chain"
+    """S001-2: many pieces, each well within the gap, all together beyond it."""
+    said = "a long chain of thought, in all"
     slow = Think(said, chunk_chars=1, pace_s=0.02)
-    call = CallTool("look", {"at": "me"}, id="c1", chunk_chars=1, pace_s=0.02)
+    call = CallTool("look", {"at": said[:20]}, id="c1", chunk_chars=1, pace_s=0.02)
     script = [slow, CallTool("look", {}, id="c1")] if pieces == "reasoning" else [call]
     async with line_of(wire, script) as (line, _):
-        line.patient(first_event_s=0.15, first_progress_s=0.15, gap_s=0.15)
+        line.patient(first_event_s=0.5, first_progress_s=0.5, gap_s=0.5)
         answer = await line.ask()
         assert isinstance(answer, Answer)
         assert answer.finish == "tools"

@@ -110,6 +110,31 @@ async def test_try_now_lets_exactly_one_attempt_pass(wire: Wire) -> None:
         assert server.seen.requests_seen == 5
 
 
+async def test_a_pass_that_nobody_used_is_not_good_for_the_next_closing() -> None:
+    """P10: who said "try now" meant the wait that he saw."""
+    async with line_of("chat", GOOD) as (line, _):
+        target, now_ms = line.targets[0], line.clock.now_ms()
+        await line.shared.close_gate(target, until_ms=now_ms + 60_000, why="")
+        assert await line.shared.try_now(target)
+        await line.shared.close_gate(target, until_ms=now_ms + 120_000, why="")
+        await line.shared.wait_at_gate(target)
+        assert line.clock.now_ms() == now_ms + 120_000
+
+
+async def test_a_wait_at_a_gate_looks_at_the_clock_now_and_then() -> None:
+    """P3: a computer that slept meanwhile finds that the time has come."""
+    async with line_of("chat", GOOD) as (line, _):
+        target, now_ms = line.targets[0], line.clock.now_ms()
+        await line.shared.close_gate(target, until_ms=now_ms + 3_600_000, why="")
+        line.clock.held = Gate()
+        waiting = asyncio.create_task(line.shared.wait_at_gate(target))
+        await line.clock.held.reached()
+        line.clock.jumped_ms += 3_590_000
+        line.clock.held.open()
+        await waiting
+        assert line.clock.slept_s == [15.0]
+
+
 async def test_an_attempt_that_passed_and_was_answered_opens_the_gate(wire: Wire) -> None:
     """Scenario 11."""
     async with line_of(wire, [rate_limited_s(600)], GOOD, GOOD, GOOD) as (line, _):
@@ -189,6 +214,16 @@ async def test_one_probe_at_a_time_and_a_failed_one_waits_longer(wire: Wire) -> 
             await probe
             assert line.shared.breaker(first).cooldown_ms == 60_000
             gate.open()
+
+
+async def test_a_retry_that_waited_for_the_breaker_is_its_probe() -> None:
+    """Scenario 12: if it is silent too, the next one waits for twice as long."""
+    four = RetryLimits(attempts_max=4, attempts_per_target_max=4)
+    async with line_of("chat", *([[Hang()]] * 4), patience=QUICK, retry=four) as (line, server):
+        assert isinstance(await line.ask(), NoAnswer)
+        assert server.seen.requests_seen == 4
+        assert line.clock.slept_s[-1] == 30.0, "it waits for the breaker"
+        assert line.shared.breaker(line.targets[0]).cooldown_ms == 60_000
 
 
 async def test_a_message_earns_one_probe_when_there_is_no_other_target(wire: Wire) -> None:

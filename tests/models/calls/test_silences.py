@@ -96,9 +96,9 @@ async def test_an_opened_item_that_stays_silent_is_cut_by_first_progress(wire: W
 
 async def test_a_steady_slow_stream_longer_than_every_deadline_completes(wire: Wire) -> None:
     """Scenario 3, S001-1: only silence can end a stream, never its length."""
-    words = " ".join(str(n) for n in range(25))
+    words = " ".join(str(n) for n in range(35))
     async with line_of(wire, [SayWords(words, pace_s=0.02)]) as (line, server):
-        line.patient(connect_s=0.2, upload_s=0.2, first_event_s=0.2, first_progress_s=0.2, gap_s=0.2)
+        line.patient(connect_s=0.5, upload_s=0.5, first_event_s=0.5, first_progress_s=0.5, gap_s=0.5)
         assert isinstance(await line.ask(), Answer)
         assert line.told.text == words
         assert line.told.failures == []

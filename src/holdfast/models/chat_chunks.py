@@ -1,0 +1,127 @@
+"""The chunks of the Chat Completions wire, of each only what we read."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.models.chat_usage import Usage
+
+
+class Function(msgspec.Struct, gc=False):
+    """`arguments` is a string by the protocol, and an object from some servers."""
+
+    name: str | None = None
+    arguments: msgspec.Raw = msgspec.Raw()
+
+
+class ToolCall(msgspec.Struct, gc=False):
+    """More of a tool call, or its beginning."""
+
+    index: int | None = None
+    id: str | None = None
+    function: Function | None = None
+    extra_content: msgspec.Raw = msgspec.Raw()
+
+
+class Part(msgspec.Struct, gc=False):
+    """Mistral sends content as parts, thinking among them."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: "str | list[Part] | None" = None
+
+
+class ReasoningDetail(msgspec.Struct, omit_defaults=True):
+    """OpenRouter's form of thinking, which some models behind it want back as it came."""
+
+    type: str = ""
+    id: str | None = None
+    format: str | None = None
+    index: int | None = None
+    text: str | None = None
+    summary: str | None = None
+    data: str | None = None
+    signature: str | None = None
+
+
+class Details(msgspec.Struct):
+    """The pieces of one reasoning detail; a stream brings thousands."""
+
+    last: ReasoningDetail
+    texts: list[str] = msgspec.field(default_factory=list[str])
+    summaries: list[str] = msgspec.field(default_factory=list[str])
+
+    def whole(self) -> ReasoningDetail:
+        """The detail as it goes back."""
+        text, summary = "".join(self.texts), "".join(self.summaries)
+        return msgspec.structs.replace(self.last, text=text or None, summary=summary or None)
+
+
+class Delta(msgspec.Struct, gc=False):
+    """What a chunk adds to the answer; in a whole answer, all of it."""
+
+    content: str | list[Part] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[ReasoningDetail] | None = None
+    refusal: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    function_call: Function | None = None
+
+
+class Choice(msgspec.Struct, gc=False):
+    """One of the alternatives; we ask for one."""
+
+    delta: Delta | None = None
+    message: Delta | None = None
+    finish_reason: str | None = None
+    index: int | None = None
+    usage: Usage | None = None
+
+
+class Groq(msgspec.Struct, gc=False):
+    """What Groq puts beside the fields of the protocol."""
+
+    usage: Usage | None = None
+
+
+class Chunk(msgspec.Struct, gc=False):
+    """A chunk of the stream, or a whole answer."""
+
+    choices: list[Choice] | None = None
+    usage: Usage | None = None
+    error: object = None
+    x_groq: Groq | None = None
+
+
+_Blank: TypeAlias = Literal[""] | None
+
+
+class _TextDelta(msgspec.Struct, gc=False):
+    content: str
+    reasoning_content: _Blank = None
+    reasoning: _Blank = None
+    reasoning_details: None = None
+    refusal: _Blank = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class _TextChoice(msgspec.Struct, gc=False):
+    delta: _TextDelta
+    finish_reason: _Blank = None
+    index: Literal[0] | None = None
+    usage: None = None
+
+
+class TextChunk(msgspec.Struct, gc=False):
+    """A chunk that brings text and nothing else that we would read: anything else does not fit."""
+
+    choices: tuple[_TextChoice]
+    usage: None = None
+    error: None = None
+    x_groq: None = None
+
+
+CHUNK = msgspec.json.Decoder(Chunk)
+TEXT = msgspec.json.Decoder(TextChunk)
