@@ -1,4 +1,6 @@
-/** Builds the page into the folder that is named: one script, one style sheet, both with a hash in their name. */
+/** Builds the page into the folder that is named: one script, one style sheet, and a few lines that run before both;
+ * all have a hash in their name.
+ */
 
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -11,7 +13,7 @@ const ZIPPED = /\.(js|css|html|svg)$/;
 async function bundle(out: string): Promise<readonly string[]> {
   const result = await build({
     absWorkingDir: HERE,
-    entryPoints: ["src/main.tsx"],
+    entryPoints: ["src/main.tsx", "src/first.ts"],
     outdir: join(out, "assets"),
     entryNames: "[name]-[hash]",
     bundle: true,
@@ -30,12 +32,13 @@ async function bundle(out: string): Promise<readonly string[]> {
 /** The page's own file with the hashed names in place of the plain ones. */
 function writeIndex(out: string, made: readonly string[]): void {
   let text = readFileSync(join(HERE, "index.html"), "utf8");
-  for (const kind of ["js", "css"]) {
-    const name = made.find((file) => file.endsWith(`.${kind}`));
-    if (name === undefined || !text.includes(`"/main.${kind}"`)) {
-      throw new Error(`index.html or the bundle has no main.${kind}`);
+  for (const plain of ["first.js", "main.css", "main.js"]) {
+    const [stem, kind] = plain.split(".");
+    const name = made.find((file) => file.startsWith(`${stem}-`) && file.endsWith(`.${kind}`));
+    if (name === undefined || !text.includes(`"/${plain}"`)) {
+      throw new Error(`index.html or the bundle has no ${plain}`);
     }
-    text = text.replace(`"/main.${kind}"`, `"/assets/${name}"`);
+    text = text.replace(`"/${plain}"`, `"/assets/${name}"`);
   }
   writeFileSync(join(out, "index.html"), text);
 }

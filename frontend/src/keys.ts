@@ -3,6 +3,7 @@
 export type Command =
   | "new"
   | "search"
+  | "find"
   | "composer"
   | "stop"
   | "previous"
@@ -23,6 +24,7 @@ export interface Shortcut {
 export const SHORTCUTS: readonly Shortcut[] = [
   { command: "new", words: "New chat", keys: ["mod+shift+o", "n"] },
   { command: "search", words: "Search chats", keys: ["mod+k", "/"] },
+  { command: "find", words: "Search in this chat", keys: ["mod+shift+f"] },
   { command: "composer", words: "Write a message", keys: ["mod+i", "c"] },
   { command: "stop", words: "Stop the run", keys: ["mod+."] },
   { command: "previous", words: "Previous chat", keys: ["alt+arrowup"] },
@@ -57,6 +59,11 @@ export function commandOf(pressed: Pressed, where: Where): Command | null {
     if (keys.some((combination) => fits(combination, pressed, where))) return command;
   }
   return null;
+}
+
+/** Whether the key opens the browser's own search in the page. */
+export function isBrowserFind(pressed: Pressed, isMac: boolean): boolean {
+  return fits("mod+f", pressed, { isMac, isTyping: true, bareKeys: false });
 }
 
 /** Whether a single key does it. */

@@ -14,6 +14,7 @@ followWidth();
 followKeys();
 followNews();
 const page = document.getElementById("page");
+page?.replaceChildren();
 if (page) render(<App />, page);
 start();
 followAddress();

@@ -1,7 +1,7 @@
 /** The keyboard's table: which keys mean what, where. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { caps, commandOf, hint, isBare, type Pressed, SHORTCUTS } from "../src/keys.ts";
+import { caps, commandOf, hint, isBare, isBrowserFind, type Pressed, SHORTCUTS } from "../src/keys.ts";
 
 const key = (name: string, held: Partial<Pressed> = {}): Pressed => ({
   key: name,
@@ -32,6 +32,15 @@ test("a combination counts while someone types, too", () => {
   assert.equal(commandOf(key("k", { ctrlKey: true }), typing), "search");
   assert.equal(commandOf(key("ArrowDown", { altKey: true }), typing), "next");
   assert.equal(commandOf(key(".", { ctrlKey: true }), typing), "stop");
+});
+
+test("the browser's own search is seen and is no command", () => {
+  assert.equal(isBrowserFind(key("f", { ctrlKey: true }), false), true);
+  assert.equal(isBrowserFind(key("f", { metaKey: true }), true), true);
+  assert.equal(isBrowserFind(key("f", { ctrlKey: true, shiftKey: true }), false), false);
+  assert.equal(isBrowserFind(key("f"), false), false);
+  assert.equal(commandOf(key("f", { ctrlKey: true }), reading), null);
+  assert.equal(commandOf(key("F", { ctrlKey: true, shiftKey: true }), typing), "find");
 });
 
 test("the same key with more or other modifiers held is something else", () => {

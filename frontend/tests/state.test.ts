@@ -145,7 +145,15 @@ test("a bubble goes when its message is in the log", async () => {
 });
 
 function row(id: string, updated_at: number, more: Partial<ListedSession> = {}): ListedSession {
-  const flags = { pinned: false, archived: false, open_runs: 0, open_asks: 0, read_seq: 0, unread: false };
+  const flags = {
+    pinned: false,
+    archived: false,
+    open_runs: 0,
+    open_asks: 0,
+    begun_runs: 0,
+    read_seq: 0,
+    unread: false,
+  };
   const texts = { epoch: "e", title: id, source: "api", workspace: "", preview: "" };
   return { id, created_at: 0, updated_at, message_count: 0, ...flags, ...texts, ...more };
 }

@@ -26,3 +26,16 @@ for (const name of names) {
     }
   });
 }
+
+test("who has read any part of a log before its deltas were joined goes on and ends with the same", () => {
+  const [log, thinned] = [logOf("deltas"), logOf("deltas_thinned")];
+  assert.ok(thinned.length < log.length);
+  const whole = picture(fold(log));
+  for (let length = 0; length <= log.length; length += 1) {
+    const view = fold(log.slice(0, length));
+    for (const record of thinned) {
+      apply(view, record);
+    }
+    assert.deepEqual(picture(view), whole);
+  }
+});

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from holdfast.chaos import CallTool, Gate, Say, Think, Wait
+from holdfast.chaos import CallTool, Gate, Say, Think, Wait, bad_key
 from page.browsing import Visit, chatting, faults_of, requests_of
 from server.toolbox import Counted
 from serving import AsksAbout, Setting
@@ -117,24 +117,52 @@ async def test_single_keys_do_nothing_once_they_are_switched_off(visit: Visit) -
         await expect(chat.page.get_by_role("searchbox", name="Search chats")).not_to_be_focused()
 
 
+# What is inside of a label is as large as the label is; what is above the window comes down with the focus.
+TOO_SMALL = """[...document.querySelectorAll('button, label, [role=button], input, textarea')]
+  .filter(one => one.checkVisibility() && one.getBoundingClientRect().bottom > 0 && !one.matches('label *'))
+  .map(one => [one.getAttribute('aria-label') || one.textContent, one.getBoundingClientRect()])
+  .filter(([, box]) => box.height < 43.5 || box.width < 43.5)
+  .map(([name, box]) => `${name} ${box.width}x${box.height}`)"""
+
+
 async def test_on_a_phone_the_list_is_a_drawer_and_every_button_has_room_for_a_finger(visit: Visit) -> None:
-    async with chatting([Say("small screen")]) as server:
+    async with chatting([Say("small screen\n\n```python\nx = 1\n```")], [bad_key()]) as server:
         phone = await visit(
             server.url, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
         )
         await phone.box.fill("hello")
         await phone.button("Send").tap()  # Enter is a new line there
-        await phone.answered("small screen")
+        await expect(phone.answers.last).to_contain_text("small screen")
+        await phone.box.fill("and now?")
+        await phone.button("Send").tap()
+        await phone.button("Details").tap()
+        assert await phone.page.evaluate(TOO_SMALL) == []
         wide = await phone.page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert not wide
         await phone.page.get_by_role("button", name=re.compile("chat list|Menu|Chats")).first.tap()
         await expect(phone.rows).to_have_count(1)
         await phone.rows.first.get_by_role("link").tap()
-        small = await phone.page.evaluate(
-            """[...document.querySelectorAll('button, [role=button], input, textarea')]
-            .filter(one => one.checkVisibility() && one.getBoundingClientRect().bottom > 0)
-            .map(one => [one.getAttribute('aria-label') || one.textContent, one.getBoundingClientRect()])
-            .filter(([, box]) => box.height < 43.5 || box.width < 43.5)
-            .map(([name, box]) => `${name} ${box.width}x${box.height}`)"""
-        )
-        assert small == []
+        assert await phone.page.evaluate(TOO_SMALL) == []
+        await phone.button("Show the chat list").tap()
+        await phone.button("Settings").tap()
+        await expect(phone.page.get_by_role("dialog", name="Settings")).to_be_visible()
+        assert await phone.page.evaluate(TOO_SMALL) == []
+
+
+async def test_what_is_long_or_runs_from_right_to_left_has_its_place(visit: Visit) -> None:
+    name = "a_tool_with_a_name_that_never_ends_" + "x" * 29
+    answer = "1. שלום\n2. עולם\n\n> ציטוט\n\n- hello"
+    setting = Setting(tools=(Counted(name),))
+    async with chatting([CallTool(name, {"path": "p" * 300})], [Say(answer)], setting=setting) as server:
+        chat = await visit(server.url, viewport={"width": 390, "height": 844})
+        await chat.say("W" * 300)
+        await expect(chat.answers.last.locator("ol")).to_have_css("direction", "rtl")
+        await expect(chat.answers.last.locator("blockquote")).to_have_css("direction", "rtl")
+        await expect(chat.answers.last.locator("ul")).to_have_css("direction", "ltr")
+        activity = chat.talk.get_by_role("group", name="Activity").get_by_role("button")
+        await activity.click()
+        for row in await activity.all():
+            last = row.locator("svg").last  # the mark that it opens
+            await expect(last).to_be_in_viewport(ratio=1)
+        wide = await chat.talk.evaluate("box => box.scrollWidth > box.clientWidth")
+        assert not wide

@@ -1,10 +1,12 @@
 """What runs ask of people, and what people line up for runs: the same in every tab, also after a reload."""
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Gate, Say, Wait
-from page.browsing import Visit, chatting
+from page.browsing import Visit, chatting, faults_of
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, said_to
 
@@ -62,4 +64,114 @@ async def test_a_queued_message_is_edited_after_a_reload(visit: Visit) -> None:
         gate.open()
         await chat.answered("second answer")
         assert said_to(server.chaos, nth=2)[-1] == "two, right"
+        await expect(queue).to_have_count(0)
+
+
+async def test_what_was_allowed_always_is_listed_in_the_settings_and_taken_back(visit: Visit) -> None:
+    """P8: a rule that nobody can see is no consent."""
+    tool, other = Counted(), Counted("poke")
+    setting = Setting(tools=(tool, other), judge=AsksAbout(frozenset({"touch", "poke"})))
+    scripts = (
+        [CallTool("touch", {"path": "a"}), CallTool("poke", {"path": "b"})],
+        [Say("both done")],
+        [CallTool("touch", {"path": "c"})],
+    )
+    async with chatting(*scripts, setting=setting) as server:
+        chat = await visit(server.url)
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await chat.say("do both")
+        await card.get_by_role("button", name="Always…").click()
+        await card.get_by_role("button", name="Always allow").click()
+        await expect(card).to_contain_text("poke")
+        await card.get_by_role("button", name="This session…").click()
+        await card.get_by_role("button", name="Allow in this session").click()
+        await chat.answered("both done")
+        await chat.button("Settings").click()
+        rules = chat.page.get_by_role("dialog").locator(".rules")
+        lines = rules.get_by_role("listitem")
+        await expect(lines).to_have_count(2)
+        await expect(lines.first).to_contain_text("touch")
+        await expect(lines.first).to_contain_text("In every chat")
+        await expect(lines.last).to_contain_text("In this chat alone")
+        assert await faults_of(chat.page) == []
+        for left in (1, 0):
+            await lines.first.get_by_role("button", name="Take back").click()
+            await expect(lines).to_have_count(left)
+            await expect(rules).to_be_focused()
+        await expect(rules.get_by_role("status")).to_have_text("Taken back. It will be asked about again.")
+        await chat.page.keyboard.press("Escape")
+        await chat.say("once more")
+        await expect(card).to_contain_text("touch")
+        assert (len(tool.done), len(other.done)) == (1, 1)
+
+
+async def test_three_approvals_are_leafed_through_and_each_is_its_own(visit: Visit) -> None:
+    """P8: an answer is for the card that is seen, whichever that is."""
+    tool = Counted()
+    setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
+    calls = [CallTool("touch", {"path": path}) for path in ("a", "b", "c")]
+    async with chatting(calls, [Say("done")], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("do all")
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await expect(card).to_contain_text("1 of 3")
+        await expect(card).to_contain_text(re.compile(r"\d left|\d+ [hd] left"))
+        await expect(chat.rows.first).to_contain_text("needs you: 3")
+        await card.get_by_role("button", name="Next").click()
+        await expect(card).to_contain_text("2 of 3")
+        await expect(card).to_contain_text('"path": "b"')
+        await card.get_by_role("button", name="Allow once").click()
+        await expect(card).to_contain_text("1 of 2")
+        for _ in range(2):
+            await expect(card).not_to_contain_text('"path": "b"')
+            await card.get_by_role("button", name="Deny…").click()
+            await card.get_by_role("button", name="Deny", exact=True).click()
+        await chat.answered("done")
+        assert tool.done == [{"path": "b"}]
+
+
+async def test_where_the_screen_is_low_the_decision_is_still_in_sight(visit: Visit) -> None:
+    """Zoomed to 200 %, or on a phone held sideways: nothing that decides lies outside of the window."""
+    setting = Setting(tools=(Counted("shell"),), judge=AsksAbout(frozenset({"shell"})))
+    call = CallTool("shell", {"command": "\n".join(f"echo {n}" for n in range(30))})
+    async with chatting([call], setting=setting) as server:
+        chat = await visit(server.url, viewport={"width": 640, "height": 400})
+        await chat.say("do it")
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await expect(card).to_contain_text("echo 29")
+        for name in ("Allow once", "Deny…"):
+            await expect(card.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+        await expect(card.get_by_text("Approval needed")).to_be_in_viewport(ratio=1)
+        await expect(chat.button("Stop")).to_be_in_viewport(ratio=1)
+
+
+async def test_waiting_messages_are_steered_sent_at_once_and_taken_back(visit: Visit) -> None:
+    """P2: and while they wait behind a stop, nothing looks as if it ran."""
+    gate = Gate()
+    scripts = ([Say("busy"), Wait(gate)], [Say("at once"), Wait(gate)])
+    async with chatting(*scripts) as server:
+        chat = await visit(server.url)
+        await chat.say("one")
+        await chat.answered("busy")
+        for text in ("two", "three", "four"):
+            await chat.box.fill(text)
+            await chat.page.get_by_label("While the run goes on").select_option("Queue")
+            await chat.box.press("Enter")
+        queue = chat.page.get_by_role("region", name="Messages that wait").get_by_role("listitem")
+        await expect(queue).to_have_count(3)
+        await queue.nth(2).get_by_role("button", name="Remove this message").click()
+        await expect(queue).to_have_count(2)
+        await queue.nth(1).get_by_role("button", name="Stop the run and send this").click()
+        await chat.answered("at once")
+        assert said_to(server.chaos, nth=2)[1:] == ["busy", "three"]
+        await expect(chat.rows.first).to_contain_text("running")
+        await queue.get_by_role("button", name="Steer now").click()
+        await expect(queue).to_contain_text("Heard at the next step of this run")
+        await chat.say("five")
+        await expect(queue).to_have_count(2)
+        await chat.button("Stop").click()
+        await chat.sees("Paused.")
+        await expect(chat.rows.first.get_by_title("Messages wait, and nothing runs")).to_be_visible()
+        await expect(chat.rows.first).not_to_contain_text("running")
+        await chat.button("Clear").click()
         await expect(queue).to_have_count(0)

@@ -138,3 +138,11 @@ async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, 
             await stranger.button("Sign in").click()
             await expect(stranger.rows).to_have_count(1)
             assert "#" not in stranger.page.url
+            await stranger.button("Settings").click()
+            await expect(stranger.page.get_by_role("listitem").filter(has_text="main")).to_contain_text(
+                "ready"
+            )
+            await stranger.button("Sign out").click()
+            await expect(stranger.page.get_by_label("Key")).to_be_focused()
+            await stranger.page.reload()
+            await stranger.sees("Sign in to Holdfast")

@@ -72,6 +72,18 @@ async def test_the_timeline_follows_a_run_that_goes_on(visit: Visit) -> None:
         await expect(events).to_have_count(0)
 
 
+async def test_a_timeline_that_lies_over_the_chat_has_the_focus_and_gives_it_back(visit: Visit) -> None:
+    async with chatting([Say("hello")]) as server:
+        chat = await visit(server.url, viewport={"width": 1000, "height": 700})
+        await chat.say("hi")
+        await chat.answered("hello")
+        await chat.page.keyboard.press("Alt+t")
+        await expect(chat.button("Close the timeline")).to_be_focused()
+        await chat.page.keyboard.press("Escape")
+        await expect(chat.button("Close the timeline")).to_have_count(0)
+        await expect(chat.button("Timeline")).to_be_focused()
+
+
 async def test_a_log_of_any_length_is_read_in_pages_and_shown_in_part(visit: Visit) -> None:
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=300)

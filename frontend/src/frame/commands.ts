@@ -1,18 +1,20 @@
 /** What the keyboard, the buttons and the list do alike. */
 
-import { type Command, commandOf } from "../keys.ts";
+import { type Command, commandOf, isBrowserFind } from "../keys.ts";
 import {
   changeSettings,
   create,
   type FoundSession,
   open,
   openAt,
+  searchIn,
   session,
   sessions,
   settings,
   stop,
 } from "../state.ts";
-import { dialog, drawerOpen, focusComposer, isMac, isNarrow, timelineOpen } from "./ui.ts";
+import { ROWS_KEPT } from "../talk/chapters.ts";
+import { dialog, drawerOpen, findHint, focusComposer, isMac, isNarrow, timelineOpen } from "./ui.ts";
 
 /** Opens a chat and, where the list covers it, puts the list away. */
 export function show(sessionId: string): void {
@@ -54,6 +56,13 @@ function step(by: 1 | -1): void {
   if (next) show(next.id);
 }
 
+/** Looks for something in the open chat alone. */
+export function findHere(): void {
+  searchIn(session.value?.row.value?.id ?? "");
+  findHint.value = "";
+  findChats();
+}
+
 function findChats(): void {
   showList();
   // The drawer has to be there before its field can have the caret.
@@ -66,6 +75,7 @@ function findChats(): void {
 const ACTS: Readonly<Record<Command, () => void>> = {
   new: begin,
   search: findChats,
+  find: findHere,
   composer: focusComposer,
   stop: () => {
     if (session.value?.currentRun.value) void stop();
@@ -88,6 +98,8 @@ const ACTS: Readonly<Record<Command, () => void>> = {
 export function followKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented) return;
+    // the browser keeps its key, and the page only says what that does not find
+    if (isBrowserFind(event, isMac) && isPartlyHere()) findHint.value = session.value?.id ?? "";
     const command = commandOf(event, {
       isMac,
       isTyping: isTyping(event.target),
@@ -99,6 +111,12 @@ export function followKeys(): void {
     event.preventDefault();
     ACTS[command]();
   });
+}
+
+/** Whether the open chat is longer than what stands in the page. */
+function isPartlyHere(): boolean {
+  const here = session.value;
+  return here !== null && (here.hasOlder.value || here.entries.value.length > ROWS_KEPT);
 }
 
 /** Whether a dialog is over the page now: one that Escape has just closed is not. */

@@ -76,9 +76,13 @@ async function readOlder(sessionId: string, state: Signal<FollowedLog>): Promise
   const begin = Math.max(0, before - PAGE);
   const result = await logPage(sessionId, begin, before - begin);
   if (state.value.before !== before) return;
-  state.value = result.ok
-    ? { ...state.value, log: [...loggedPage(result.value), ...state.value.log], before: begin, trouble: "" }
-    : { ...state.value, trouble: result.trouble.message };
+  if (!result.ok) {
+    state.value = { ...state.value, trouble: result.trouble.message };
+    return;
+  }
+  // Where old deltas were joined there are fewer records than seqs, and the page reaches into what is here.
+  const older = loggedPage(result.value).filter(({ record }) => record.seq <= before);
+  state.value = { ...state.value, log: [...older, ...state.value.log], before: begin, trouble: "" };
 }
 
 function pause(lengthMs: number): Promise<void> {

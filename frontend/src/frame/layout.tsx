@@ -4,6 +4,7 @@ import { session } from "../state.ts";
 import { Talk } from "../talk/talk.tsx";
 import { hideList, listShown } from "./commands.ts";
 import { Modal } from "./dialog.tsx";
+import { FindHint } from "./find_hint.tsx";
 import { Header } from "./header.tsx";
 import { KeyboardHelp } from "./keyboard_help.tsx";
 import { SettingsDialog } from "./settings.tsx";
@@ -22,6 +23,7 @@ export function Layout(): JSX.Element {
       {isNarrow.value ? <Drawer /> : listShown() ? <Sidebar /> : null}
       <main class="main" aria-label="Chat">
         <Header />
+        <FindHint />
         <Talk />
       </main>
       {withTimeline ? <TimelinePanel /> : null}

@@ -1,10 +1,11 @@
 /** Search over all that was said: a box on top of the list, and what was found in place of the list. */
+import { useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { ago } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { hint } from "../keys.ts";
-import { type FoundSession, search, searchFor, session } from "../state.ts";
+import { type FoundSession, search, searchFor, searchIn, searchWithin, session } from "../state.ts";
 import { addressOf } from "./address.ts";
 import { showHit } from "./commands.ts";
 import { titleOf } from "./session_row.tsx";
@@ -17,7 +18,15 @@ export function SearchBox(): JSX.Element {
   const clear = (): void => {
     if (field.current) field.current.value = "";
     searchFor("");
+    searchIn("");
   };
+  useEffect(() => {
+    // the list may have been away while its search went on
+    if (field.current) field.current.value = search.peek()?.words ?? "";
+  }, []);
+  useSignalEffect(() => {
+    if (searchWithin.value !== session.value?.id) searchIn("");
+  });
   return (
     <search class="search">
       <Icon name="search" />
@@ -53,6 +62,32 @@ export function SearchBox(): JSX.Element {
   );
 }
 
+/** All chats or the open one, once there is something to look for. */
+export function SearchScope(): JSX.Element | null {
+  const own = session.value?.row.value?.id ?? "";
+  const within = searchWithin.value;
+  if (own === "" || (search.value === null && within === "")) return null;
+  return (
+    <fieldset class="segments scope" aria-label="Where to search">
+      {[
+        { id: "", words: "All chats" },
+        { id: own, words: "This chat" },
+      ].map(({ id, words }) => (
+        <label key={words} class="segment">
+          <input
+            type="radio"
+            class="unseen"
+            name="scope"
+            checked={within === id}
+            onChange={() => searchIn(id)}
+          />
+          {words}
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
 export function SearchHits(): JSX.Element {
   const { words, busy, found, trouble } = search.value ?? { words: "", busy: true, found: [], trouble: null };
   return (
@@ -66,7 +101,7 @@ export function SearchHits(): JSX.Element {
       ) : null}
       <ul>
         {found.map((one) => (
-          <HitRow key={one.id} one={one} />
+          <HitRow key={`${one.id} ${one.hit.seq}`} one={one} />
         ))}
       </ul>
     </section>
@@ -75,7 +110,7 @@ export function SearchHits(): JSX.Element {
 
 function HitRow({ one }: { one: FoundSession }): JSX.Element {
   return (
-    <li class={session.value?.id === one.id ? "row hit current" : "row hit"}>
+    <li class={session.value?.id === one.id && searchWithin.value === "" ? "row hit current" : "row hit"}>
       <a
         class="row-link"
         href={addressOf(one.id, one.hit.seq)}
@@ -85,14 +120,22 @@ function HitRow({ one }: { one: FoundSession }): JSX.Element {
           showHit(one);
         }}
       >
-        <span class="row-title">{titleOf(one)}</span>
-        <span class="row-state">
-          {one.archived ? <Icon name="archive" title="Archived" /> : null}
-          {ago(one.updated_at * 1000, calmNowMs.value)}
-        </span>
+        {searchWithin.value === "" ? <HitHead one={one} /> : null}
         <span class="hit-passage">{highlighted(one.hit)}</span>
       </a>
     </li>
+  );
+}
+
+function HitHead({ one }: { one: FoundSession }): JSX.Element {
+  return (
+    <>
+      <span class="row-title">{titleOf(one)}</span>
+      <span class="row-state">
+        {one.archived ? <Icon name="archive" title="Archived" /> : null}
+        {ago(one.updated_at * 1000, calmNowMs.value)}
+      </span>
+    </>
   );
 }
 

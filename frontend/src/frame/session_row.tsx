@@ -96,6 +96,14 @@ function RowState({ row, current }: { row: ListedSession; current: boolean }): J
       </span>
     );
   }
+  if (row.open_runs > 0 && row.begun_runs === 0) {
+    return (
+      <span class="row-state waits" title="Messages wait, and nothing runs">
+        <Icon name="pause" />
+        <span class="unseen">waiting</span>
+      </span>
+    );
+  }
   if (row.open_runs > 0) {
     return (
       <span class="row-state" title="Running">

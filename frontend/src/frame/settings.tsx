@@ -17,6 +17,7 @@ import {
 } from "../state.ts";
 import { Dialog } from "./dialog.tsx";
 import { askToNotify, type Permission, permission } from "./notify.ts";
+import { Rules } from "./rules.tsx";
 import { closeDialog, isMac } from "./ui.ts";
 
 const close = (): void => closeDialog("settings");
@@ -45,6 +46,9 @@ export function SettingsDialog(): JSX.Element {
       />
       <Shortcuts />
       <Notifications />
+      <Section name="Allowed without asking">
+        <Rules />
+      </Section>
       <Models />
       <About />
     </Dialog>

@@ -15,7 +15,7 @@ import {
   showArchived,
 } from "../state.ts";
 import { begin, hideList } from "./commands.ts";
-import { SearchBox, SearchHits } from "./search.tsx";
+import { SearchBox, SearchHits, SearchScope } from "./search.tsx";
 import { SessionRow } from "./session_row.tsx";
 import { calmNowMs, dialog, isMac, isNarrow } from "./ui.ts";
 
@@ -48,6 +48,7 @@ export function Sidebar(): JSX.Element {
           New chat
         </button>
         <SearchBox />
+        <SearchScope />
       </div>
       {search.value ? <SearchHits /> : <SessionList />}
       <SidebarFoot />

@@ -1,12 +1,14 @@
 /** The way in: by the link that the server prints when it starts, or by a key. */
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Mark } from "../icons.tsx";
 import { linkTrouble, signIn } from "../state.ts";
 
 export function SignIn(): JSX.Element {
   const [trouble, setTrouble] = useState(linkTrouble.value);
   const [busy, setBusy] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
     const key = new FormData(event.currentTarget as HTMLFormElement).get("key");
@@ -30,6 +32,7 @@ export function SignIn(): JSX.Element {
         <label class="sign-in-field">
           <span>Key</span>
           <input
+            ref={field}
             class="field"
             type="password"
             name="key"

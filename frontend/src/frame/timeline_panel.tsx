@@ -1,6 +1,6 @@
 /** The timeline of a run: where its seconds went, and under that the log itself. */
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { bytes, duration, plural } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { type RunView, session } from "../state.ts";
@@ -34,6 +34,11 @@ export function TimelinePanel(): JSX.Element {
     runId: run?.run_id ?? "",
     firstSeq: run?.first_seq ?? 0,
   };
+  const away = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    // where it lies over the chat, the focus must not stay below it
+    if (matchMedia("(max-width: 1180px)").matches) away.current?.focus();
+  }, []);
   return (
     <aside class="panel" aria-label="Timeline" onKeyDown={(event) => event.key === "Escape" && close()}>
       <header class="panel-head">
@@ -52,7 +57,7 @@ export function TimelinePanel(): JSX.Element {
           <option value={WHOLE}>Whole chat</option>
         </select>
         <span class="spread" />
-        <button type="button" class="icon-button" aria-label="Close the timeline" onClick={close}>
+        <button ref={away} type="button" class="icon-button" aria-label="Close the timeline" onClick={close}>
           <Icon name="close" />
         </button>
       </header>

@@ -8,6 +8,9 @@ export type DialogName = "settings" | "help";
 export const drawerOpen = signal(false);
 export const timelineOpen = signal(false);
 
+/** The chat in which someone used the browser's search although not all of it is in the page. */
+export const findHint = signal("");
+
 /** The id of the button that shows and hides the timeline. */
 export const TIMELINE_SWITCH = "timeline-switch";
 export const dialog = signal<DialogName | null>(null);

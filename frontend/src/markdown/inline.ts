@@ -40,6 +40,11 @@ const NAMED: Readonly<Record<string, string>> = {
 
 type Bracket = { place: number; image: boolean; from: number };
 
+/** Whether a text holds no sign that could make something else of it than these very words. */
+export function isPlain(text: string): boolean {
+  return text.search(SPECIAL) < 0;
+}
+
 /** The parts of a text that is complete. */
 export function parseInline(text: string): Inline[] {
   return new InlineParser(text, "settled").parse() ?? [];

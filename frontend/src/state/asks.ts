@@ -4,7 +4,7 @@ import { type Result, runPath } from "../api.ts";
 import type { Choice } from "../events.ts";
 import type { AskEntry } from "../view/entries.ts";
 import { ask } from "./asking.ts";
-import type { ShownRule, WaitingAsk } from "./shapes.ts";
+import type { ShownRule, StoredRule, WaitingAsk } from "./shapes.ts";
 
 /** Decides on exactly this approval. */
 export function answerApproval(card: AskEntry, choice: Choice, reason = ""): Promise<Result<unknown>> {
@@ -27,4 +27,17 @@ export function answerQuestion(card: AskEntry, answer: string): Promise<Result<u
 export async function waitingAsks(): Promise<Result<readonly WaitingAsk[]>> {
   const result = await ask<{ data: readonly WaitingAsk[] }>("GET", "/v1/approvals");
   return result.ok ? { ok: true, value: result.value.data } : result;
+}
+
+/** What was allowed always, or in any session. */
+export async function storedRules(): Promise<Result<readonly StoredRule[]>> {
+  const path = "/api/approvals/rules?sessions=all&limit=200";
+  const result = await ask<{ data: readonly StoredRule[] }>("GET", path);
+  return result.ok ? { ok: true, value: result.value.data } : result;
+}
+
+/** Takes such a rule back: what it allowed is asked about again. */
+export function revoke({ grant_id, session_id }: StoredRule): Promise<Result<unknown>> {
+  const query = session_id ? `?session_id=${encodeURIComponent(session_id)}` : "";
+  return ask("DELETE", `/api/approvals/rules/${encodeURIComponent(grant_id)}${query}`);
 }

@@ -11,7 +11,7 @@ import { connection, live } from "./signals.ts";
 import { leaveSlot, takeSlot } from "./slots.ts";
 
 /** A reader sees no more updates than this allows; each costs a look at the line, a layout and a painting. */
-const PACE_MS = 80;
+const PACE_MS = 100;
 /** How long a line may have been quiet before it is not trusted after a sleep. */
 const QUIET_MS = 20_000;
 

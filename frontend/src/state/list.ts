@@ -7,6 +7,7 @@ import {
   archivedShown,
   openRow,
   search,
+  searchWithin,
   session,
   sessions,
   sessionsLoaded,
@@ -134,7 +135,8 @@ export function searchFor(words: string): void {
   searching = mine;
   search.value = { words, busy: true, found: search.value?.found ?? [], trouble: null };
   typing = setTimeout(async () => {
-    const path = `/api/sessions?limit=${PAGE}&q=${encodeURIComponent(words)}`;
+    const within = searchWithin.value ? `&session_id=${encodeURIComponent(searchWithin.value)}` : "";
+    const path = `/api/sessions?limit=${PAGE}&q=${encodeURIComponent(words)}${within}`;
     const result = await ask<ListPage<FoundSession>>("GET", path, { signal: mine.signal });
     if (mine.signal.aborted) {
       return;
@@ -143,4 +145,12 @@ export function searchFor(words: string): void {
       ? { words, busy: false, found: result.value.data, trouble: null }
       : { words, busy: false, found: [], trouble: result.trouble };
   }, TYPING_MS);
+}
+
+/** Searches one session alone, or all again; what is looked for stays the same. */
+export function searchIn(sessionId: string): void {
+  if (searchWithin.value !== sessionId) {
+    searchWithin.value = sessionId;
+    searchFor(search.value?.words ?? "");
+  }
 }

@@ -38,6 +38,7 @@ export class Opened implements OpenSession {
   readonly draft = signal("");
   readonly marks = signal<Readonly<Record<string, string>>>({});
   readonly target = signal<Hit | null>(null);
+  readonly missed = signal("");
   readonly row: ReadonlySignal<ListedSession | null>;
   readonly title: ReadonlySignal<string>;
   readonly pending: ReadonlySignal<readonly Pending[]>;

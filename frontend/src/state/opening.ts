@@ -50,6 +50,9 @@ export function open(sessionId: string, how: "known" | "new" = "known"): void {
   if (opened?.id === sessionId && (how === "new" || opened.stage.value === "ready")) {
     return;
   }
+  if (opened?.id !== sessionId) {
+    leave();
+  }
   const here = opened?.id === sessionId ? opened : new Opened(sessionId);
   opened = here;
   session.value = here;
@@ -66,6 +69,7 @@ export function openAt(sessionId: string, hit: Hit): void {
   open(sessionId);
   if (opened?.id === sessionId && hit.seq > 0) {
     opened.target.value = { ...hit };
+    opened.missed.value = "";
     void reach(opened);
   }
 }
@@ -79,14 +83,19 @@ async function reach(here: Opened): Promise<void> {
   while (here === opened && here.stage.value === "ready" && isMissing()) {
     if (here.loadingOlder.value) {
       await pause(50);
-    } else if (!(await loadOlder(FAR)).ok) {
+      continue;
+    }
+    const result = await loadOlder(FAR);
+    if (!result.ok) {
       here.target.value = null;
+      here.missed.value = result.trouble.message;
     }
   }
 }
 
 /** The start page, where the first message begins a session. */
 export function openStart(): void {
+  leave();
   opened = null;
   session.value = null;
   follow(null, listener);
@@ -172,17 +181,29 @@ function readSoon(seq: number): ReturnType<typeof setTimeout> {
   }, READ_MS);
 }
 
-/** Tells the server how far was read, if someone looks and it thinks otherwise. */
+/** Another session is about to be shown: what came to this one and was seen does not wait to be marked. */
+function leave(): void {
+  if (reading === null) {
+    return;
+  }
+  clearTimeout(reading);
+  reading = null;
+  if (opened !== null) {
+    void markRead(opened);
+  }
+}
+
+/** Tells the server how far was read, if someone looks. */
 async function markRead(here: Opened): Promise<void> {
-  const row = sessions.value.find((one) => one.id === here.id);
-  if (here === opened && document.visibilityState === "visible" && row?.unread) {
+  if (here.stage.value === "ready" && document.visibilityState === "visible") {
     await ask("PATCH", sessionPath(here.id), { body: { read_seq: here.view.lastSeq } });
   }
 }
 
-/** The tab is looked at again. */
+/** The tab is looked at again; the server is told if it thinks that something is unread. */
 export function looked(): void {
-  if (opened !== null && opened.stage.value === "ready") {
+  const row = sessions.value.find((one) => one.id === opened?.id);
+  if (opened !== null && row?.unread) {
     void markRead(opened);
   }
 }

@@ -2,9 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Settings } from "./shapes.ts";
-import { keep, kept } from "./storage.ts";
-
-const KEY = "holdfast.settings";
+import { SETTINGS as KEY, keep, kept } from "./storage.ts";
 
 export const DEFAULTS: Settings = {
   theme: "system",

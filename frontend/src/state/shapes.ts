@@ -21,6 +21,8 @@ export interface ListedSession {
   readonly archived: boolean;
   readonly open_runs: number;
   readonly open_asks: number;
+  /** Of the open runs, those that no longer wait for their turn. */
+  readonly begun_runs: number;
   readonly read_seq: number;
   readonly unread: boolean;
   readonly purge_at?: number;
@@ -133,6 +135,8 @@ export interface OpenSession {
   readonly marks: ReadonlySignal<Readonly<Record<string, string>>>;
   /** What a search found here and the reader is to see; null without one. */
   readonly target: ReadonlySignal<Hit | null>;
+  /** Why what a search found could not be shown; empty if it could. */
+  readonly missed: ReadonlySignal<string>;
 }
 
 /** Where a search found something: the event, and some of the text around it. */
@@ -144,6 +148,14 @@ export interface Hit {
 /** The rule that "session" or "always" would store; null if the action has none. */
 export interface ShownRule {
   readonly rule: GrantRule | null;
+}
+
+/** A rule that people have stored; one of a session says whose. */
+export interface StoredRule {
+  readonly grant_id: string;
+  readonly scope: "session" | "always";
+  readonly rule: GrantRule;
+  readonly session_id?: string;
 }
 
 /** An approval or question that waits anywhere, for the sidebar and notifications. */

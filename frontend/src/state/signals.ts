@@ -22,6 +22,9 @@ export const archivedShown = signal(false);
 /** The running search, null when there is none. */
 export const search = signal<Search | null>(null);
 
+/** The session that is searched alone; empty is all of them. */
+export const searchWithin = signal("");
+
 export const connection = signal<Connection>("connecting");
 
 /** Why the link that opened the page let nobody in; empty if it did, or if there was none. */

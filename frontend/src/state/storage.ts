@@ -1,5 +1,8 @@
 /** The browser's storage, which may be full, forbidden or broken: then nothing is kept, and nothing else fails. */
 
+/** Where the settings are kept. */
+export const SETTINGS = "holdfast.settings";
+
 /** What was kept under the key, or null. */
 export function kept(key: string): unknown {
   try {

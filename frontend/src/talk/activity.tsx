@@ -4,7 +4,14 @@ import { useId, useState } from "preact/hooks";
 import { duration, plural } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
-import { type AskEntry, runNowMs, session, type ThinkingEntry, type ToolEntry } from "../state.ts";
+import {
+  type AskEntry,
+  type Entry,
+  runNowMs,
+  session,
+  type ThinkingEntry,
+  type ToolEntry,
+} from "../state.ts";
 import { isBusy, spentMs, type Work } from "./rows.ts";
 import { ToolRow } from "./tool_row.tsx";
 import { askLine, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
@@ -45,10 +52,16 @@ export function Activity({ work }: { readonly work: readonly Work[] }): JSX.Elem
   );
 }
 
-/** What a stop or a crash cut off is not under way, though nothing ended it. */
+/** What a stop or a crash cut off is not under way, though nothing ended it; nor is a thought once words follow it. */
 function isUnderWay(work: readonly Work[]): boolean {
-  return isBusy(work) && session.value?.currentRun.value?.run_id === work[0]?.run_id;
+  const here = session.value;
+  const runId = work[0]?.run_id;
+  if (!isBusy(work) || here?.currentRun.value?.run_id !== runId) return false;
+  const newest = here?.entries.value.findLast((one) => one.run_id === runId && WORKING.has(one.kind));
+  return isBusy(work.filter((one) => one.kind !== "thinking" || one === newest));
 }
+
+const WORKING: ReadonlySet<Entry["kind"]> = new Set(["text", "thinking", "tool"]);
 
 interface HeadProps {
   readonly work: readonly Work[];

@@ -9,6 +9,7 @@ import { type AskEntry, answerApproval, type OpenSession, ruleOf } from "../stat
 import { useActing } from "./acting.ts";
 import { ShadedText } from "./code_block.tsx";
 import { Problem } from "./problem.tsx";
+import { RuleText } from "./rule_text.tsx";
 import { toolIcon } from "./tool_words.ts";
 
 interface CardProps {
@@ -220,40 +221,5 @@ function Rule({ choice, rule, disabled, onDecide, onBack }: RuleProps): JSX.Elem
         )}
       </div>
     </div>
-  );
-}
-
-function RuleText({ rule }: { readonly rule: GrantRule }): JSX.Element {
-  return (
-    <dl class="rule">
-      <dt>Tool</dt>
-      <dd>
-        <code>{exact(rule.tool)}</code>
-      </dd>
-      {rule.argv && rule.argv.length > 0 ? (
-        <>
-          <dt>Command</dt>
-          <dd>
-            <code>{exact(rule.argv.join(" "))}</code>
-          </dd>
-        </>
-      ) : null}
-      {rule.paths && rule.paths.length > 0 ? (
-        <>
-          <dt>Paths</dt>
-          <dd>
-            <code>{exact(rule.paths.join(", "))}</code>
-          </dd>
-        </>
-      ) : null}
-      {rule.host ? (
-        <>
-          <dt>Host</dt>
-          <dd>
-            <code>{exact(rule.host)}</code>
-          </dd>
-        </>
-      ) : null}
-    </dl>
   );
 }

@@ -73,28 +73,34 @@ function Verdict({ entry, last, acting }: Props): JSX.Element {
   );
 }
 
-/** "Failed: what happened; what to do": what happened is the cause. */
 function Words({ entry }: { readonly entry: EndingEntry }): JSX.Element {
-  const colon = entry.words.indexOf(": ");
-  const kind = colon < 0 ? entry.words : entry.words.slice(0, colon);
-  const why = harmless(colon < 0 ? "" : entry.words.slice(colon + 2));
-  const advice = entry.failure === null ? -1 : why.lastIndexOf("; ");
-  const cause = advice < 0 ? why : why.slice(0, advice);
-  if (why === "")
-    return (
-      <p>
-        <strong>{kind}.</strong>
-      </p>
-    );
+  const { kind, cause, advice } = saidOf(entry);
   return (
     <>
       <p>
-        {kind}: <strong>{cause}</strong>
+        {cause === "" ? "" : `${kind}: `}
+        <strong>{cause || kind}</strong>
         {/[.!?]$/.test(cause) ? "" : "."}
       </p>
-      {advice < 0 ? null : <p class="muted">{sentence(why.slice(advice + 2))}</p>}
+      {advice === "" ? null : <p class="muted">{sentence(advice)}</p>}
     </>
   );
+}
+
+const CUT_OFF_ADVICE = "What is there is kept: send “go on” to have the rest, or ask for it in parts.";
+
+/** "Failed: what happened; what to do": what happened is the cause. */
+function saidOf(entry: EndingEntry): { kind: string; cause: string; advice: string } {
+  const colon = entry.words.indexOf(": ");
+  const kind = colon < 0 ? entry.words : entry.words.slice(0, colon);
+  const why = harmless(colon < 0 ? "" : entry.words.slice(colon + 2));
+  // a run that used up its budget says how much that was, and what to do, in its trace
+  const said = entry.outcome === "budget" ? harmless(entry.trace[0] ?? "") : "";
+  const end = said.indexOf(". ");
+  if (end > 0) return { kind, cause: said.slice(0, end + 1), advice: said.slice(end + 2) };
+  const semicolon = entry.failure === null ? -1 : why.lastIndexOf("; ");
+  if (semicolon >= 0) return { kind, cause: why.slice(0, semicolon), advice: why.slice(semicolon + 2) };
+  return { kind, cause: why, advice: entry.outcome === "truncated" && why === "" ? CUT_OFF_ADVICE : "" };
 }
 
 function sentence(text: string): string {
@@ -115,7 +121,8 @@ function detailsOf(entry: EndingEntry): string {
           ...(failure.hint ? [`hint: ${failure.hint}`] : []),
           failure.text,
         ];
-  const lines = [...facts, ...(trace.length > 0 ? ["", ...trace] : [])];
+  const shown = entry.outcome === "budget" ? trace.slice(1) : trace;
+  const lines = [...facts, ...(shown.length > 0 ? ["", ...shown] : [])];
   return lines.length === 0 ? "" : harmless([...lines, "", `run: ${entry.run_id}`].join("\n"));
 }
 

@@ -15,24 +15,29 @@ import { wholeSeconds } from "./tool_words.ts";
 // a silence is told by the second; the length of the whole run only when it is another number
 const IN_ALL_FROM_MS = 20_000;
 
+/** How the dot looks: it moves while nothing else does. */
+type Mood = "busy" | "steady" | "calm";
+
+const ANSWERING = "Answering";
+const WAITING = "Waits for you";
+const MOODS: ReadonlyMap<string, Mood> = new Map([
+  [ANSWERING, "steady"],
+  [WAITING, "calm"],
+]);
+
 export function Live({ here }: { readonly here: OpenSession }): JSX.Element | null {
   const run = here.currentRun.value;
   const starting = run === null && !here.queuePaused.value && here.waiting.value.length > 0;
   if (run === null)
     return starting ? (
-      <Line words="Starting" sinceMs={here.waiting.value[0]?.at_ms ?? 0} calm={false} />
+      <Line words="Starting" sinceMs={here.waiting.value[0]?.at_ms ?? 0} mood="busy" />
     ) : null;
   if (connection.value === "reconnecting" || connection.value === "offline") return <Lost />;
   const line = live.value;
   const words = line !== null && line.run_id === run.run_id ? line.text : "";
   if (statusOf(run) === "running" && words !== "") return <Said words={words} run={run} />;
-  return (
-    <Line
-      words={stateOf(run, here.entries.value)}
-      sinceMs={run.started_ms}
-      calm={statusOf(run) === "waiting_for_approval"}
-    />
-  );
+  const state = stateOf(run, here.entries.value);
+  return <Line words={state} sinceMs={run.started_ms} mood={MOODS.get(state) ?? "busy"} />;
 }
 
 /** Nothing is heard of the run, so nothing is said about it but that it needs no page. */
@@ -66,13 +71,13 @@ function Said({ words, run }: { readonly words: string; readonly run: RunView })
 interface LineProps {
   readonly words: string;
   readonly sinceMs: number;
-  readonly calm: boolean;
+  readonly mood: Mood;
 }
 
-function Line({ words, sinceMs, calm }: LineProps): JSX.Element {
+function Line({ words, sinceMs, mood }: LineProps): JSX.Element {
   return (
     <p class="live">
-      <span class={`pulse${calm ? " calm" : ""}`} aria-hidden="true" />
+      <span class={`pulse ${mood}`} aria-hidden="true" />
       <span class="live-state">{words}</span>
       <Elapsed sinceMs={sinceMs} />
     </p>
@@ -98,12 +103,12 @@ function Elapsed({ sinceMs, words = "", fromMs = 1000 }: ElapsedProps): JSX.Elem
 function stateOf(run: RunView, entries: readonly Entry[]): string {
   const status = statusOf(run);
   if (status === "stopping") return "Stopping";
-  if (status === "waiting_for_approval") return "Waits for you";
+  if (status === "waiting_for_approval") return WAITING;
   if (status === "queued") return "Waits for its turn";
   if (run.gate_until_ms > 0) return "Waits for the provider";
   const newest = entries.findLast((entry) => entry.run_id === run.run_id);
   if (newest === undefined || newest.kind === "person") return waitingFor(run);
-  if (newest.kind === "text" && !newest.done) return "Answering";
+  if (newest.kind === "text" && !newest.done) return ANSWERING;
   if (newest.kind === "thinking" && !newest.done) return "Thinking";
   if (newest.kind === "tool" && newest.state !== "ended") return "Working";
   return waitingFor(run);

@@ -84,10 +84,12 @@ function NotSent({ pending }: { readonly pending: Pending }): JSX.Element {
   };
   return (
     <div class="not-sent" role="alert">
-      <Icon name="warning" />
-      <span>
-        <strong>Not sent.</strong> {pending.trouble?.message ?? "No answer came."}
-      </span>
+      <p>
+        <Icon name="warning" />
+        <span>
+          <strong>Not sent.</strong> {pending.trouble?.message ?? "No answer came."}
+        </span>
+      </p>
       <button
         type="button"
         class="button small"

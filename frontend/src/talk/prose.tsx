@@ -1,16 +1,16 @@
 /** Markdown on the page: a block that is settled is rendered once, whatever comes after it. */
 import { effect, type Signal, signal, untracked } from "@preact/signals";
-import type { ComponentChildren, JSX } from "preact";
+import { h, type JSX } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Icon } from "../icons.tsx";
-import { GrowingText } from "../markdown/growing.ts";
-import { parseInline, plainText } from "../markdown/inline.ts";
-import type { Align, Block, Inline, Item, List, Paragraph, Table } from "../markdown/nodes.ts";
-import { hostBehind } from "../markdown/safe.ts";
+import { directionOf } from "../markdown/direction.ts";
+import { parseInline } from "../markdown/inline.ts";
+import type { Align, Block, Item, List, Paragraph, Table } from "../markdown/nodes.ts";
 import { MarkdownStream, parseBlocks, type Snapshot } from "../markdown/stream.ts";
 import { session, type TextEntry } from "../state.ts";
 import { CodeBlock } from "./code_block.tsx";
 import { memo } from "./memo.tsx";
+import { nodesOf, RunningText } from "./running.tsx";
 
 /** The place at which a text grows: the paragraph there, and its words as they are by now. */
 interface Tail {
@@ -121,7 +121,7 @@ const BlockView = memo(
         return <hr />;
       case "quote":
         return (
-          <blockquote>
+          <blockquote dir={directionOf(block)}>
             <Blocks blocks={block.children} settled={settledOf(block, tail)} tail={tail} />
           </blockquote>
         );
@@ -144,39 +144,34 @@ interface WordsProps {
 /** A very long paragraph is several boxes, so that only the last one is laid out anew while it grows. */
 function Words({ paragraph, tail }: WordsProps): JSX.Element {
   const { settled } = paragraph;
-  const last = (
-    <p key={settled.length} dir="auto">
-      <LastWords paragraph={paragraph} tail={tail} />
-    </p>
-  );
+  const last = <LastWords key={settled.length} paragraph={paragraph} tail={tail} />;
   if (settled.length === 0) return last;
-  const pieces = settled.map((piece, at) => (
-    <p key={at} dir="auto">
-      <Inlines text={piece} />
-    </p>
-  ));
+  const pieces = settled.map((piece, at) => <Running key={at} tag="p" text={piece} />);
   return <div class="pieces">{[...pieces, last]}</div>;
 }
 
-/** The words at which a text grows or grew: what the tail of one that grows has opened is shown as if it were closed. */
+/** The words at which a text grows or grew; what comes goes past Preact into the paragraph itself. */
 function LastWords({ paragraph, tail }: WordsProps): JSX.Element {
-  const kept = useRef<{ grown: GrowingText; settled: ComponentChildren[] } | null>(null);
-  const text = tail?.at === paragraph ? tail.words.value : paragraph.text;
-  if (!kept.current?.grown.leadsTo(text)) kept.current = { grown: new GrowingText(), settled: [] };
-  const { grown, settled } = kept.current;
-  const rest = tail === null ? grown.end(text) : grown.grow(text);
-  // what is the same object as before is not looked at again
-  settled.push(...inline(grown.settled.slice(settled.length), settled.length));
-  return <>{[...settled, ...inline(rest, settled.length)]}</>;
+  const host = useRef<HTMLParagraphElement>(null);
+  const running = useRef<RunningText | null>(null);
+  useLayoutEffect(() => {
+    if (host.current === null) return;
+    running.current ??= new RunningText(host.current);
+    const words = running.current;
+    if (tail === null) return words.end(paragraph.text);
+    words.grow(paragraph.text);
+    return effect(() => {
+      const text = tail.words.value;
+      if (tail.at === paragraph) words.grow(text);
+    });
+  }, [paragraph, tail]);
+  return <p ref={host} dir="auto" />;
 }
 
 /** The page's own title is the first level, so a text begins at the second, which models use as their first. */
 function Heading({ level, text }: { readonly level: number; readonly text: string }): JSX.Element {
-  const words = <Inlines text={text} />;
-  const look = { class: `level-${level}`, dir: "auto" } as const;
-  if (level <= 2) return <h2 {...look}>{words}</h2>;
-  if (level === 3) return <h3 {...look}>{words}</h3>;
-  return level === 4 ? <h4 {...look}>{words}</h4> : <h5 {...look}>{words}</h5>;
+  const tag = level <= 2 ? "h2" : level === 3 ? "h3" : level === 4 ? "h4" : "h5";
+  return <Running tag={tag} class={`level-${level}`} text={text} />;
 }
 
 function ListView({ list, tail }: { readonly list: List; readonly tail: Tail | null }): JSX.Element {
@@ -186,11 +181,13 @@ function ListView({ list, tail }: { readonly list: List; readonly tail: Tail | n
   ));
   const shape = list.loose ? "loose" : "tight";
   return list.ordered ? (
-    <ol class={shape} start={list.start}>
+    <ol class={shape} start={list.start} dir={directionOf(list)}>
       {items}
     </ol>
   ) : (
-    <ul class={shape}>{items}</ul>
+    <ul class={shape} dir={directionOf(list)}>
+      {items}
+    </ul>
   );
 }
 
@@ -218,13 +215,11 @@ function TableView({ table }: { readonly table: Table }): JSX.Element {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
     <div class="table" tabIndex={0} role="group" aria-label="Table">
-      <table>
+      <table dir={directionOf(table)}>
         <thead>
           <tr>
             {table.head.map((cell, at) => (
-              <th key={at} scope="col" class={aligned(table.align[at])}>
-                <Inlines text={cell} />
-              </th>
+              <Running key={at} tag="th" class={aligned(table.align[at])} text={cell} />
             ))}
           </tr>
         </thead>
@@ -248,9 +243,7 @@ const Row = memo(
   }): JSX.Element => (
     <tr>
       {cells.map((cell, at) => (
-        <td key={at} class={aligned(align[at])} dir="auto">
-          <Inlines text={cell} />
-        </td>
+        <Running key={at} tag="td" class={aligned(align[at])} text={cell} />
       ))}
     </tr>
   ),
@@ -260,63 +253,14 @@ function aligned(align: Align | undefined): string | undefined {
   return align ? `to-${align}` : undefined;
 }
 
+interface RunningProps {
+  readonly tag: "p" | "h2" | "h3" | "h4" | "h5" | "th" | "td";
+  readonly text: string;
+  readonly class?: string | undefined;
+}
+
 /** Running text that is complete. */
-const Inlines = memo(({ text }: { readonly text: string }): JSX.Element => <>{inline(parseInline(text))}</>);
-
-function inline(parts: readonly Inline[], from = 0): ComponentChildren[] {
-  return parts.map((part, nth) => {
-    const at = from + nth;
-    switch (part.kind) {
-      case "text":
-        return part.text;
-      case "break":
-        return <br key={at} />;
-      case "code":
-        return <code key={at}>{part.text}</code>;
-      case "em":
-        return <em key={at}>{inline(part.children)}</em>;
-      case "strong":
-        return <strong key={at}>{inline(part.children)}</strong>;
-      case "strike":
-        return <del key={at}>{inline(part.children)}</del>;
-      case "link":
-        return <Link key={at} href={part.href} parts={part.children} />;
-      case "image":
-        return <Picture key={at} src={part.src} alt={part.alt} />;
-      default:
-        return part satisfies never;
-    }
-  });
-}
-
-function Link({ href, parts }: { readonly href: string; readonly parts: readonly Inline[] }): JSX.Element {
-  const elsewhere = hostBehind(href, plainText(parts));
-  return (
-    <>
-      <a href={href} target="_blank" rel="noopener noreferrer nofollow" title={href}>
-        {inline(parts.map(named))}
-      </a>
-      {elsewhere === "" ? null : <span class="link-host"> ({elsewhere})</span>}
-    </>
-  );
-}
-
-/** Links do not stand inside links: an image from elsewhere is its name there. */
-function named(part: Inline): Inline {
-  return part.kind === "image" && !part.src.startsWith("data:")
-    ? { kind: "text", text: part.alt || "Image" }
-    : part;
-}
-
-/** An image that the text carries is shown; one from elsewhere is a link, since loading it would tell who reads. */
-function Picture({ src, alt }: { readonly src: string; readonly alt: string }): JSX.Element {
-  if (src.startsWith("data:")) return <img class="picture" src={src} alt={alt} />;
-  const host = /^https?:\/\/([^/?#]+)/i.exec(src)?.[1] ?? "";
-  return (
-    <a class="picture-link" href={src} target="_blank" rel="noopener noreferrer nofollow" title={src}>
-      <Icon name="image" />
-      <span>{alt || "Image"}</span>
-      <span class="link-host">{host}</span>
-    </a>
-  );
-}
+const Running = memo(({ tag, text, class: name }: RunningProps): JSX.Element => {
+  const fill = (host: Element | null): void => host?.replaceChildren(...nodesOf(parseInline(text)));
+  return h(tag, { ref: fill, class: name, dir: "auto", scope: tag === "th" ? "col" : undefined });
+});

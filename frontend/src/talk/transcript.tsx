@@ -70,6 +70,7 @@ export function Transcript({ here }: { readonly here: OpenSession }): JSX.Elemen
           <Live here={here} />
         </div>
       </section>
+      <Seeking here={here} />
       {atBottom ? null : (
         <button
           type="button"
@@ -103,9 +104,29 @@ function useChapters(rows: readonly AnyRow[]): readonly Chapter<AnyRow>[] {
 /** The row that a search leads to, once it is here. */
 function foundIn(here: OpenSession, rows: readonly TalkRow[]): TalkRow | undefined {
   const target = here.target.value;
-  if (target === null) return undefined;
-  const isHere = !here.hasOlder.value || (here.entries.value[0]?.seq ?? 0) <= target.seq;
-  return isHere ? rowAt(rows, target) : undefined;
+  return target === null || isAbove(here, target) ? undefined : rowAt(rows, target);
+}
+
+function isAbove(here: OpenSession, { seq }: Hit): boolean {
+  return here.hasOlder.value && (here.entries.value[0]?.seq ?? 0) > seq;
+}
+
+/** That the message of a search is on its way here, or why it is not. */
+function Seeking({ here }: { readonly here: OpenSession }): JSX.Element {
+  const target = here.target.value;
+  const seeks = target !== null && isAbove(here, target);
+  return (
+    <div class="seeking" role="status">
+      {seeks ? (
+        <p class="muted">
+          <span class="spinner" />
+          Going to the message
+        </p>
+      ) : (
+        <Problem words={here.missed.value} />
+      )}
+    </div>
+  );
 }
 
 function held(chapter: Chapter<AnyRow>, row: AnyRow | undefined): AnyRow | null {

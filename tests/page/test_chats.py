@@ -1,0 +1,121 @@
+"""A chat besides its talk: archive, fork, export, files, what the list says and what a browser keeps."""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from holdfast.chaos import Gate, Say, Wait
+from page.browsing import Visit, chatting
+from serving import said_to
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_chat_is_archived_forked_and_exported(visit: Visit, tmp_path: Path) -> None:
+    async with chatting(
+        [
+            Say("one"),
+        ],
+        [Say("two")],
+        [Say("three")],
+    ) as server:
+        chat = await visit(server.url)
+        await chat.say("first")
+        await chat.answered("one")
+        await chat.say("second")
+        await chat.answered("two")
+        await chat.people.first.hover()
+        await chat.talk.get_by_role("button", name="Fork from here").nth(1).click()
+        await expect(chat.rows).to_have_count(2)
+        await chat.answered("one")
+        await chat.say("another second")
+        await chat.answered("three")
+        assert said_to(server.chaos, nth=3) == ["first", "one", "another second"]
+
+        menu = chat.page.get_by_role("menuitem")
+        for name, suffix in (("Export as JSON", "json"), ("Export as Markdown", "md")):
+            await chat.page.get_by_role("button", name="first").first.click()
+            async with chat.page.expect_download() as coming:
+                await menu.filter(has_text=name).click()
+            path = tmp_path / f"export.{suffix}"
+            await (await coming.value).save_as(path)
+            assert "another second" in path.read_text()
+        assert json.loads((tmp_path / "export.json").read_text())
+
+        await chat.page.get_by_role("button", name="first").first.click()
+        await menu.filter(has_text="Archive").click()
+        await expect(chat.rows).to_have_count(1)
+        await expect(chat.page.get_by_role("main").get_by_text("Archived")).to_be_visible()
+        await chat.page.get_by_role("button", name="Archive", exact=True).click()
+        await expect(chat.page.get_by_role("region", name="Archived")).to_contain_text("first")
+        await chat.button("Undo").click()
+        await chat.button("All chats").click()
+        await expect(chat.rows).to_have_count(2)
+
+
+async def test_the_list_says_what_goes_on_in_other_chats(visit: Visit) -> None:
+    gate = Gate()
+    async with chatting([Say("long "), Wait(gate), Say("done")], [Say("short")]) as server:
+        chat = await visit(server.url)
+        await chat.say("takes long")
+        await chat.answered("long")
+        await chat.button("New chat").click()
+        await chat.say("is quick")
+        await chat.answered("short")
+        row = chat.rows.filter(has_text="takes long")
+        await expect(row).to_contain_text("running")
+        gate.open()
+        await expect(row).to_contain_text("unread")
+        await row.get_by_role("link").click()
+        await chat.answered("long done")
+        await expect(row).not_to_contain_text("unread")
+        await chat.rows.filter(has_text="is quick").get_by_role("link").click()
+        await chat.answered("short")
+        await expect(row).not_to_contain_text("unread")
+
+
+async def test_files_are_pasted_and_dropped(visit: Visit) -> None:
+    async with chatting([Say("seen")]) as server:
+        chat = await visit(server.url)
+        attachments = chat.page.get_by_role("list", name="Attachments").get_by_role("listitem")
+        await chat.page.evaluate(
+            """() => {
+              const carrying = name => {
+                const data = new DataTransfer();
+                data.items.add(new File([`words of ${name}`], name, {type: 'text/plain'}));
+                return data;
+              };
+              const how = {bubbles: true, cancelable: true};
+              document.getElementById('composer').dispatchEvent(
+                new ClipboardEvent('paste', {clipboardData: carrying('pasted.txt'), ...how}));
+              const drop = {dataTransfer: carrying('dropped.txt'), ...how};
+              for (const kind of ['dragenter', 'dragover', 'drop'])
+                document.querySelector('main').lastElementChild.dispatchEvent(new DragEvent(kind, drop));
+            }"""
+        )
+        await expect(attachments).to_have_count(2)
+        await expect(attachments.last).to_contain_text("20 B")
+        await chat.say("read both")
+        await chat.answered("seen")
+        told = str(server.chaos.seen.requests[0].body)
+        assert "words of pasted.txt" in told
+        assert "words of dropped.txt" in told
+
+
+async def test_nothing_of_a_chat_stays_in_the_browser_but_what_was_not_sent(visit: Visit) -> None:
+    """P11, P7: the server alone has answers, queues and cursors."""
+    gate = Gate()
+    async with chatting([Say("half a secret"), Wait(gate)]) as server:
+        chat = await visit(server.url)
+        await chat.say("say it")
+        await chat.answered("half a secret")
+        await chat.box.fill("an unsent thought")
+        kept = "() => JSON.stringify([{...localStorage}, {...sessionStorage}])"
+        await chat.page.wait_for_function(f"() => !({kept})().includes('an unsent thought')", timeout=30_000)
+        await chat.state("saved · ")
+        stored = await chat.page.evaluate(kept)
+        assert "secret" not in stored
+        assert "say it" not in stored
+        gate.open()

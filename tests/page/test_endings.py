@@ -1,0 +1,49 @@
+"""How runs end, as the page tells it: what happened, and what to do about it."""
+
+import pytest
+from playwright.async_api import expect
+
+from holdfast.chaos import CallTool, Finish, Gate, Refuse, Say, Think, Wait
+from page.browsing import Visit, chatting
+from server.toolbox import Counted
+from serving import Setting
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_what_was_not_completed_says_what_happened_and_what_to_do(visit: Visit) -> None:
+    """P4: each ending is told as what it is."""
+    scripts = (
+        [Say("I am busy."), CallTool("touch", {"path": "a"})],
+        [Refuse("Not this.")],
+        *([Say("Once upon a"), Finish("length")] for _ in range(4)),
+    )
+    async with chatting(*scripts, setting=Setting(tools=(Counted(),))) as server:
+        await server.served.ended(await server.served.start(session_id="budget", budget={"turns": 1}))
+        await server.served.ended(await server.served.start(session_id="refused"))
+        await server.served.ended(await server.served.start(session_id="truncated"))
+        chat = await visit(f"{server.url}/s/budget")
+        verdict = chat.talk.get_by_role("group", name="How the run ended")
+        await expect(verdict.locator("strong")).to_have_text(
+            "The run reached its budget of 1 answer of the model."
+        )
+        await expect(verdict).to_contain_text("send another message to go on, or set a larger budget.turns")
+        await expect(verdict.get_by_role("button", name="Details")).to_have_count(0)
+        await chat.page.goto(f"{server.url}/s/refused")
+        await expect(verdict).to_contain_text("Refused by the model: main refused to answer.")
+        await expect(verdict).to_contain_text("Word the request in another way")
+        await chat.page.goto(f"{server.url}/s/truncated")
+        await expect(verdict).to_contain_text("Cut off at the length limit.")
+        await expect(verdict).to_contain_text("send “go on” to have the rest")
+        await expect(chat.button("Retry")).to_be_visible()
+
+
+async def test_a_thought_is_over_once_words_follow_it(visit: Visit) -> None:
+    gate = Gate()
+    async with chatting([Think("let me see"), Say("It is"), Wait(gate), Say(" so.")]) as server:
+        chat = await visit(server.url)
+        await chat.say("is it so?")
+        await chat.answered("It is")
+        await expect(chat.talk.get_by_role("group", name="Activity")).to_have_text("Thought · 3 words")
+        gate.open()
+        await chat.answered("It is so.")
