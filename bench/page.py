@@ -6,10 +6,8 @@ Aims: under 80 kB over the wire, first paint under 0.3 s, under 5 ms of script f
 
 import argparse
 import asyncio
-import json
 import statistics
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +20,12 @@ from tests.page.browsing import Chat, chatting  # noqa: E402
 from tests.page.long_log import put_long_session  # noqa: E402
 from tests.serving import Setting  # noqa: E402
 
-from holdfast.chaos import Say, SayWords, Think  # noqa: E402
+from following import following  # noqa: E402
+from holdfast.chaos import SayWords  # noqa: E402
 from holdfast.journal.memory import MemoryStore  # noqa: E402
 from holdfast.server.page import BUILT, read_page  # noqa: E402
 
-TRACED = ["devtools.timeline", "v8.execute", "disabled-by-default-devtools.timeline"]
-KINDS = {
-    "script": {"FunctionCall", "RunMicrotasks", "EvaluateScript", "v8.evaluateModule", "MinorGC", "MajorGC"},
-    "style and layout": {"UpdateLayoutTree", "Layout"},
-    "painting": {"PrePaint", "Paint", "Layerize", "Commit", "UpdateLayer"},
-}
-WORDS = (
-    "The answer **comes** in pieces, with `code`, a [link](https://example.com/) and plain words; "
-    "each of them is on disk before it is on the screen. "
-)
-LIST = "- one point that is made\n- another one, a little longer\n\n"
+AIMS = {"script": "   aim < 5 ms"}
 SEEN = """() => {
   window.seen = [];
   const look = () => {
@@ -134,50 +123,13 @@ async def opening(browser: Browser, url: str, *, rounds: int) -> None:
     line("script done (median)", f"{statistics.median(ready):.0f} ms")
 
 
-async def streaming(browser: Browser, *, tokens: int, pace_s: float) -> None:
-    """The main thread's work for an answer that comes word by word."""
-    text = ""
-    while text.count(" ") < tokens:
-        text += 3 * WORDS + "\n\n" + LIST
-    async with chatting([Say("warm")], [Think("hm"), SayWords(text, pace_s=pace_s)]) as server:
-        chat, _ = await fresh(browser, server.url)
-        await chat.say("warm up")
-        await chat.answered("warm")
-        await browser.start_tracing(page=chat.page, categories=TRACED)
-        await chat.say("go")
-        await chat.page.evaluate(UNTIL_DONE, 2)
-        found = main_thread(json.loads(await browser.stop_tracing())["traceEvents"])
-        pace = f"a token each {1000 * pace_s:.0f} ms" if pace_s else "all at once"
-        for share_of, ms in found.items():
-            aim = "aim < 5 ms" if share_of == "script" else ""
-            line(f"{share_of} for 100 tokens, {pace}", f"{100 * ms / text.count(' '):.1f} ms", aim)
-        await chat.page.context.close()
-
-
-def main_thread(trace: list[dict[str, Any]]) -> dict[str, float]:
-    """What the page's main thread did, by kind, in milliseconds of its CPU; nothing is counted twice."""
-    drawn = Counter(one["pid"] for one in trace if one["name"] == "UpdateLayoutTree")
-    page = drawn.most_common(1)[0][0]
-    name = "CrRendererMain"
-    threads = {
-        one["tid"]
-        for one in trace
-        if one["name"] == "thread_name" and one["pid"] == page and one["args"]["name"] == name
-    }
-    steps = [one for one in trace if one.get("ph") == "X" and one["pid"] == page and one["tid"] in threads]
-    kinds = {step: kind for kind, names in KINDS.items() for step in names}
-    found = dict.fromkeys([*KINDS, "the browser's own work"], 0.0)
-    within: list[tuple[float, str]] = []
-    for step in sorted(steps, key=lambda one: (one["ts"], -one.get("dur", 0))):
-        while within and within[-1][0] <= step["ts"]:
-            within.pop()
-        ms = step.get("tdur", 0) / 1000
-        kind = kinds.get(step["name"], within[-1][1] if within else "the browser's own work")
-        if within:
-            found[within[-1][1]] -= ms
-        found[kind] += ms
-        within.append((step["ts"] + step.get("dur", 0), kind))
-    return found | {"all": sum(found.values())}
+async def streaming(browser: Browser, *, rounds: int, tokens: int, pace_s: float) -> None:
+    """The main thread's work for an answer that comes word by word, and what no page could do without."""
+    pace = f"a token each {1000 * pace_s:.0f} ms" if pace_s else "all at once"
+    found = await following(browser, rounds=rounds, tokens=tokens, pace_s=pace_s)
+    line(f"for 100 tokens, {pace} (median)", "the page", "a bare append")
+    for kind, ms, floor_ms in found:
+        line(f"  {kind}", f"{ms:.1f} ms", f"{floor_ms:.1f} ms{AIMS.get(kind, '')}")
 
 
 async def delays(browser: Browser, *, tokens: int, pace_s: float) -> None:
@@ -255,9 +207,9 @@ async def main() -> None:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=arguments)
         async with chatting() as server:
-            await opening(browser, server.url, rounds=3 if quick else 9)
+            await opening(browser, server.url, rounds=3 if quick else 10)
         for pace_s in (0.0, 0.01):
-            await streaming(browser, tokens=300 if quick else 1000, pace_s=pace_s)
+            await streaming(browser, rounds=1 if quick else 5, tokens=300 if quick else 600, pace_s=pace_s)
         await delays(browser, tokens=100 if quick else 300, pace_s=0.04)
         await long_session(browser, exchanges=250 if quick else 2_500)
         await browser.close()

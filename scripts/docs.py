@@ -60,6 +60,10 @@ object with `seq` (its place in the log, from 1 without a gap), `type`, `at_ms` 
 time) and the fields below. Fields that hold their default are left out. Events are never changed: a later
 version of one gets a type of its own, and old ones are brought up to date when they are read.
 
+One exception: `server.keep_deltas_days` after a run has ended, deltas in a row are joined into the first of
+them, and the seqs of the others are gaps. The `text.done` or `reasoning.done` behind them always holds the
+whole text, so a cursor in a gap loses nothing.
+
 *Who* says who may append an event: anyone (an input), or only the owner of the run.
 """
 _WORDS: Mapping[type[inspect.Type], str] = {

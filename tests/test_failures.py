@@ -122,6 +122,8 @@ PLAIN: list[tuple[dict[str, object], FailureKind, str]] = [
     # An answer that was refused says so by its status, even if its body hangs.
     ({"status": 401, "deadline": deadline("gap", 120)}, "auth", "401"),
     ({"status": 500, "broke": "eof"}, "server_error", "5xx"),
+    ({"error": ErrorReported(message="", status=200, body="<html>")}, "malformed", "page"),
+    ({"broke": "unreachable", "stage": "connecting"}, "connect_failed", "broke.no_way"),
     ({"status": 425}, "server_error", "408"),
     ({"status": 498}, "overloaded", "498"),
     (
@@ -166,9 +168,42 @@ def test_facts_without_a_body_have_a_class(given: dict[str, object], kind: str, 
         ),
         (
             {"broke": "dns", "stage": "connecting"},
-            "the name of api.example.com was not found while connecting",
+            "main: the name of api.example.com was not found; check",
         ),
-        ({"status": 401}, "main answered 401: nothing more; check the API key of target main"),
+        ({"status": 401}, "main answered 401: no reason given; check the API key of target main"),
+        (
+            {"status": 401, "error": ErrorReported(message="Wrong key.", body="")},
+            "main answered 401: Wrong key; check the API key of target main",
+        ),
+        (
+            {"status": 429, "headers": {"retry-after": "125"}},
+            "main answered 429: no reason given (asks to wait 2 min 5 s); wait",
+        ),
+        (
+            {"status": 429, "headers": {"retry-after": "9000"}},
+            "main answered 429: no reason given (asks to wait 2 h 30 min); wait",
+        ),
+        (
+            {"status": 308, "headers": {"location": "https://new.example/v1"}},
+            "main answered 308: it has moved to https://new.example/v1; check base_url",
+        ),
+        (
+            {"broke": "unreachable", "stage": "connecting", "said": "No route to host"},
+            "main: api.example.com cannot be reached (No route to host); check the network",
+        ),
+        (
+            {"broke": "protocol", "stage": "streaming", "said": f"no JSON: {KEY}"},
+            "not its protocol in the middle of the answer (no JSON: [key]); check the wire",
+        ),
+        ({"finish": "refused", "said": "Too dangerous."}, "main refused to answer: Too dangerous; word"),
+        (
+            {"error": ErrorReported(message="Busy.", kind="overloaded_error", body="")},
+            "main reported an error: Busy; if it keeps",
+        ),
+        (
+            {"error": ErrorReported(message="Sign in", status=200, body="<html>")},
+            "main answered with a web page instead of an API answer: Sign in; check the wire",
+        ),
         ({"cancelled_by": "user_stop"}, "stopped: user_stop"),
         ({"bug": "KeyError: 'x'"}, "an error in our own code: KeyError: 'x'; this is a bug in Holdfast"),
         ({"over_window_tokens": 12}, "12 tokens over the window of some-model"),
@@ -184,6 +219,19 @@ def test_facts_without_a_body_have_a_class(given: dict[str, object], kind: str, 
 )
 def test_a_failure_says_what_happened_and_what_to_do(given: dict[str, object], words: str) -> None:
     assert words in failed(**given).failure.text
+
+
+@pytest.mark.parametrize(
+    ("given", "brief"),
+    [
+        ({"status": 500}, "answered 500: no reason given"),
+        ({"deadline": deadline("first_event", 1)}, "no first byte in 1 s (TTFB threshold: 1s)"),
+        ({"finish": "stop"}, "ended its answer without saying anything"),
+        ({"broke": "refused", "stage": "connecting"}, "api.example.com refused the connection"),
+    ],
+)
+def test_what_is_brief_names_no_target_and_gives_no_advice(given: dict[str, object], brief: str) -> None:
+    assert failed(**given).brief == brief
 
 
 def test_the_hint_of_a_silent_reject_travels_with_the_failure() -> None:

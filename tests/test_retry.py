@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from holdfast.failures import TREATMENTS
 from holdfast.gates import Breaker, Gate
 from holdfast.retry import (
+    AskPlainly,
     Compact,
     Decision,
     FallBack,
@@ -150,6 +151,13 @@ def test_an_answer_without_room_gets_a_lower_cap_once() -> None:
     assert isinstance(decide(failure("overflow_output"), history(A, B, cap_lowered=True)), GiveUp)
 
 
+def test_a_target_that_refuses_to_be_asked_about_reasoning_is_asked_plainly_once() -> None:
+    refused = failure("bad_request", "400.thoughts")
+    assert decide(refused, history(A, B)) == AskPlainly("a refused the request")
+    assert decide(refused, history(A, B, asked_plainly=True)) == FallBack("b", "a refused the request")
+    assert decide(refused, history(A, asked_plainly=True)) == GiveUp("a refused the request")
+
+
 def test_a_cut_off_answer_is_left_to_a_new_turn() -> None:
     assert isinstance(decide(failure("truncated"), history(A, B)), GiveUp)
 
@@ -282,6 +290,8 @@ def simulate(turns: list[Turn], targets: tuple[Target, ...]) -> list[tuple[str, 
                 state = msgspec.structs.replace(state, compacted=True)
             case LowerCap():
                 state = msgspec.structs.replace(state, cap_lowered=True)
+            case AskPlainly():
+                state = msgspec.structs.replace(state, asked_plainly=True)
     return past
 
 
@@ -294,7 +304,7 @@ def test_every_call_ends_within_its_budget_and_never_asks_in_vain(turns: list[Tu
     assert max(asked.count(name) for name in asked) <= 3
     for place, (name, kind, decision) in enumerate(past):
         if kind in NEVER_AGAIN:
-            assert not isinstance(decision, RetryAfter | Gated | Compact | LowerCap)
+            assert not isinstance(decision, RetryAfter | Gated | Compact | LowerCap | AskPlainly)
             assert name not in asked[place + 1 :]
         if isinstance(decision, RetryAfter):
             assert 0 <= decision.wait_s <= 60

@@ -12,7 +12,7 @@ DATE = "Sun, 15 Jun 2025 15:07:40 GMT"
 
 
 def wait(headers: dict[str, str], **times: str | float) -> int | None:
-    return server_time(headers, ErrorFacts(times=times), now_ms=NOW_MS)
+    return server_time(headers, ErrorFacts(times=times), now_ms=NOW_MS, status=429)
 
 
 def in_words(text: str, *, status: int) -> int | None:
@@ -51,11 +51,27 @@ def in_words(text: str, *, status: int) -> int | None:
             9_000,
         ),
         ({"x-ratelimit-reset-tokens": "5s", "x-ratelimit-reset-requests": "9s"}, 5_000),
+        (
+            {"x-ratelimit-reset-tokens": "5s", "x-ratelimit-reset-requests": "1s"}
+            | {"x-ratelimit-remaining-requests": "99"},
+            1_000,
+        ),
+        ({"x-ratelimit-reset-tokens": "5s", "x-ratelimit-remaining-tokens": "7"}, 5_000),
         ({"x-ratelimit-limit-tokens": "5s"}, None),
     ],
 )
 def test_headers(headers: dict[str, str], wait_ms: int | None) -> None:
     assert wait(headers) == wait_ms
+
+
+@pytest.mark.parametrize("status", [0, 500, 503, 529])
+def test_a_bucket_that_is_not_empty_says_nothing_of_another_failure(status: int) -> None:
+    """Every answer of these providers tells of all buckets; a wait of hours, or of none, would follow."""
+    full = {"x-ratelimit-reset-requests": "6ms", "x-ratelimit-remaining-requests": "9999"}
+    silent = {"anthropic-ratelimit-unified-5h-reset": "1750010000"}
+    assert server_time(full | silent, ErrorFacts(), now_ms=NOW_MS, status=status) is None
+    empty = {"x-ratelimit-reset-tokens": "4s", "x-ratelimit-remaining-tokens": "0"}
+    assert server_time(full | silent | empty, ErrorFacts(), now_ms=NOW_MS, status=status) == 4_000
 
 
 @pytest.mark.parametrize(
@@ -95,6 +111,9 @@ def test_fields_of_the_body(times: dict[str, str | float], wait_ms: int) -> None
 )
 def test_words_count_where_waiting_is_the_matter(text: str, wait_ms: int | None) -> None:
     assert in_words(text, status=429) == wait_ms
+    rather = {"x-ratelimit-reset-requests": "6ms", "x-ratelimit-remaining-requests": "9999"}
+    found = server_time(rather, ErrorFacts(text=text), now_ms=NOW_MS, status=429)
+    assert found == (wait_ms or 6)
     assert in_words(text, status=400) is None
 
 

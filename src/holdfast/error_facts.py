@@ -72,7 +72,7 @@ def error_facts(error: ErrorReported | None) -> ErrorFacts:
     else:
         _gather(decoded, found)
     found.marks |= {mark.lower()[:MARK_CHARS_MAX] for mark in (error.code, error.kind) if mark}
-    if error.message not in found.messages:
+    if not any(said and (said in error.message or error.message in said) for said in found.messages):
         found.messages.append(error.message)
     return ErrorFacts(
         text="; ".join(dict.fromkeys(said for said in found.messages if said))[:TEXT_CHARS_MAX],

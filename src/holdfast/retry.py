@@ -22,6 +22,7 @@ AGAIN_TIMES: dict[Again, int | None] = {
     "new_turn": 0,
     "compacted": 0,
     "lower_cap": 0,
+    "plainly": 0,
     "once": 1,
     "twice": 2,
     "backoff": None,
@@ -29,7 +30,7 @@ AGAIN_TIMES: dict[Again, int | None] = {
     "server_time": None,
 }
 # After these a target has nothing more to say in this call.
-SPENT = frozenset[Again]({"never", "new_turn", "compacted", "lower_cap"})
+SPENT = frozenset[Again]({"never", "new_turn", "compacted", "lower_cap", "plainly"})
 
 
 class RetryAfter(msgspec.Struct, frozen=True):
@@ -66,13 +67,19 @@ class LowerCap(msgspec.Struct, frozen=True):
     why: str
 
 
+class AskPlainly(msgspec.Struct, frozen=True):
+    """Ask the same target again, and from now on, without a word about reasoning."""
+
+    why: str
+
+
 class GiveUp(msgspec.Struct, frozen=True):
     """The call has failed."""
 
     why: str
 
 
-Decision: TypeAlias = RetryAfter | FallBack | Gated | Compact | LowerCap | GiveUp
+Decision: TypeAlias = RetryAfter | FallBack | Gated | Compact | LowerCap | AskPlainly | GiveUp
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -104,6 +111,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     unattended: bool = False
     compacted: bool = False
     cap_lowered: bool = False
+    asked_plainly: bool = False
     breakers: dict[str, Breaker] = {}
     gates: dict[str, Gate] = {}
 
@@ -169,7 +177,7 @@ def _has_attempts(history: History, target: Target) -> bool:
     return len(_failures(history, target.name)) < target.retry.attempts_per_target_max
 
 
-def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap | None:
+def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap | AskPlainly | None:
     """The same target with another request, where that can help and has not been tried."""
     if not _has_attempts(history, _current(history)):
         return None
@@ -177,7 +185,7 @@ def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap |
         return Compact(why)
     if again == "lower_cap" and not history.cap_lowered:
         return LowerCap(history.output_room_tokens, why)
-    return None
+    return AskPlainly(why) if again == "plainly" and not history.asked_plainly else None
 
 
 def _wait_ms(history: History, again: Again) -> int | None:

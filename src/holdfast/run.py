@@ -96,6 +96,7 @@ class Run:
     usage: Tally = field(default_factory=Tally)
     known_cost_usd: float = 0.0  # of the calls whose price is known
     started_ms: int = 0
+    taken_up_ms: int = 0  # when a process last began to carry it out
     paused_ms: int = 0  # since then, while it waited for people or no process carried it out
     waiting_since_ms: int = 0  # 0 while it waits for nobody
     answers: bool = True  # whether the newest call is one of the conversation
@@ -166,7 +167,7 @@ def apply_to_run(run: Run, seq: int, event: e.Event) -> None:
 
 def _started(run: Run, event: e.RunStarted) -> None:
     run.target = event.target
-    run.started_ms = event.at_ms
+    run.started_ms = run.taken_up_ms = event.at_ms
 
 
 def _call_started(run: Run, event: e.CallStarted) -> None:
@@ -324,6 +325,7 @@ def _stop_requested(run: Run, event: e.StopRequested) -> None:
 
 def _resumed(run: Run, event: e.RunResumed) -> None:
     run.resumptions += 1
+    run.taken_up_ms = event.at_ms
     # Neither an orderly restart nor a run that only waits for a person is suspected of a crash.
     if event.after != "restart" and not run.open_asks:
         run.resumptions_without_progress += 1

@@ -12,6 +12,9 @@ WAIT_MS_MAX = 30 * DAY_MS
 UNIX_S_MIN = 1_000_000_000
 UNIX_MS_MIN = 100_000_000_000
 TEXT_STATUSES = frozenset({429, 503})
+LIMITED = 429
+EMPTY = re.compile("0")
+ANY = re.compile(".*", re.DOTALL)
 VALUE_CHARS_MAX = 64
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -38,15 +41,19 @@ def server_time(headers: Mapping[str, str], error: ErrorFacts, *, now_ms: int, s
     Header names are in lower case. What was made for us wins over what describes a whole account: exact
     milliseconds, then Retry-After, then the body's own fields, then the reset of a used-up bucket, which is
     the time of a full refill and so the longest. Relative times go before dates, for clocks differ. Words
-    count last, and only where waiting is the matter.
+    count last, and only where waiting is the matter; buckets that are not empty, only where a limit is.
     """
-    for read in READERS:
-        wait_ms = read(headers, error, now_ms)
-        if wait_ms is not None and 0 < wait_ms <= WAIT_MS_MAX:
-            return math.ceil(wait_ms)
-    said = _IN_WORDS.search(error.text.lower()) if status in TEXT_STATUSES else None
-    wait_ms = _duration_ms(said.group(1).replace(" seconds", "s").replace(" second", "s")) if said else None
-    return math.ceil(wait_ms) if wait_ms is not None and 0 < wait_ms <= WAIT_MS_MAX else None
+    ways = [read(headers, error, now_ms) for read in READERS]
+    if status in TEXT_STATUSES:
+        ways.append(_in_words(error.text))
+    if status == LIMITED:
+        ways.append(min(_resets(headers, now_ms, left=ANY), default=None))
+    return next((math.ceil(ms) for ms in ways if ms is not None and 0 < ms <= WAIT_MS_MAX), None)
+
+
+def _in_words(text: str) -> float | None:
+    said = _IN_WORDS.search(text.lower())
+    return _duration_ms(said.group(1).replace(" seconds", "s").replace(" second", "s")) if said else None
 
 
 def _header_ms(headers: Mapping[str, str], _error: ErrorFacts, _now_ms: int) -> float | None:
@@ -84,19 +91,22 @@ def _body_date(_headers: Mapping[str, str], error: ErrorFacts, now_ms: int) -> f
     return None
 
 
-def _buckets(headers: Mapping[str, str], _error: ErrorFacts, now_ms: int) -> float | None:
-    """The last reset among the buckets that are empty; if none says that it is, the first of all resets."""
-    empty: list[float] = []
-    others: list[float] = []
+def _empty_buckets(headers: Mapping[str, str], _error: ErrorFacts, now_ms: int) -> float | None:
+    """The last reset among the buckets that are empty: providers tell of all of them with every answer."""
+    return max(_resets(headers, now_ms, left=EMPTY), default=None)
+
+
+def _resets(headers: Mapping[str, str], now_ms: int, *, left: re.Pattern[str]) -> list[float]:
+    """How long until each bucket is full again of which so much is left."""
+    found: list[float] = []
     for name, value in headers.items():
         bucket = _bucket_of(name)
-        wait_ms = None if bucket is None else _reset_ms(value, now_ms=now_ms)
-        if bucket is None or wait_ms is None or wait_ms <= 0:
+        if bucket is None or left.fullmatch(headers.get(bucket, "").strip()) is None:
             continue
-        (empty if headers.get(bucket, "").strip() == "0" else others).append(wait_ms)
-    if empty:
-        return max(empty)
-    return min(others, default=None)
+        wait_ms = _reset_ms(value, now_ms=now_ms)
+        if wait_ms is not None and wait_ms > 0:
+            found.append(wait_ms)
+    return found
 
 
 def _bucket_of(name: str) -> str | None:
@@ -108,7 +118,14 @@ def _bucket_of(name: str) -> str | None:
     return None
 
 
-READERS: tuple[Reader, ...] = (_header_ms, _retry_after, _body_ms, _body_relative, _body_date, _buckets)
+READERS: tuple[Reader, ...] = (
+    _header_ms,
+    _retry_after,
+    _body_ms,
+    _body_relative,
+    _body_date,
+    _empty_buckets,
+)
 
 
 def _reset_ms(value: str, *, now_ms: int) -> float | None:

@@ -106,6 +106,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     durability: Annotated[
         Durability, says("What an event survives: a power cut, or only the end of the process (faster).")
     ] = "power"
+    keep_deltas_days: Annotated[
+        AtLeast0,
+        says(
+            "How long the pieces in which an answer came are kept apart once the run is over; 0: for ever. "
+            "Nothing of its text goes."
+        ),
+    ] = 30
     spool_dir: Annotated[
         str, says("Where output is kept while the database cannot take it; empty: inside data_dir.", "path")
     ] = ""

@@ -1,10 +1,10 @@
 """An approval is one exact action: what changed is asked about anew, and silence allows nothing."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -15,7 +15,7 @@ from holdfast.agent.policy import ConfiguredJudge
 from holdfast.agent.rest import Rest
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.embedding import TrustedTools
-from holdfast.interfaces import Record, ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces import Appended, Declined, Record, Replayed, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.policy.approval_rules import Rule
 from holdfast.secrets_out import Secrets
@@ -75,6 +75,38 @@ async def test_a_file_that_changed_after_it_was_shown_is_asked_about_anew(file: 
         log = await world.until("s", e.RunEnded)
         assert await asyncio.to_thread(file.read_text) == "new\n"
         assert len(asks(log)) == 2
+
+
+@pytest.mark.parametrize("tool", [WriteFile(ReadMarks()), EditFile(ReadMarks())], ids=["write", "edit"])
+async def test_a_file_that_changes_while_the_approved_change_begins_is_left_alone(
+    file: Path, tool: WriteFile | EditFile
+) -> None:
+    """P8: between the last look of the policy and the effect lies an append, and the effect looks itself."""
+
+    class Meddling(MemoryStore):
+        async def append_run(
+            self, session_id: str, events: Sequence[e.Event], **more: Any
+        ) -> Appended | Declined | Replayed:
+            if any(isinstance(event, e.ToolStarted) for event in events):
+                await asyncio.to_thread(file.write_text, "old\nand somebody's work\n")
+            return await super().append_run(session_id, events, **more)
+
+    args = {"path": file.name, "content": "new\n"}
+    if isinstance(tool, EditFile):
+        args = {"path": file.name, "old_text": "old", "new_text": "new"}
+    async with (
+        ChaosServer([CallTool(tool.spec.name, args)], [Say("left it")]) as chaos,
+        process(
+            chaos, tool, store=Meddling(), judge=asks_about(tool.spec.name), workspace=file.parent
+        ) as world,
+    ):
+        await send(world)
+        await say(world, await asked(world))
+        log = await world.until("s", e.RunEnded)
+        (ended,) = tool_ends(log)
+        assert not ended.ok
+        assert "has changed since this was approved" in ended.result
+        assert await asyncio.to_thread(file.read_text) == "old\nand somebody's work\n"
 
 
 async def test_a_change_that_no_diff_shows_is_asked_about_anew(file: Path) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
+import pytest
+
 from agent.world import (
     Effect,
     answer,
@@ -18,10 +20,11 @@ from agent.world import (
 )
 from holdfast import events as e
 from holdfast.agent.calls import UNKNOWN
-from holdfast.agent.loop import GO_ON
+from holdfast.agent.loop import GO_ON, SHORTER
 from holdfast.chaos import (
     CallTool,
     ChaosServer,
+    CutCall,
     Finish,
     Gate,
     Refuse,
@@ -29,6 +32,7 @@ from holdfast.chaos import (
     Script,
     SeenRequest,
     Status,
+    Think,
     Wait,
     context_overflow,
 )
@@ -230,6 +234,42 @@ async def test_a_cut_answer_is_continued_at_most_three_times() -> None:
         assert len(chaos.seen.requests) == 4
         assert answer(log, run_id) == "more " * 4
         assert messages(chaos.seen.request(2))[-1]["content"] == GO_ON
+
+
+async def test_a_cut_answer_is_continued_after_a_compaction_too() -> None:
+    """P4: a conversation that fills its window is cut, then refused, then summed up, and goes on."""
+    cut = [Say("first half, "), Finish("length")]
+    scripts = [[Say("an old story")], cut, [context_overflow()], [Say("a summary")], [Say("second half")]]
+    async with ChaosServer(*scripts) as chaos, process(chaos) as world:
+        await send(world, "long ago " * 50)
+        await world.until("s", e.RunEnded)
+        await send(world, "now")
+        log = await world.until("s", e.RunEnded, times=2)
+        assert [record.event.outcome for record in log if isinstance(record.event, e.RunEnded)] == [
+            "completed",
+            "completed",
+        ]
+        assert e.ContextCompacted in kinds(log)
+        assert str(messages(chaos.seen.request(5))[-1]["content"]).endswith(GO_ON)
+
+
+NOTHING_TO_USE: list[Script] = [
+    [Think("hm"), Finish("length")],
+    [CutCall("one", {"text": "too long"}), Finish("length")],
+    [Finish("length")],
+]
+
+
+@pytest.mark.parametrize("cut", NOTHING_TO_USE)
+async def test_an_answer_that_was_cut_before_it_said_anything_is_not_asked_for_without_end(
+    cut: Script,
+) -> None:
+    """P4: the model is told to be brief, three times at most, and then the run says what happened."""
+    async with ChaosServer(cut, after_last="repeat") as chaos, process(chaos) as world:
+        await send(world)
+        assert ending(await world.until("s", e.RunEnded)).outcome == "truncated"
+        assert len(chaos.seen.requests) == 4
+        assert str(messages(chaos.seen.request(2))[-1]["content"]).endswith(SHORTER)
 
 
 async def test_a_refusal_is_an_outcome_of_its_own() -> None:

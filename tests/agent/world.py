@@ -22,7 +22,7 @@ from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
 from holdfast.policy.verdicts import Allow, Ask, Verdict
 from holdfast.runner.inbox import Inbox, Message, Sent
-from holdfast.runner.supervisor import Supervisor
+from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.targets import Patience
 from holdfast.tools.arguments import arguments_hash
 from holdfast.tools.ask import AskUser
@@ -150,7 +150,7 @@ async def people(world: World, session_id: str) -> None:
 
 
 @asynccontextmanager
-async def process(
+async def process(  # noqa: PLR0913  # a process has many sides, and a test changes one
     chaos: ChaosServer,
     *tools: Tool,
     store: Store | None = None,
@@ -158,6 +158,7 @@ async def process(
     patience: Patience = QUICK,
     prices: Prices | None = None,
     clock: Clock | None = None,
+    limits: RunnerLimits | None = None,
     **fields: object,
 ) -> AsyncGenerator[World]:
     """A process that runs agents; leaving it is a shutdown in which runs are cancelled."""
@@ -186,7 +187,7 @@ async def process(
             tools=registry,
             **({"workspace": Path("/nowhere"), "judge": asks_about()} | fields),  # pyright: ignore[reportArgumentType]
         )
-        supervisor = await stack.enter_async_context(Supervisor(means))
+        supervisor = await stack.enter_async_context(Supervisor(means, limits))
         yield World(inbox(kept, supervisor, clock), kept, supervisor)
 
 

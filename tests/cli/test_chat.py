@@ -191,7 +191,8 @@ async def test_a_second_chat_attaches_to_the_first_and_sees_the_same(tmp_path: P
 async def test_without_arguments_it_is_the_chat_with_questions_and_slash_commands(tmp_path: Path) -> None:
     gate = Gate()
     ask = CallTool(ASK_USER, {"text": "Which colour?", "choices": ["red", "blue"]})
-    script = [[Say("first"), Wait(gate)], [Say("second")], [Say("third")], [ask], [Say("fourth")]]
+    answers = [[Say(one)] for one in ("second", "third", "third again")]
+    script = [[Say("first"), Wait(gate)], *answers, [ask], [Say("fourth")]]
     async with ChaosServer(*script) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
         bare = ("env", f"HOLDFAST_CONFIG={tmp_path}/holdfast.toml", *HOLDFAST)
@@ -214,6 +215,8 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             assert "third" in await asyncio.to_thread((tmp_path / "talk.md").read_text)
             await window.say("/fork")
             await window.until("This is a copy now")
+            await window.say("/retry")
+            await window.until(lambda screen: "third again" in screen and "⋯" not in screen)
             await window.say("/sessions")
             screen = await window.until("Go on with one")
             assert len({word for word in screen.split() if word.startswith("ses_")}) == 2

@@ -15,6 +15,7 @@ cors_origins = []
 max_concurrent_runs = 64
 on_restart = "resume"                     # or "interrupt"
 durability = "power"                      # or "process": fsync only at checkpoints
+keep_deltas_days = 30                     # 0 keeps every delta of every run
 spool_dir = ""                            # default: inside data_dir
 
 [log]
@@ -85,7 +86,7 @@ def test_questions_that_never_expire_are_a_choice(word: str, expires_s: int) -> 
 
 def test_a_key_that_is_not_known_is_named_with_its_line() -> None:
     """P12: nothing is taken for a setting that changes nothing."""
-    text = SAMPLE.replace('spool_dir = ""', "keep_deltas_days = 30")
+    text = SAMPLE.replace('spool_dir = ""', "keep_spools_days = 30")
     why = refused(given(text, environ=KEYS))
-    assert "keep_deltas_days" in why
-    assert "line 11" in why or ":11" in why
+    assert "keep_spools_days" in why
+    assert "line 12" in why or ":12" in why

@@ -90,13 +90,11 @@ def test_a_conversation_becomes_a_log_that_every_fold_reads(home: Path) -> None:
 def test_what_is_in_both_stores_is_taken_once_and_the_page_has_the_last_word(home: Path) -> None:
     make_database(home, {"both": TALK[1:2], "bare": [{"role": "assistant", "content": "hi"}]})
     make_page_session(home, "both")
-    make_page_session(home, "snapshot", pre_compression_snapshot=True)
     assert import_hermes(None, {}, how="do") == 0
     texts = [event.text for _, event in log_of(home, "both") if isinstance(event, e.TextDone)]
     assert texts == ["Hello, person."]
     assert isinstance(log_of(home, "both")[-1][1], e.SessionPinned)
     assert not log_of(home, "bare")
-    assert not log_of(home, "snapshot")
 
 
 def test_a_second_import_adds_nothing_and_the_old_home_is_untouched(

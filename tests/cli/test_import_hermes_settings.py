@@ -1,5 +1,6 @@
 """Targets and keys of hermes-agent as our own configuration: one that a server starts with."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -180,7 +181,10 @@ def test_an_address_tells_what_is_spoken_there(
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("model: {default: m, provider: openrouter}\n", ".env holds no key for it (OPENROUTER_API_KEY)"),
+        (
+            "model: {default: m, provider: openrouter}\n",
+            "nor auth.json holds a key for it (OPENROUTER_API_KEY)",
+        ),
         ("model: {default: m, provider: nowhere}\n", "not known here"),
         ("model: {provider: openrouter}\n", "names no model"),
         ("model: {default: m}\n", "no provider is named"),
@@ -195,3 +199,82 @@ def test_what_cannot_be_taken_is_said_in_words_that_help(home: Path, config: str
     it = taken(home, config)
     assert not it.targets
     assert words in " ".join(it.problems)
+
+
+AUTH = {
+    "version": 1,
+    "active_provider": "openrouter",
+    "providers": {"openai-codex": {"tokens": {"access_token": "codex-sign-in", "id_token": "codex-again-1"}}},
+    "credential_pool": {
+        "openrouter": [
+            {"auth_type": "api_key", "priority": 1, "source": "manual", "access_token": "sk-or-second-key"},
+            {"auth_type": "api_key", "priority": 0, "source": "manual", "access_token": "sk-or-first-key"},
+            {"auth_type": "api_key", "priority": -1, "access_token": "sk-or-dead-key", "last_status": "dead"},
+            {"auth_type": "api_key", "priority": -2, "source": "env:OPENROUTER_API_KEY", "last_status": None},
+        ],
+        "custom:my-proxy": [
+            {"access_token": "proxy-key-of-pool", "base_url": "http://elsewhere", "priority": 0},
+        ],
+        "anthropic": [{"auth_type": "api_key", "access_token": "sk-ant-oat01-of-a-sign-in", "priority": 0}],
+        "deepseek": [{"auth_type": "api_key", "access_token": "sk-deep-unused", "priority": 0}],
+    },
+    "updated_at": "2026-01-01T00:00:00+00:00",
+}
+POOLED = """
+model: {default: m, provider: openrouter}
+fallback_providers:
+  - {provider: my-proxy, model: small}
+  - {provider: anthropic, model: claude}
+custom_providers:
+  - {name: My Proxy, base_url: "http://127.0.0.1:4000/v1", key_env: PROXY_KEY}
+"""
+
+
+def test_keys_that_hermes_auth_stored_are_taken_and_never_shown(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P11: the first of each provider that works; sign-ins and the rest are named without a secret."""
+    taken(home, POOLED.replace("my-proxy", "my proxy"))
+    (home / "auth.json").write_text("\ufeff" + json.dumps(AUTH))
+    before = (home / "auth.json").read_bytes()
+    assert import_hermes(None, {}, how="do") == 0
+    said = capsys.readouterr()
+    main, proxy = configure({}).settings.targets
+    assert (main.name, main.api_key) == ("openrouter", "sk-or-first-key")
+    assert (proxy.api_key, proxy.base_url) == ("proxy-key-of-pool", "http://127.0.0.1:4000/v1")
+    tokens = ["codex-sign-in", "codex-again-1", "sk-or-", "proxy-key-of-pool", "sk-ant-oat", "sk-deep-unused"]
+    assert not [token for token in tokens if token in said.out + said.err]
+    for words in (
+        "target anthropic: neither .env nor auth.json holds a key",
+        "1 more of the keys for openrouter in auth.json",
+        "keys in auth.json that no target uses: deepseek",
+        "sign-ins in auth.json (anthropic, openai-codex)",
+    ):
+        assert words in said.out
+    files = [path for path in (home.parent / ".config" / "holdfast").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert (home / "auth.json").read_bytes() == before
+    assert set(read_settings(home).secrets) >= {"codex-sign-in", "codex-again-1", "sk-or-dead-key"}
+
+
+def test_a_profile_uses_the_stored_keys_of_the_home_above_for_what_it_does_not_hold(home: Path) -> None:
+    profile = home / "profiles" / "work"
+    profile.mkdir(parents=True)
+    (home / "auth.json").write_text(json.dumps(AUTH))
+    own = {"credential_pool": {"openrouter": [{"access_token": "sk-or-of-the-profile"}]}}
+    (profile / "auth.json").write_text(json.dumps(own))
+    first, second = taken(profile, POOLED).targets
+    assert (first.key, second.key) == ("sk-or-of-the-profile", "proxy-key-of-pool")
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"credential_pool": []}', '{"credential_pool": {"x": [3]}}'])
+def test_a_file_of_stored_keys_in_any_other_shape_is_no_more_than_a_sentence(home: Path, text: str) -> None:
+    """P12: nothing in it breaks the import."""
+    (home / "auth.json").write_text(text)
+    assert not taken(home, POOLED).targets
+
+
+def test_what_is_in_env_comes_before_what_is_stored(home: Path) -> None:
+    (home / "auth.json").write_text(json.dumps(AUTH))
+    first, _ = taken(home, POOLED, "OPENROUTER_API_KEY=sk-or-of-env-file").targets
+    assert first.key == "sk-or-of-env-file"

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import shlex
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 
 from cli.terminal import HOLDFAST, terminal
 from cli.test_serve import configure, serving
-from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say, Wait
+from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Say, Wait
 from holdfast.chaos.ports import closed_port
 from holdfast.tools.ask import ASK_USER
 
@@ -126,6 +127,19 @@ async def test_an_interrupt_stops_the_run_and_the_exit_code_says_so(tmp_path: Pa
     assert (last["type"], last["outcome"]) == ("run.ended", "cancelled")
 
 
+async def test_one_who_reads_no_further_stops_the_run_to_its_end(tmp_path: Path) -> None:
+    """P4, P5: after `holdfast run | head -1` the run has ended, and is not left for a server to stop."""
+    more = [Say("more ") for _ in range(200)]
+    line = f"set -o pipefail; {shlex.join(HOLDFAST)} run --json hi --config holdfast.toml | head -1"
+    async with ChaosServer([*more, Hang()]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        process = await asyncio.create_subprocess_exec("bash", "-c", line, cwd=tmp_path)
+        assert await process.wait() == 1
+        ended = await command(tmp_path, "runs", "list", "--json")
+    (run,) = json.loads(ended.out)
+    assert run["status"] == "cancelled"
+
+
 async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path) -> None:
     """P8: silence is never consent; the model hears why, and so does whoever reads the output."""
     calls = [CallTool("shell", {"command": "touch made"}), CallTool(ASK_USER, {"text": "Which?"})]
@@ -183,6 +197,8 @@ async def test_runs_are_stopped_tried_again_and_approved_through_the_server_that
             assert (await command(tmp_path, "keys", "revoke", "laptop")).out == "Revoked.\n"
             await gate.reached()
             assert (await command(tmp_path, "runs", "stop", run_id)).out == f"{run_id} cancelled\n"
+            again = await command(tmp_path, "runs", "stop", run_id)
+            assert again == Ended(0, f"{run_id} cancelled (it was over already)\n", "")
             assert await command(tmp_path, "runs", "retry", run_id) == Ended(0, "again\n", "")
 
 
@@ -190,8 +206,8 @@ async def test_without_a_server_the_commands_work_on_the_store_alone(tmp_path: P
     """P12: what is unknown gets a clear line and exit code 1."""
     async with ChaosServer([Say("the walrus")]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
-        nothing = await command(tmp_path, "sessions", "list")
-        assert nothing == Ended(1, "", f"holdfast: there is nothing in {tmp_path}/data yet\n")
+        nothing = await command(tmp_path, "sessions", "list", "--json")
+        assert nothing == Ended(0, "[]\n", f"holdfast: nothing is kept in {tmp_path}/data yet\n")
         assert (await command(tmp_path, "run", "find it")).code == 0
     found = await command(tmp_path, "sessions", "search", "walrus")
     session_id = next(word for word in found.out.split() if word.startswith("ses_"))

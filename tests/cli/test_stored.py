@@ -1,16 +1,20 @@
 """The store read by a command: the same answers as the server gives."""
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import events as e
-from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.chaos import CallTool, ChaosServer, Hang, Say
 from holdfast.cli.reads import Reads
 from holdfast.cli.stored import StoredReads
 from holdfast.client import Client, Refused, Seen
 from holdfast.journal.sqlite import SqliteStore
+from holdfast.server.lock import Holder
 from holdfast.settings import ServerSettings, Settings
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Setting, served, target_of
@@ -59,3 +63,47 @@ async def test_what_the_store_says_is_what_the_server_says(tmp_path: Path) -> No
                 with pytest.raises(Refused, match="Run not found"):
                     await stored.run("run_x")
     await store.close()
+
+
+async def test_a_run_that_nobody_carries_out_is_said_to_be_paused_and_not_running(tmp_path: Path) -> None:
+    """P4: what a list says is true also while no server is there."""
+    settings = Settings(server=ServerSettings(data_dir=str(tmp_path)))
+    store = await SqliteStore.open(tmp_path / "holdfast.db")
+    async with ChaosServer([Hang()]) as chaos:
+        target = target_of(chaos, patience=PATIENT)
+        async with served(target, store=store) as server, Client(server.url) as client:
+            cut = await client.start("count the stars", session_id="s")
+            await chaos.seen.until_body(1)
+            waits = await client.start("and the planets", session_id="s")
+        await store.close()
+    async with StoredReads(settings) as stored:
+        assert await listed(stored) == [
+            (waits.run_id, "queued", "and the planets"),
+            (cut.run_id, "paused", "count the stars"),
+        ]
+        assert await listed(stored, status="running") == []
+        assert [run_id for run_id, *_ in await listed(stored, status="paused")] == [cut.run_id]
+        assert (await stored.run(cut.run_id)).hint == "No server works on it now; it goes on when one starts."
+        (session,) = (await stored.sessions()).data
+        assert (session.paused, session.open_runs) == (True, 2)
+        (found,) = (await stored.sessions(words="planets")).data
+        assert found.paused
+    holder = msgspec.json.encode(Holder(os.getpid(), "http://127.0.0.1:1"))
+    await asyncio.to_thread((tmp_path / "lock").write_bytes, holder)
+    async with StoredReads(settings) as stored:
+        assert [run_id for run_id, *_ in await listed(stored, status="running")] == [cut.run_id]
+        assert not (await stored.sessions()).data[0].paused
+
+
+async def test_where_nothing_was_kept_yet_lists_are_empty_and_everything_is_unknown(tmp_path: Path) -> None:
+    """P12: a script that lists on a fresh machine gets an empty list, and nothing is made by asking."""
+    settings = Settings(server=ServerSettings(data_dir=str(tmp_path / "data"), api_keys=()))
+    async with StoredReads(settings) as stored:
+        assert (await stored.runs()).data == (await stored.sessions()).data == ()
+        assert [*await stored.approvals(), *await stored.keys()] == []
+        assert (await stored.sessions(words="x")).data == ()
+        with pytest.raises(Refused, match="Run not found"):
+            await stored.run("run_x")
+        with pytest.raises(Refused, match="Session not found"):
+            await stored.messages("x")
+    assert not await asyncio.to_thread((tmp_path / "data").exists)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from cli.screen import Screen
 from holdfast.cli.answer_text import AGAIN, AnswerText
 from holdfast.cli.blocks import CODE_LINES_MAX, Block, BlockCutter
+from holdfast.cli.columns import fitted
 from holdfast.cli.ink import Ink, without_padding
 from holdfast.cli.safe_text import exact, safe, safe_line
 
@@ -148,3 +149,14 @@ def test_a_new_attempt_that_says_something_else_is_shown_whole_below_a_line() ->
     screen = Screen(60)
     screen.write(shown)
     assert screen.text == f"One.\n\nTwo.\n\n{AGAIN}\n\nOne."
+
+
+@pytest.mark.parametrize("room", [0, 100, 80, 60, 40])
+def test_a_list_loses_no_column_however_narrow_the_terminal_is(room: int) -> None:
+    head = ["RUN", "STATUS", "STARTED", "TOOK", "ABOUT"]
+    row = ["run_" + "a" * 32, "completed", "2026-11-15 19:14", "0:00:03", "tidy up the attic"]
+    lines = fitted([head, row], room)
+    assert not room or max(map(len, lines)) <= room
+    words = " ".join(lines).split()
+    assert [word for word in words if word not in head] == " ".join(row).split()
+    assert words[:4] == head[:4]

@@ -78,6 +78,41 @@ async def test_what_was_allowed_in_a_session_is_listed_with_it_and_can_be_taken_
         assert (unknown.status, unknown.code) == (404, "session_not_found")
 
 
+async def test_the_rules_of_all_sessions_are_listed_in_pages_and_taken_back_by_their_ids() -> None:
+    """P8: nothing that is allowed anywhere is hidden; a fork's copy ends with the rule that it is of."""
+    names = ("a", "b", "c")
+    async with (
+        ChaosServer(*(TOUCH, DONE) * 8) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=asking()) as server,
+    ):
+        for name in names:
+            await approved(server, "session", session_id=name)
+        assert (await server.post("/api/sessions/a/fork", {"session_id": "fork"}))[0] == 201
+        await approved(server, "always", session_id="z")
+        found, cursor = list[tuple[str, str]](), ""
+        for _ in range(5):
+            _, page = await server.get(f"{RULES}?sessions=all&limit=2&cursor={cursor}")
+            assert len(page["data"]) <= 2
+            found += [(rule["scope"], rule.get("session_id", "")) for rule in page["data"]]
+            cursor = page["next_cursor"]
+            if not page["has_more"]:
+                break
+        sessions = [("session", name) for name in ("a", "b", "c", "fork")]
+        assert found == [("always", ""), *sessions]
+        _, page = await server.get(f"{RULES}?sessions=all")
+        ids = {rule.get("session_id", ""): rule["grant_id"] for rule in page["data"]}
+        assert ids["a"] == ids["fork"]
+        await server.call("DELETE", f"{RULES}/{ids['']}")
+        assert (await server.call("DELETE", f"{RULES}/{ids['a']}")).status == 200
+        assert (await server.call("DELETE", "/api/sessions/b?now=true")).status == 200
+        _, page = await server.get(f"{RULES}?sessions=all")
+        assert [rule["session_id"] for rule in page["data"]] == ["c"]
+        for name in ("a", "fork"):
+            assert await is_asked(server, session_id=name), name
+        wrong = await server.call("GET", f"{RULES}?sessions=some")
+        assert (wrong.status, wrong.json["error"]["param"]) == (400, "sessions")
+
+
 async def test_an_answer_to_all_that_one_of_them_does_not_offer_answers_none() -> None:
     """P8, P12: neither the first of them nor a rule is left behind."""
     store = MemoryStore()

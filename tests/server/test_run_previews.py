@@ -1,16 +1,21 @@
 """What a list says that a run was about."""
 
+import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
+import apsw
 import pytest
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.client import Client
-from holdfast.interfaces import IfSessionNew, Record, StoreDamaged
+from holdfast.interfaces import IfSessionNew, Record, RunQuery, StoreDamaged
 from holdfast.journal.memory import MemoryStore
+from holdfast.journal.reader import SqliteReader
+from holdfast.journal.sqlite import SqliteStore
 from holdfast.rows import RunRow
-from holdfast.server.run_previews import preview_of
+from holdfast.server.run_previews import preview_of, previews_of
 from serving import served, target_of
 
 
@@ -58,6 +63,12 @@ class Broken:
         del limit
         raise StoreDamaged(f"session {session_id}, seq {after}")
 
+    async def read_each(
+        self, places: Sequence[tuple[str, int]], *, limit: int
+    ) -> Sequence[Sequence[Record] | StoreDamaged]:
+        del limit
+        return [StoreDamaged(f"session {session_id}, seq {after}") for session_id, after in places]
+
 
 class Purged:
     """A log of which nothing is left."""
@@ -66,7 +77,48 @@ class Purged:
         del session_id, after, limit
         return ()
 
+    async def read_each(
+        self, places: Sequence[tuple[str, int]], *, limit: int
+    ) -> Sequence[Sequence[Record] | StoreDamaged]:
+        del limit
+        return [() for _ in places]
+
 
 @pytest.mark.parametrize("log", [Broken(), Purged()])
 async def test_a_session_that_cannot_be_read_does_not_break_the_list(log: Broken | Purged) -> None:
     assert await preview_of(log, RunRow(run_id="r", session_id="s", first_seq=3)) == ""
+
+
+async def test_a_page_of_runs_costs_one_look_at_the_store_however_many_they_are(tmp_path: Path) -> None:
+    """P10: the list is no burst of small reads, and a damaged log takes only its own line along."""
+    store = await SqliteStore.open(tmp_path / "holdfast.db")
+    for nth in range(20):
+        said = e.MessageAccepted(at_ms=nth, message_id=f"m{nth}", text=f"task {nth}", mode="send")
+        queued = e.RunQueued(at_ms=nth, run_id=f"run_{nth}", message_id=f"m{nth}")
+        created = e.SessionCreated(at_ms=nth, epoch="x")
+        await store.append(f"s{nth}", [created, said, queued], when=[IfSessionNew()])
+    rows = await store.runs(RunQuery(limit=50))
+    await store.close()
+    await asyncio.to_thread(spoil, tmp_path / "holdfast.db", "s3")
+    looks: list[int] = []
+
+    class Counted(SqliteReader):
+        async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+            looks.append(after)
+            return await super().read(session_id, after=after, limit=limit)
+
+    reader = Counted(tmp_path / "holdfast.db")
+    found = await previews_of(reader, rows)
+    await reader.close()
+    assert found == {f"run_{nth}": "" if nth == 3 else f"task {nth}" for nth in range(20)}
+    assert looks == []
+
+
+def spoil(database: Path, session_id: str) -> None:
+    """Change what is stored of a session behind the store's back."""
+    connection = apsw.Connection(str(database))
+    connection.execute(
+        "UPDATE events SET crc = crc + 1 WHERE session = (SELECT key FROM sessions WHERE session_id = ?)",
+        [session_id],
+    )
+    connection.close()

@@ -154,6 +154,33 @@ async def test_a_fork_copies_up_to_a_seq_and_leaves_the_source_alone() -> None:
         gate.open()
 
 
+async def test_a_fork_can_retry_a_run_that_it_inherited_and_the_source_stays_as_it_is() -> None:
+    """P7, P12: the run is looked for in the log of the fork, which need not have begun it."""
+    async with (
+        ChaosServer([Say("one")], [Say("two")], [Say("another")], after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+    ):
+        await server.ended(await server.start("first", session_id="s"))
+        second = (await server.ended(await server.start("second", session_id="s")))["run_id"]
+        await server.post("/api/sessions/s/fork", {"session_id": "f"})
+        _, source = await server.get("/api/sessions/s/export")
+        status, again = await server.post(f"/v1/runs/{second}/retry", {"session_id": "f"})
+        assert (status, again["session_id"]) == (202, "f")
+        await server.ended(again["run_id"])
+        assert said_to(chaos, nth=3) == ["first", "one", "second"]
+        _, page = await server.get("/api/sessions/f/messages")
+        texts = [one["content"] for one in page["data"] if one["kind"] == "text"]
+        assert texts == ["one", "another"]
+        assert (await server.get("/api/sessions/s/export"))[1]["events"] == source["events"]
+        for session_id, run_id, code in (
+            ("none", second, "session_not_found"),
+            ("f", "run_none", "run_not_found"),
+            ("s", again["run_id"], "run_not_found"),
+        ):
+            status, answer = await server.post(f"/v1/runs/{run_id}/retry", {"session_id": session_id})
+            assert (status, answer["error"]["code"]) == (404, code)
+
+
 async def test_a_rewind_hides_what_came_after() -> None:
     async with (
         ChaosServer([Say("one")], [Say("two")], [Say("three")]) as chaos,

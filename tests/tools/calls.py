@@ -30,6 +30,7 @@ class Call:
     run_id: str = field(default_factory=lambda: f"run-{os.getpid()}-{next(_numbers)}")
     tool_call_id: str = "call:1 \0"
     effect_key: str = "key"
+    approved: str = ""
     blobs: Blobs = field(default_factory=MemoryStore)
     said: str = ""
     heard: asyncio.Event = field(default_factory=asyncio.Event)

@@ -64,6 +64,7 @@ class OneCall:
     blobs: Blobs
     log: RunLog
     stream_filter: StreamFilter
+    approved: str = ""
     shown_chars: int = 0
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
@@ -100,6 +101,7 @@ class ToolCalls:
         self._means = means
         self._people = People(view, log, means)
         self._begun: dict[str, float] = {}  # the calls that were carried out, and since when
+        self._approved: dict[str, str] = {}  # the digests of the actions that people approved, by their calls
         self._workspace = Path(view.run(log.run_id).settings.workspace or means.workspace)
 
     async def finish(self) -> bool:
@@ -209,6 +211,8 @@ class ToolCalls:
             verdict = judged.verdict
             if isinstance(verdict, Deny) and not (is_approved and verdict.reason == "no_approver"):
                 return ToolResult(verdict.why, ok=False, ending=verdict.reason)
+            if is_approved:
+                self._approved[asked.tool_call_id] = judged.action.digest
             if is_approved or not isinstance(verdict, Ask):
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
@@ -257,6 +261,7 @@ class ToolCalls:
             self._means.store,
             self._log,
             StreamFilter(self._log.secrets),
+            self._approved.get(asked.tool_call_id, ""),
         )
         self._begun[asked.tool_call_id] = self._means.clock.monotonic_s()
         try:

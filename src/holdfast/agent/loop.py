@@ -26,6 +26,10 @@ from holdfast.values import Failure, OutcomeKind
 
 CONTINUATIONS_MAX = 3
 GO_ON = "(Your answer was cut off at the length limit. Go on exactly where it stopped.)"
+SHORTER = (
+    "(The length limit was reached before anything of your answer could be used. Think less, "
+    "answer more briefly, and make tool calls with shorter arguments.)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +62,24 @@ async def _turns(view: SessionView, log: RunLog, *, means: AgentMeans, limits: R
     while True:
         if run.unfinished_tools and not await tools.finish():
             return Outcome("cancelled", cause="approval_expired")
-        await _take_steers(view, log)
+        steered = await _take_steers(view, log)
         messages = context_for(view.transcript, log.run_id)
-        if run.finish == "length" and isinstance(messages[-1], AssistantMessage):
-            continuations += 1
-            if continuations > CONTINUATIONS_MAX or run.settings.max_output_tokens:
+        added: tuple[Message, ...] = ()
+        if run.finish == "length" and not steered:
+            if continuations == CONTINUATIONS_MAX or run.settings.max_output_tokens:
                 return Outcome("truncated", cause="length")
-            messages = (*messages, UserMessage(GO_ON))
+            said = isinstance(messages[-1], AssistantMessage)
+            added = (UserMessage(GO_ON if said else SHORTER),)
         elif (outcome := _finished(run, messages)) is not None:
             return outcome
         if (used_up := limits.used_up(log.now_ms())) is not None:
             return _spent(limits, used_up)
         await means.rest.point(log.run_id)
-        request = _request(view, run, messages=messages, instructions=instructions, means=means)
+        request = _request(view, run, messages=messages + added, instructions=instructions, means=means)
         if estimated_tokens(request) > NEAR * means.context_window and await compact(view, log, means):
             continue
-        answer = await _answer(view, log, request=request, means=means)
+        continuations += len(added)
+        answer = await _answer(view, log, request=request, added=added, means=means)
         await view.settled(log)
         if isinstance(answer, NoAnswer):
             return _without_answer(answer)
@@ -87,15 +93,18 @@ def _finished(run: Run, messages: tuple[Message, ...]) -> Outcome | None:
 
 
 async def _answer(
-    view: SessionView, log: RunLog, *, request: ModelRequest, means: AgentMeans
+    view: SessionView, log: RunLog, *, request: ModelRequest, added: tuple[Message, ...], means: AgentMeans
 ) -> Answer | NoAnswer | None:
-    """The model's answer; None if a person redirected the run meanwhile, and what was said stays."""
+    """The model's answer; None if a person redirected the run meanwhile, and what was said stays.
+
+    `added` stands at the end of the request and is not on the log.
+    """
     turn = view.run(log.run_id).turns
 
     async def shorter() -> ModelRequest | None:
         if not await compact(view, log, means):
             return None
-        return replace(request, messages=context_for(view.transcript, log.run_id))
+        return replace(request, messages=context_for(view.transcript, log.run_id) + added)
 
     answering = means.model.answer(request, log, turn=turn, compact=shorter)
     calling = asyncio.create_task(answering, name=f"call of {log.run_id}")
@@ -145,13 +154,14 @@ def _request(
     )
 
 
-async def _take_steers(view: SessionView, log: RunLog) -> None:
+async def _take_steers(view: SessionView, log: RunLog) -> bool:
     """What people said meanwhile becomes part of the conversation now, at the next call."""
     steers = view.session.inbox.steers(log.run_id)
     for message in steers:
         log.emit(e.MessageDispatched(at_ms=log.now_ms(), run_id=log.run_id, message_id=message.message_id))
     if steers:
         await view.settled(log)
+    return bool(steers)
 
 
 def _spent(limits: RunLimits, part: Part) -> Outcome:

@@ -1,15 +1,24 @@
 """`holdfast approvals`: what waits for a person, the answer to it, and what was allowed for longer."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from textwrap import indent
+from typing import TYPE_CHECKING
 
 from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
 from holdfast.cli.columns import print_columns, print_json, when
 from holdfast.cli.reads import Reads
 from holdfast.cli.safe_text import exact, safe, safe_line
-from holdfast.client.answers import OpenAsk
+from holdfast.client.answers import GrantShown, OpenAsk
 from holdfast.values import Choice
+
+if TYPE_CHECKING:
+    from holdfast.client import Client
+
+EVERYWHERE = "everywhere"
+RULE_CHARS_MAX = 2_000
+PAGE = 200
+PAGES_MAX = 50
 
 
 def list_asks(flags: Mapping[str, object], *, form: str) -> int:
@@ -57,20 +66,41 @@ def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason:
 
 
 def list_rules(flags: Mapping[str, object], *, session: str, form: str) -> int:
-    """Print what was allowed always, and in one session."""
+    """Print what was allowed always, and in one session or in all."""
 
     async def work(attached: Attached) -> int:
-        granted = await attached.client.grants(session_id=session)
+        client = attached.client
+        granted = await client.grants(session_id=session) if session else await _all_rules(client)
         if form == "json":
             print_json(granted)
         elif not granted:
             print("Nothing is allowed beyond the configuration.")
+        elif sys.stdout.isatty():
+            # A list would cut it, and what is allowed is read to its last letter.
+            for one in granted:
+                print(f"{one.grant_id}  {one.session_id or EVERYWHERE}\n{indent(safe(one.says), '    ')}")
         else:
-            rows = [(one.grant_id, one.scope, safe_line(one.says, 2_000)) for one in granted]
-            print_columns(("ID", "WHERE", "ALLOWS"), rows)
+            print_columns(("ID", "WHERE", "ALLOWS"), [_rule(one) for one in granted])
         return OK
 
     return with_server(flags, work, works="nothing")
+
+
+async def _all_rules(client: "Client") -> Sequence[GrantShown]:
+    found: list[GrantShown] = []
+    cursor = ""
+    for _ in range(PAGES_MAX):
+        page = await client.all_grants(limit=PAGE, cursor=cursor)
+        found += page.data
+        cursor = page.next_cursor or ""
+        if not cursor:
+            return found
+    print(f"holdfast: there are more; these are the first {len(found)}", file=sys.stderr)
+    return found
+
+
+def _rule(one: GrantShown) -> tuple[str, str, str]:
+    return (one.grant_id, one.session_id or EVERYWHERE, safe_line(one.says, RULE_CHARS_MAX))
 
 
 def revoke_rule(flags: Mapping[str, object], grant_id: str, *, session: str) -> int:

@@ -168,6 +168,7 @@ def limits_of(settings: Settings) -> Limits:
         body_gap_s=limits.body_s,
         streams_max=limits.subscribers_max,
         runs_waiting_max=limits.queued_runs_max,
+        deltas_kept_s=settings.server.keep_deltas_days * 86_400.0,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast.cli.configuration import BadConfiguration, Loaded
+from holdfast.cli.greeting import greet, said
 from holdfast.cli.importing import uncollected
 from holdfast.cli.place import Place, place_of
 from holdfast.cli.reads import Reads
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client
 
 OK, FAILED, STOPPED = 0, 1, 130
+LOOK_S = 10.0  # how long one who only reads waits for a server before reading without it
 
 # What a server of our own does beside the work: go on with every run that has no ending; work on what the
 # command asks for; nothing, so that what the command says is only written down.
@@ -54,7 +56,7 @@ def told(error: BaseException) -> int:
         # Whoever read the output has enough; the interpreter is not to try again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    print(f"holdfast: {error}", file=sys.stderr)
+    print(f"holdfast: {said(error)}", file=sys.stderr)
     return FAILED
 
 
@@ -83,8 +85,14 @@ async def _attached(place: Place, work: Work, *, patience: Patience) -> int:
     from holdfast.client.client import Client
 
     async with Client(where=place.where, patience=patience) as client:
-        await client.health()  # it may be just starting
+        await greet(client, await _url(place), within_s=patience.call_s)
         return await work(Attached(client, place, None, (await place.where()).url))
+
+
+async def _url(place: Place) -> str:
+    """What to call the server; one that is just starting has no address yet."""
+    found = await asyncio.to_thread(place.address)
+    return found.url if found else f"the server of {place.data_dir}"
 
 
 def reading(flags: Mapping[str, object], work: Callable[[Reads], Awaitable[int]]) -> int:
@@ -101,19 +109,22 @@ async def _reading(place: Place, work: Callable[[Reads], Awaitable[int]]) -> int
         from holdfast.client.client import Client
 
         async with Client(where=place.where, patience=Patience(call_s=2.0)) as client:
-            if await _is_there(client):
+            if await _is_there(client, await _url(place)):
                 return await work(client)
     from holdfast.cli.stored import StoredReads
 
     async with StoredReads(place.settings) as stored:
+        if stored.is_new:
+            print(f"holdfast: nothing is kept in {place.data_dir} yet", file=sys.stderr)
         return await work(stored)
 
 
-async def _is_there(client: "Client") -> bool:
+async def _is_there(client: "Client", url: str) -> bool:
     try:
-        await client.health()
-    except Unreachable:
-        return False  # it is gone by now
+        await greet(client, url, within_s=LOOK_S)
+    except Unreachable as error:
+        print(f"holdfast: {error}; this is what the store holds", file=sys.stderr)
+        return False
     return True
 
 

@@ -189,7 +189,9 @@ class Chat:
         text = self.ink.dim("…") if page.has_more else ""
         await self.prompt.print(text + "".join(entry_text(self.ink, entry) for entry in shown))
         after = min((int(entry["seq"]) for entry in of_runs), default=page.last_seq + 1) - 1
-        self.teller.last_run = runs.data[0].run_id if runs.data else ""
+        # Of the transcript, not of the list: a fork's list has only the runs that began in it.
+        answered = [run_id for entry in page.data if (run_id := str(entry.get("run_id") or ""))]
+        self.teller.last_run = answered[-1] if answered else ""
         self.teller.open_runs = [run.run_id for run in reversed(runs.data) if run.run_id in working]
         self._watch(session_id, after=after)
         return True

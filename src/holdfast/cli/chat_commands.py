@@ -109,7 +109,7 @@ class Commands:
         elif chat.teller.run_id:
             await self._say("A run is under way; stop it first (/stop).")
         else:
-            await chat.client.retry(chat.teller.last_run)
+            await chat.client.retry(chat.teller.last_run, session_id=chat.session_id)
 
     async def _model(self, name: str) -> None:
         chat = self._chat

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.cli.safe_text import safe_line
 
 GAP = "  "
+INDENT = "    "
 LAST_COLUMNS_MIN = 40  # with less room than this, the last column gets a line of its own
 
 
@@ -20,20 +21,37 @@ def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if not cells and room:
         print("There are none.")
         return
-    for line in _lines([list(head), *cells], room):
+    for line in fitted([list(head), *cells], room):
         print(line[: room - 1] + "…" if room and len(line) > room else line)
 
 
-def _lines(table: list[list[str]], room: int) -> list[str]:
+def fitted(table: list[list[str]], room: int) -> list[str]:
+    """A head and its rows as lines for so many columns, any number if `room` is 0."""
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
-    firsts = [
-        GAP.join(cell.ljust(width) for cell, width in zip(row, widths[:-1], strict=False)) for row in table
-    ]
-    if not room or room - len(firsts[0]) - len(GAP) >= min(LAST_COLUMNS_MIN, widths[-1]):
-        return [f"{first}{GAP}{row[-1]}".rstrip() for first, row in zip(firsts, table, strict=True)]
-    below = [row[-1] for row in table[1:]]
-    pairs = [[first.rstrip(), f"    {last}"] for first, last in zip(firsts[1:], below, strict=True)]
-    return [firsts[0].rstrip(), *(line for pair in pairs for line in pair if line.strip())]
+    # The last column may be cut, but not to nothing: with less room than this it goes to the next line.
+    needed = [*widths[:-1], min(LAST_COLUMNS_MIN, widths[-1])]
+    breaks = _breaks(needed, room)
+    # A last column that stands alone in its line needs no head.
+    has_plain_head = len(breaks) > 1 and breaks[-1] == len(widths) - 1
+    lines: list[str] = []
+    for row in table:
+        padded = [*(cell.ljust(width) for cell, width in zip(row, widths[:-1], strict=False)), row[-1]]
+        ends = [*breaks[1:], len(row)]
+        parts = [GAP.join(padded[begin:end]).rstrip() for begin, end in zip(breaks, ends, strict=True)]
+        shown = parts[:-1] if row is table[0] and has_plain_head else parts
+        lines += [shown[0], *(INDENT + part for part in shown[1:] if part)]
+    return lines
+
+
+def _breaks(widths: list[int], room: int) -> list[int]:
+    """The columns that begin a line."""
+    breaks, at = [0], widths[0]
+    for column, width in enumerate(widths[1:], 1):
+        at += len(GAP) + width
+        if room and at > room:
+            breaks.append(column)
+            at = len(INDENT) + width
+    return breaks
 
 
 def print_json(answer: object) -> None:

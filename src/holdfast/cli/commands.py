@@ -24,7 +24,9 @@ chaos_app = typer.Typer(
     no_args_is_help=True,
 )
 config_app = typer.Typer(
-    help="The configuration: what counts, and which files are trusted.", no_args_is_help=True
+    help="The configuration: what counts, and which files are trusted.",
+    short_help="What is configured, and which files count.",
+    no_args_is_help=True,
 )
 import_app = typer.Typer(help="Take over from another program.", no_args_is_help=True)
 app.add_typer(chaos_app, name="chaos")
@@ -36,8 +38,8 @@ app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
 
 # None is "not given": then the environment, the file and the defaults count.
-Host = Annotated[str | None, typer.Option(help="The address to listen on.")]
-Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 picks a free one.")]
+Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
+Port = Annotated[int | None, typer.Option(metavar="N", help="The port to listen on; 0 picks a free one.")]
 NoAuth = Annotated[bool, typer.Option("--no-auth", help="Let everyone on this machine in.")]
 
 RUN_EXAMPLES = """Examples:
@@ -134,13 +136,16 @@ def run(
 
 @app.command(short_help="Where the time of a run or a session went.")
 def inspect(
-    session: Annotated[str, typer.Argument(help="A session, a run, or an exported .jsonl file.")],
+    session: Annotated[
+        str, typer.Argument(metavar="SESSION", help="A session, a run, or an exported .jsonl file.")
+    ],
     data_dir: DataDir = None,
+    config: Config = None,
 ) -> None:
     """Print a session's log as a timeline: what happened, when, and where the time went."""
     from holdfast.cli.inspect import inspect as run
 
-    raise typer.Exit(run(session, data_dir=data_dir))
+    raise typer.Exit(run(session, {"data_dir": data_dir, "config": config}))
 
 
 @app.command(short_help="Check everything here, and say what to do.")
@@ -169,9 +174,11 @@ def demo(
     raise typer.Exit(run(FAST if fast else CALM))
 
 
-@import_app.command("hermes")
+@import_app.command("hermes", short_help="Take over from hermes-agent and its web UI.")
 def import_hermes(
-    home: Annotated[str | None, typer.Argument(help="Its home; else HERMES_HOME, else ~/.hermes.")] = None,
+    home: Annotated[
+        str | None, typer.Argument(metavar="HOME", help="Its home; else HERMES_HOME, else ~/.hermes.")
+    ] = None,
     data_dir: DataDir = None,
     config: Config = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be taken.")] = False,
@@ -183,7 +190,7 @@ def import_hermes(
     raise typer.Exit(run(home, flags, how="try" if dry_run else "do"))
 
 
-@config_app.command("check")
+@config_app.command("check", short_help="Print what counts, and why.")
 def config_check(config: Config = None) -> None:
     """Print the effective values and where each comes from."""
     from holdfast.cli.config_check import check
@@ -191,9 +198,11 @@ def config_check(config: Config = None) -> None:
     raise typer.Exit(check({"config": config}))
 
 
-@config_app.command("trust")
+@config_app.command("trust", short_help="Let a directory's file count.")
 def config_trust(
-    file: Annotated[str | None, typer.Argument(help="The file or its directory; else the one here.")] = None,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="The file or its directory; else the one here.")
+    ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Let it no longer count.")] = False,
 ) -> None:
     """Let the holdfast.toml of a directory count whenever Holdfast starts there."""
@@ -202,11 +211,13 @@ def config_trust(
     raise typer.Exit(distrust(file) if forget else trust(file))
 
 
-@chaos_app.command("serve")
+@chaos_app.command("serve", short_help="Serve a bad model.")
 def chaos_serve(
-    host: Annotated[str, typer.Option()] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 picks a free one.")] = 8199,
-    script: Annotated[str | None, typer.Option(help="What to do with every request; see below.")] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", help="0 picks a free one.")] = 8199,
+    script: Annotated[
+        str | None, typer.Option(metavar="STEPS", help="What to do with every request; see above.")
+    ] = None,
 ) -> None:
     """Serve a bad model: name a scenario as the model (chaos/stall), or give a script.
 

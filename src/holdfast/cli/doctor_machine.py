@@ -159,7 +159,7 @@ def port(settings: Settings, holder: Holder | None) -> Finding:
         except OSError as error:
             advice = "end the program that has it, or choose another with --port or server.port"
             return fault("port", f"cannot listen on {host}:{number}: {error.strerror}", advice)
-    return ok("port", f"{host}:{number} is free")
+    return ok("port", f"{host}:{number} is free" if number else f"a free one of {host} is picked")
 
 
 def disk_room(folder: Path) -> Finding:

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -16,6 +17,7 @@ from holdfast.cli.import_hermes_log import Written, written
 from holdfast.cli.import_hermes_messages import HermesSession
 from holdfast.cli.import_hermes_sessions import HermesSessions
 from holdfast.cli.import_hermes_settings import TakenSettings, read_settings
+from holdfast.cli.safe_text import safe_line
 from holdfast.interfaces import Appended, IfSessionNew, JournalError
 from holdfast.journal.reader import SqliteReader
 from holdfast.journal.sqlite import SqliteStore
@@ -26,8 +28,22 @@ from holdfast.server.problems import Problem
 
 OK, FAILED = 0, 1
 PROBLEMS_TOLD_MAX = 50
+PROBLEM_CHARS_MAX = 1_000
 
 Fate: TypeAlias = Literal["taken", "known", "empty", "unfit"]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the sessions, and how much of those that were taken has no place here."""
+
+    fates: Counter[Fate] = field(default_factory=Counter["Fate"])
+    lost: int = 0
+
+    def count(self, fate: Fate, log: Written) -> None:
+        """One more session."""
+        self.fates[fate] += 1
+        self.lost += log.lost if fate == "taken" else 0
 
 
 def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal["try", "do"]) -> int:
@@ -44,20 +60,20 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         return FAILED
     taken = read_settings(folder)
     plan = plan_of(taken, config_home(given.environ))
-    sessions = HermesSessions(folder)
+    sessions = HermesSessions(folder, page=_page_of(given))
     try:
         if how == "do":
-            fates = _store_all(sessions.read(), settings.data_dir, taken=taken)
+            tally = _store_all(sessions.read(), settings.data_dir, taken=taken)
             outcome = plan.carry_out(given.environ)
         else:
-            fates = asyncio.run(_judge_all(sessions.read(), settings.data_dir))
+            tally = asyncio.run(_judge_all(sessions.read(), settings.data_dir))
             outcome = plan.outcome(given.environ)
     except (DirectoryBusy, JournalError, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
     faults = plan.faults(given.environ) if outcome == "wrong" else ()
     _tell_settings(taken, plan, outcome=outcome)
-    _tell_sessions(fates, problems=[*faults, *taken.problems, *sessions.problems])
+    _tell_sessions(tally, problems=[*faults, *taken.problems, *sessions.problems])
     if how == "try":
         print("This was a dry run: nothing was written.")
     return OK
@@ -69,7 +85,13 @@ def hermes_home(home: str | None, given: Given) -> Path:
     return Path(named).expanduser()
 
 
-def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSettings) -> Mapping[Fate, int]:
+def _page_of(given: Given) -> Path | None:
+    """Where the web UI keeps its files, if it was told to keep them elsewhere."""
+    named = given.environ.get("HERMES_WEBUI_STATE_DIR", "")
+    return Path(named).expanduser() if named else None
+
+
+def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSettings) -> Tally:
     bar = Progress("{task.description}", SpinnerColumn(), transient=True, disable=not sys.stdout.isatty())
     with DirectoryLock(data_dir), bar:
         task = bar.add_task("Sessions: 0", total=None)
@@ -82,8 +104,8 @@ def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSe
 
 async def _append_all(
     found: Iterator[HermesSession], data_dir: Path, *, hidden: Secrets, on_one: Callable[[int], None]
-) -> Mapping[Fate, int]:
-    fates: Counter[Fate] = Counter()
+) -> Tally:
+    tally = Tally()
     store = await SqliteStore.open(data_dir / "holdfast.db")
     try:
         while (session := await asyncio.to_thread(next, found, None)) is not None:
@@ -91,11 +113,11 @@ async def _append_all(
             fate = _fate(session, log)
             if fate == "taken":
                 fate = await _append(store, session.session_id, log, hidden=hidden)
-            fates[fate] += 1
-            on_one(fates.total())
+            tally.count(fate, log)
+            on_one(tally.fates.total())
     finally:
         await store.close()
-    return fates
+    return tally
 
 
 async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: Secrets) -> Fate:
@@ -110,20 +132,21 @@ async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: 
     return "taken" if isinstance(result, Appended) else "known"
 
 
-async def _judge_all(found: Iterator[HermesSession], data_dir: Path) -> Mapping[Fate, int]:
+async def _judge_all(found: Iterator[HermesSession], data_dir: Path) -> Tally:
     """What an import would do, without the lock and without a write."""
     database = data_dir / "holdfast.db"
     reader = SqliteReader(database) if await asyncio.to_thread(database.exists) else None
-    fates: Counter[Fate] = Counter()
+    tally = Tally()
     try:
         while (session := await asyncio.to_thread(next, found, None)) is not None:
-            fate = _fate(session, written(session))
+            log = written(session)
+            fate = _fate(session, log)
             known = fate == "taken" and reader is not None and await reader.session(session.session_id)
-            fates["known" if known else fate] += 1
+            tally.count("known" if known else fate, log)
     finally:
         if reader is not None:
             await reader.close()
-    return fates
+    return tally
 
 
 def _fate(session: HermesSession, log: Written) -> Fate:
@@ -156,7 +179,8 @@ def _tell_settings(taken: TakenSettings, plan: Plan, *, outcome: FileOutcome) ->
     print(words[outcome])
 
 
-def _tell_sessions(fates: Mapping[Fate, int], *, problems: Sequence[str]) -> None:
+def _tell_sessions(tally: Tally, *, problems: Sequence[str]) -> None:
+    fates = tally.fates
     print(f"{fates.get('taken', 0)} sessions taken, {fates.get('known', 0)} there already")
     left: Mapping[Fate, str] = {
         "empty": "hold no message of a person",
@@ -165,7 +189,9 @@ def _tell_sessions(fates: Mapping[Fate, int], *, problems: Sequence[str]) -> Non
     for fate, why in left.items():
         if fates.get(fate):
             print(f"not taken: {fates[fate]} sessions that {why}")
+    if tally.lost:
+        print(f"not taken: {tally.lost} attached files, sounds, or messages that belong to nothing")
     for problem in problems[:PROBLEMS_TOLD_MAX]:
-        print(f"not taken: {problem}")
+        print(f"not taken: {safe_line(problem, PROBLEM_CHARS_MAX)}")
     if len(problems) > PROBLEMS_TOLD_MAX:
         print(f"not taken: and {len(problems) - PROBLEMS_TOLD_MAX} more")

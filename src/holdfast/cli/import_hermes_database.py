@@ -14,14 +14,15 @@ import apsw
 from holdfast.cli.import_hermes_messages import (
     HermesMessage,
     HermesSession,
+    is_summary,
     json_of,
     message_of,
     ms_of,
     table_of,
+    title_of,
 )
 
 DATABASE = "state.db"
-UNTITLED = frozenset({"untitled", "new chat", ""})
 CHAIN_MAX = 1000  # how often a conversation can have been continued in a new session
 SESSION_COLUMNS = (
     *("id", "title", "model", "cwd", "started_at", "archived", "pinned", "hidden"),
@@ -33,8 +34,7 @@ MESSAGE_COLUMNS = (
     *IDENTITY,
     *("reasoning", "reasoning_content", "active", "compacted", "_compressed_summary", "display_metadata"),
 )
-# Summaries of versions that do not mark them, and questions that some versions asked themselves.
-SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")
+# Questions that some versions asked themselves.
 OWN_QUESTIONS = (
     "Review the conversation above and update the skill library",
     "Review the conversation above and consider saving to memory",
@@ -74,6 +74,7 @@ def _session(chain: list[Row], messages: list[HermesMessage], *, origin: str, ki
         archived=bool(last.get("archived")) or bool(last.get("hidden")) or kind == "helper",
         created_ms=ms_of(chain[0].get("started_at")),
         origin=origin,
+        earlier=frozenset(str(row["id"]) for row in chain[:-1]),
     )
 
 
@@ -140,14 +141,8 @@ def _counts(fields: Row, reading: _Reading) -> bool:
     is_asked = fields.get("role") in {"user", "system"} and content.startswith(OWN_QUESTIONS)
     is_answer = reading.skips_answer and fields.get("role") == "assistant"
     reading.skips_answer = is_asked
-    is_summary = bool(fields.get("_compressed_summary")) or content.startswith(SUMMARIES)
-    return not (is_asked or is_answer or (is_summary and reading.has_originals))
-
-
-def title_of(value: object) -> str:
-    """A title that somebody gave."""
-    title = value.strip() if isinstance(value, str) else ""
-    return "" if title.lower() in UNTITLED else title
+    sums_up = bool(fields.get("_compressed_summary")) or is_summary(content)
+    return not (is_asked or is_answer or (sums_up and reading.has_originals))
 
 
 @contextmanager

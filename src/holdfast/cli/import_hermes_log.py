@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from holdfast import events as e
 from holdfast.cli.import_hermes_messages import HermesMessage, HermesSession
-from holdfast.values import ImagePart
+from holdfast.values import Failure, ImagePart
 
 TARGET = "hermes"
 SOURCE = "hermes"
@@ -48,7 +48,8 @@ class _Writer:
         self._call_id = ""
         self._segment = 0
         self._open: dict[str, str] = {}  # the tool call as it was named there, and as it is named here
-        self._answered = False
+        self._answered = self._is_partial = False
+        self._failed = ""
 
     def take(self, message: HermesMessage) -> None:
         """One message more."""
@@ -95,7 +96,8 @@ class _Writer:
             )
             self._out.events.append(created)
         self._run_id, message_id = f"run_{secrets.token_hex(16)}", f"msg_{secrets.token_hex(12)}"
-        self._calls, self._segment, self._answered = 0, 0, False
+        self._calls, self._segment, self._failed = 0, 0, ""
+        self._answered = self._is_partial = False
         parts = tuple(
             ImagePart(blob=self._blob(image.data), media_type=image.media_type) for image in message.images
         )
@@ -106,6 +108,9 @@ class _Writer:
 
     def _answer(self, message: HermesMessage) -> None:
         self._settle_tools()
+        self._failed = message.text if message.ending == "failed" else ""
+        if message.ending == "failed":
+            return  # nothing that the harness said is the model's words
         self._calls += 1
         self._call_id = f"call_{secrets.token_hex(12)}"
         attempt_id = f"att_{secrets.token_hex(12)}"
@@ -126,6 +131,7 @@ class _Writer:
             )
         finish = "tools" if message.tool_calls else "stop"
         self._run_event(e.CallEnded, call_id=self._call_id, finish=finish)
+        self._is_partial = message.ending == "partial"
         self._answered = bool(message.text) or bool(message.tool_calls) or self._answered
 
     def _result(self, message: HermesMessage) -> None:
@@ -154,7 +160,12 @@ class _Writer:
         if not self._run_id:
             return
         self._settle_tools()
-        if self._answered:
+        if self._failed:
+            failure = Failure(kind="unknown", text=self._failed, rule="imported")
+            self._run_event(e.RunEnded, outcome="failed", cause="unknown", failure=failure)
+        elif self._is_partial:
+            self._run_event(e.RunEnded, outcome="interrupted", cause="only a part of the answer was kept")
+        elif self._answered:
             self._run_event(e.RunEnded, outcome="completed")
         else:
             self._run_event(e.RunEnded, outcome="interrupted", cause="no answer was kept")

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -12,6 +13,10 @@ import msgspec
 JSON_PREFIXES = ("\x00json:", "\x01json:")
 MS_FROM = 100_000_000_000  # a time in seconds does not come this far, one in milliseconds is past it
 IMAGE_BYTES_MAX = 20 * 1024 * 1024
+UNTITLED = frozenset({"untitled", "new chat", ""})
+SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")  # of versions that do not mark them
+# What the web UI writes in front of a message, for the model: nobody said that.
+_WORKSPACE = re.compile(r"\s*\[Workspace(?:::v1:(?:\\.|[^\]\\])+|:[^\]\n]+)\][ \t]*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,11 @@ class HermesToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HermesMessage:
-    """One message; `lost` counts parts of it that cannot be taken over."""
+    """One message; `lost` counts parts of it that cannot be taken over.
+
+    `ending` says what the web UI noted down about an answer: that it is only a part of one, or that it is no
+    answer but the report of an error.
+    """
 
     role: Literal["user", "assistant", "tool", "system"]
     text: str = ""
@@ -44,6 +53,7 @@ class HermesMessage:
     tool_call_id: str = ""
     at_ms: int = 0
     lost: int = 0
+    ending: Literal["", "partial", "failed"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +69,7 @@ class HermesSession:
     archived: bool = False
     created_ms: int = 0
     origin: str = ""
+    earlier: frozenset[str] = frozenset()  # under which ids it went on before
 
 
 def message_of(fields: Mapping[str, object]) -> HermesMessage | None:
@@ -67,6 +78,10 @@ def message_of(fields: Mapping[str, object]) -> HermesMessage | None:
     if role not in {"user", "assistant", "tool", "system"}:
         return None
     text, images, lost = _content(fields.get("content"))
+    if role == "user":
+        text = _WORKSPACE.sub("", text, count=1) if _WORKSPACE.match(text) else text
+        attached = fields.get("attachments")
+        lost += max(0, len(cast("list[object]", attached)) - len(images)) if isinstance(attached, list) else 0
     return HermesMessage(
         role=cast("Literal['user', 'assistant', 'tool', 'system']", role),
         text=text,
@@ -76,7 +91,23 @@ def message_of(fields: Mapping[str, object]) -> HermesMessage | None:
         tool_call_id=_text(fields.get("tool_call_id")),
         at_ms=ms_of(fields.get("timestamp") or fields.get("_ts")),
         lost=lost,
+        ending="failed"
+        if fields.get("_error") is True
+        else "partial"
+        if fields.get("_partial") is True
+        else "",
     )
+
+
+def title_of(value: object) -> str:
+    """A title that somebody gave."""
+    title = value.strip() if isinstance(value, str) else ""
+    return "" if title.lower() in UNTITLED else title
+
+
+def is_summary(text: str) -> bool:
+    """Whether this stands in the place of what a compaction took out."""
+    return text.lstrip().startswith(SUMMARIES)
 
 
 def ms_of(value: object) -> int:

@@ -1,4 +1,4 @@
-"""The targets and keys of hermes-agent, from its config.yaml and .env, as tables of our own configuration."""
+"""The targets and keys of hermes-agent (config.yaml, .env, auth.json) as tables of our own configuration."""
 
 import re
 import tomllib
@@ -14,6 +14,7 @@ import yaml
 from holdfast.cli.configuration_environment import Layers, put_hermes_patience
 from holdfast.cli.configuration_meanings import is_loopback
 from holdfast.cli.configuration_secrets import read_text_file
+from holdfast.cli.import_hermes_auth import StoredKey, StoredKeys, read_auth
 from holdfast.cli.import_hermes_messages import json_of
 from holdfast.cli.import_hermes_places import place_of
 from holdfast.targets import Wire
@@ -79,12 +80,23 @@ class TakenSettings:
     server: dict[str, object] = field(default_factory=dict[str, object])
     server_key: str = field(default="", repr=False)
     problems: list[str] = field(default_factory=list[str])
+    more_secrets: tuple[str, ...] = field(default=(), repr=False)  # that were found and are of no use here
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """All that must not get into a log."""
         headers = (value for target in self.targets for value in target.headers.values())
-        return (*(target.key for target in self.targets), self.server_key, *headers)
+        keys = (target.key for target in self.targets)
+        return (*keys, self.server_key, *headers, *self.more_secrets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """Where the meaning of a target's fields is looked up."""
+
+    config: Table
+    environ: Mapping[str, str] = field(repr=False)
+    stored: StoredKeys = field(repr=False)
 
 
 class Unfit(Exception):
@@ -92,18 +104,21 @@ class Unfit(Exception):
 
 
 def read_settings(home: Path) -> TakenSettings:
-    """Everything that the two files say and that has a meaning here."""
+    """Everything that the files say and that has a meaning here."""
     taken = TakenSettings()
     environ = _environ(home / ".env", taken)
     config = _config(home / "config.yaml", taken)
-    wanted = list(_wanted(config))
-    for provider, entry in wanted:
+    stored = read_auth(home)
+    taken.more_secrets = tuple(stored.secrets)
+    sources = _Sources(config, environ, stored)
+    for provider, entry in _wanted(config):
         try:
-            target = _target(provider, entry, config=config, environ=environ)
+            target = _target(provider, entry, sources)
         except Unfit as error:
             taken.problems.append(f"target {provider or 'auto'}: {error}")
         else:
             _add(taken, target)
+    taken.problems += stored.left()
     _patience(taken, environ)
     _server(taken, environ)
     if servers := _table(config.get("mcp_servers")):
@@ -190,22 +205,25 @@ def _wanted(config: Table) -> Iterator[tuple[str, Table]]:
             yield _text(fields.get("provider")).lower(), fields
 
 
-def _target(provider: str, entry: Table, *, config: Table, environ: Mapping[str, str]) -> TakenTarget:
+def _target(provider: str, entry: Table, sources: _Sources) -> TakenTarget:
+    environ = sources.environ
     model = next((found for key in ("default", "model", "name") if (found := _text(entry.get(key)))), "")
-    own = _own_provider(provider, config)
-    known = _known(provider, base_url=_text(entry.get("base_url")), environ=environ) if not own else None
+    own = _own_provider(provider, sources.config)
+    known = _known(provider, base_url=_text(entry.get("base_url")), sources=sources) if not own else None
     merged: Table = {**own, **{key: value for key, value in entry.items() if value}}
     model = model or _text(own.get("model")) or _text(own.get("default_model"))
     if not model:
         raise Unfit("it names no model")
     elsewhere = environ.get(known.base_url_variable, "") if known else ""
-    base_url = _resolved(merged.get("base_url"), environ) or elsewhere or (known.base_url if known else "")
-    if not base_url:
-        raise Unfit("it has no base_url")
     if merged.get("key_cmd"):
         raise Unfit("its key comes from a command (key_cmd); give a key of its own")
-    key = _key(merged, known, environ=environ)
-    base_url, wire_there = place_of(base_url.rstrip("/"), key)
+    names = known.names if known else (provider, f"custom:{_plain(provider.removeprefix('custom:'))}")
+    found = _key(merged, known, names=names, sources=sources)
+    base_url = _resolved(merged.get("base_url"), environ) or elsewhere or found.base_url
+    base_url = base_url or (known.base_url if known else "")
+    if not base_url:
+        raise Unfit("it has no base_url")
+    base_url, wire_there = place_of(base_url.rstrip("/"), found.key)
     wire = WIRES.get(_text(merged.get("api_mode")).lower()) or wire_there or (known.wire if known else "chat")
     window = merged.get("context_length")
     headers = {**_table(merged.get("default_headers")), **_table(merged.get("extra_headers"))}
@@ -214,7 +232,7 @@ def _target(provider: str, entry: Table, *, config: Table, environ: Mapping[str,
         wire=wire,
         base_url=base_url,
         model=model,
-        key=key,
+        key=found.key,
         context_window=window if isinstance(window, int) and window > 0 else 0,
         headers={name: _resolved(value, environ) for name, value in headers.items()},
     )
@@ -240,7 +258,7 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace(" ", "-")
 
 
-def _known(name: str, *, base_url: str, environ: Mapping[str, str]) -> Provider:
+def _known(name: str, *, base_url: str, sources: _Sources) -> Provider:
     text = (files("holdfast.cli") / "hermes_providers.toml").read_text("utf-8")
     data = msgspec.convert(tomllib.loads(text), _Providers)
     if name in data.signs_in.names:
@@ -249,11 +267,11 @@ def _known(name: str, *, base_url: str, environ: Mapping[str, str]) -> Provider:
         found = [
             one
             for one in data.providers
-            if (one.base_url == base_url.rstrip("/") if base_url else any(key in environ for key in one.keys))
+            if (one.base_url == base_url.rstrip("/") if base_url else _has_key(one, sources))
         ]
         custom = next(one for one in data.providers if "custom" in one.names)
         if not found and not base_url:
-            raise Unfit("no provider is named, and .env holds no key that would tell")
+            raise Unfit("no provider is named, and there is no key that would tell")
         return found[0] if found else custom
     for one in data.providers:
         if name in one.names:
@@ -261,21 +279,29 @@ def _known(name: str, *, base_url: str, environ: Mapping[str, str]) -> Provider:
     raise Unfit("this provider is not known here; write it as [[targets]] with its base_url")
 
 
-def _key(entry: Table, known: Provider | None, *, environ: Mapping[str, str]) -> str:
+def _has_key(one: Provider, sources: _Sources) -> bool:
+    return any(key in sources.environ for key in one.keys) or sources.stored.has(*one.names)
+
+
+def _key(entry: Table, known: Provider | None, *, names: tuple[str, ...], sources: _Sources) -> StoredKey:
+    """The target's key: what its own fields say, else the one in .env, else the one in auth.json."""
+    environ = sources.environ
     if given := _resolved(entry.get("api_key"), environ):
-        return given
+        return StoredKey(given)
     if variable := _text(entry.get("key_env")) or _text(entry.get("api_key_env")):
-        if variable not in environ:
-            raise Unfit(f"its key is in {variable}, which .env does not hold")
-        return environ[variable]
-    if known is None:
-        return ""
-    for variable in known.keys:
         if variable in environ:
-            return environ[variable]
-    if known.keyless:
-        return ""
-    raise Unfit(f".env holds no key for it ({' or '.join(known.keys)})")
+            return StoredKey(environ[variable])
+        if (kept := sources.stored.key_for(*names)) is not None:
+            return kept
+        raise Unfit(f"its key is in {variable}, which .env does not hold")
+    for variable in known.keys if known else ():
+        if variable in environ:
+            return StoredKey(environ[variable])
+    if (kept := sources.stored.key_for(*names)) is not None:
+        return kept
+    if known is None or known.keyless:
+        return StoredKey("")
+    raise Unfit(f"neither .env nor auth.json holds a key for it ({' or '.join(known.keys)})")
 
 
 def _resolved(value: object, environ: Mapping[str, str]) -> str:

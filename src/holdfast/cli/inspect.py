@@ -2,15 +2,15 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from holdfast.cli.configuration import BadConfiguration, configure
+from holdfast.cli.attach import FAILED, OK, TROUBLE, told
+from holdfast.cli.place import place_of
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import Event
-from holdfast.interfaces import JournalError
 from holdfast.journal.reader import SqliteReader
 from holdfast.timeline import rendered, timeline
 
@@ -21,23 +21,22 @@ class _Seq(msgspec.Struct):
     seq: int
 
 
-def inspect(name: str, *, data_dir: str | None) -> int:
+def inspect(name: str, flags: Mapping[str, object]) -> int:
     """Print the timeline of a file, a session or a run; the exit code."""
     path = Path(name)
     try:
         if path.suffix == ".jsonl":
             pairs, where = from_file(path), str(path)
         else:
-            folder = configure({"data_dir": data_dir}).settings.data_dir
+            folder = place_of(flags).data_dir
             pairs, where = asyncio.run(from_store(name, folder)), f"{name!r} (data in {folder})"
-    except (OSError, BadConfiguration, UnreadableEvent, JournalError, msgspec.MsgspecError) as error:
-        print(f"holdfast: {error}", file=sys.stderr)
-        return 1
-    if not pairs:
-        print(f"holdfast: there is no session, run or .jsonl file {where}", file=sys.stderr)
-        return 1
-    print("\n".join(rendered(timeline(pairs))))
-    return 0
+        if pairs:
+            print("\n".join(rendered(timeline(pairs))), flush=True)
+            return OK
+    except (*TROUBLE, UnreadableEvent, msgspec.MsgspecError) as error:
+        return told(error)
+    print(f"holdfast: there is no session, run or .jsonl file {where}", file=sys.stderr)
+    return FAILED
 
 
 def from_file(path: Path) -> Sequence[tuple[int, Event]]:

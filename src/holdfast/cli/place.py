@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.cli.configuration import Given, Loaded, complete, load, outside
 from holdfast.client.address import Address
-from holdfast.server.lock import holder_of
+from holdfast.server.lock import Holder, holder_of
 from holdfast.settings import Settings
 
 
@@ -35,8 +35,8 @@ class Place:
         """
         from holdfast.cli.server_keys import key_for_clients
 
-        holder = holder_of(self.data_dir)
-        if holder is None or not _lives(holder.pid):
+        holder = living_holder(self.data_dir)
+        if holder is None:
             return None
         return Address(holder.url, key_for_clients(self.settings))
 
@@ -46,6 +46,12 @@ class Place:
         if found is None:
             raise ConnectionError(f"no server works on {self.data_dir} now")
         return found
+
+
+def living_holder(data_dir: Path) -> Holder | None:
+    """Who works on the directory, as far as a living process announced itself."""
+    holder = holder_of(data_dir)
+    return holder if holder is not None and _lives(holder.pid) else None
 
 
 def _lives(pid: int) -> bool:

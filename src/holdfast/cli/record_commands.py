@@ -7,7 +7,7 @@ import typer
 from holdfast.cli.option_types import AsJson, Config, DataDir, Limit
 
 STATUSES = (
-    *("queued", "running", "waiting_for_approval", "stopping"),
+    *("queued", "running", "paused", "waiting_for_approval", "stopping"),
     *("completed", "failed", "interrupted", "cancelled"),
 )
 CODES = "Exit code: 0 done, 1 not possible (unknown id, no answer), 2 used wrongly."
@@ -22,10 +22,12 @@ sessions_app = _group("Conversations: list, find, read, export, delete.")
 approvals_app = _group("What waits for a person.")
 keys_app = _group("Keys of the server, by name.")
 
-Run = Annotated[str, typer.Argument(help="The id of the run (run_…).")]
-Conversation = Annotated[str, typer.Argument(help="The id of the session.")]
-RuleSession = Annotated[str, typer.Option("--session", "-s", help="The session whose rules are meant, too.")]
-KeyName = Annotated[str, typer.Argument(help="Whose key it is, for example laptop.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run (run_…).")]
+Conversation = Annotated[str, typer.Argument(metavar="SESSION", help="The id of the session.")]
+RuleSession = Annotated[
+    str, typer.Option("--session", "-s", metavar="ID", help="Only in this session; else in all.")
+]
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is, for example laptop.")]
 
 
 def _flags(data_dir: str | None, config: str | None) -> dict[str, object]:
@@ -38,9 +40,14 @@ def _form(as_json: bool) -> str:
 
 @runs_app.command("list", epilog="Example: holdfast runs list --status waiting_for_approval")
 def runs_list(
-    session: Annotated[str, typer.Option("--session", "-s", help="Only those of this session.")] = "",
+    session: Annotated[
+        str, typer.Option("--session", "-s", metavar="ID", help="Only those of this session.")
+    ] = "",
     status: Annotated[
-        str, typer.Option(help=f"Only those that are {', '.join(STATUSES[:-1])} or {STATUSES[-1]}.")
+        str,
+        typer.Option(
+            metavar="STATUS", help=f"Only those that are {', '.join(STATUSES[:-1])} or {STATUSES[-1]}."
+        ),
     ] = "",
     limit: Limit = 20,
     as_json: AsJson = False,
@@ -56,7 +63,7 @@ def runs_list(
     raise typer.Exit(list_runs(flags, session=session, status=status, limit=limit, form=_form(as_json)))
 
 
-@runs_app.command("show")
+@runs_app.command("show", short_help="Show how a run stands.")
 def runs_show(run: Run, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
     """Show how a run stands, what it used and what it said."""
     from holdfast.cli.runs import show_run
@@ -75,7 +82,7 @@ def runs_tail(run: Run, as_json: AsJson = False, data_dir: DataDir = None, confi
     raise typer.Exit(tail_run(_flags(data_dir, config), run, form=_form(as_json)))
 
 
-@runs_app.command("stop")
+@runs_app.command("stop", short_help="Stop a run.")
 def runs_stop(run: Run, data_dir: DataDir = None, config: Config = None) -> None:
     """Stop a run, and wait until nothing of it is left."""
     from holdfast.cli.runs import stop_run
@@ -84,14 +91,22 @@ def runs_stop(run: Run, data_dir: DataDir = None, config: Config = None) -> None
 
 
 @runs_app.command("retry")
-def runs_retry(run: Run, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
+def runs_retry(
+    run: Run,
+    session: Annotated[
+        str, typer.Option("--session", "-s", metavar="ID", help="In this copy of its session.")
+    ] = "",
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
     """Answer a run's input anew and print the answer.
 
     Exit code: 0 completed, 1 failed, 130 stopped.
     """
     from holdfast.cli.runs import retry_run
 
-    raise typer.Exit(retry_run(_flags(data_dir, config), run, form=_form(as_json)))
+    raise typer.Exit(retry_run(_flags(data_dir, config), run, session=session, form=_form(as_json)))
 
 
 @sessions_app.command("list", epilog="Example: holdfast sessions list --json | jq -r '.[].session_id'")
@@ -112,7 +127,7 @@ def sessions_list(
 
 @sessions_app.command("search", epilog="Example: holdfast sessions search 'disk full'")
 def sessions_search(
-    words: Annotated[str, typer.Argument(help="What was said.")],
+    words: Annotated[str, typer.Argument(metavar="WORDS", help="What was said.")],
     limit: Limit = 20,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -128,7 +143,9 @@ def sessions_search(
 @sessions_app.command("show")
 def sessions_show(
     session: Conversation,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="How much of its end.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=500, metavar="N", help="How much of its end.")
+    ] = 100,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
@@ -142,8 +159,12 @@ def sessions_show(
 @sessions_app.command("export", epilog="Example: holdfast sessions export ID --format md -o talk.md")
 def sessions_export(
     session: Conversation,
-    form: Annotated[str, typer.Option("--format", "-f", help="json (everything) or md (to read).")] = "json",
-    output: Annotated[str, typer.Option("--output", "-o", help="The file; else the standard output.")] = "",
+    form: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORM", help="json (everything) or md (to read).")
+    ] = "json",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="The file; else the standard output.")
+    ] = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
@@ -169,7 +190,7 @@ def sessions_delete(
     raise typer.Exit(delete_session(_flags(data_dir, config), session, how="now" if now else "soon"))
 
 
-@approvals_app.command("list")
+@approvals_app.command("list", short_help="List what waits for you.")
 def approvals_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
     """List the approvals and questions that wait for you."""
     from holdfast.cli.approvals import list_asks
@@ -181,9 +202,14 @@ def approvals_list(as_json: AsJson = False, data_dir: DataDir = None, config: Co
     "answer", epilog="Example: holdfast approvals answer apr_… deny --reason 'not on Fridays'"
 )
 def approvals_answer(
-    ask: Annotated[str, typer.Argument(help="The id of the approval (apr_…) or the question (que_…).")],
-    answer: Annotated[str, typer.Argument(help="once, session, always or deny; for a question: the answer.")],
-    reason: Annotated[str, typer.Option(help="Why not; the model hears it.")] = "",
+    ask: Annotated[
+        str, typer.Argument(metavar="ASK", help="The id of the approval (apr_…) or the question (que_…).")
+    ],
+    answer: Annotated[
+        str,
+        typer.Argument(metavar="ANSWER", help="once, session, always or deny; for a question: the answer."),
+    ],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why not; the model hears it.")] = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
@@ -193,19 +219,21 @@ def approvals_answer(
     raise typer.Exit(answer_ask(_flags(data_dir, config), ask, answer, reason=reason))
 
 
-@approvals_app.command("rules")
+@approvals_app.command("rules", short_help="List what was allowed for longer.")
 def approvals_rules(
     session: RuleSession = "", as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
 ) -> None:
-    """List what was allowed with "always", and in a session with "session"."""
+    """List what was allowed with "always", and with "session" in one session or in all."""
     from holdfast.cli.approvals import list_rules
 
     raise typer.Exit(list_rules(_flags(data_dir, config), session=session, form=_form(as_json)))
 
 
-@approvals_app.command("revoke", epilog="Example: holdfast approvals revoke gra_…")
+@approvals_app.command(
+    "revoke", short_help="Take such a rule back.", epilog="Example: holdfast approvals revoke gra_…"
+)
 def approvals_revoke(
-    rule: Annotated[str, typer.Argument(help="The id of the rule (gra_…).")],
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="The id of the rule (gra_…).")],
     session: RuleSession = "",
     data_dir: DataDir = None,
     config: Config = None,
@@ -216,7 +244,7 @@ def approvals_revoke(
     raise typer.Exit(revoke_rule(_flags(data_dir, config), rule, session=session))
 
 
-@keys_app.command("list")
+@keys_app.command("list", short_help="List keys by name.")
 def keys_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
     """List keys by name; a secret is never shown again."""
     from holdfast.cli.keys import list_keys

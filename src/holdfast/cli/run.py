@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +13,14 @@ from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, STOPPED, Attached, with_server
 from holdfast.cli.run_asks import Asks
 from holdfast.cli.run_output import Output, output_for
-from holdfast.client.errors import Refused
+from holdfast.client.errors import ClientError, Refused
 from holdfast.client.heard import Seen
 
 if TYPE_CHECKING:
     from holdfast.client import Client
 
 STDIN_BYTES_MAX = 8 * 1024 * 1024
+LEAVING_S = 10.0  # how long one who is no longer read waits for the end of the run
 EXIT_CODES: Mapping[str, int] = {"completed": OK, "refused": OK, "cancelled": STOPPED}
 
 
@@ -86,6 +87,7 @@ async def followed(client: "Client", run_id: str, *, output: Output) -> int:
     except BrokenPipeError:
         # Nobody reads on, so nobody wants the rest.
         stopping.interrupt()
+        await stopping.over()
         raise
     finally:
         loop.remove_signal_handler(signal.SIGINT)
@@ -136,6 +138,13 @@ class _Stopping:
         except Refused as error:
             if error.code != "run_not_found":  # it is over, which is what was wanted
                 raise
+
+    async def over(self) -> None:
+        """Wait until nothing of the run is left, for some time at most."""
+        with suppress(TimeoutError, ClientError):
+            async with asyncio.timeout(LEAVING_S):
+                await self.settled()
+                await self._client.ended(self._run_id)
 
     async def settled(self) -> None:
         """Wait for a request that is under way."""

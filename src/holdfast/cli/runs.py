@@ -13,6 +13,7 @@ from holdfast.cli.run import EXIT_CODES, followed
 from holdfast.cli.run_output import output_for
 from holdfast.cli.safe_text import exact, safe, safe_line
 from holdfast.client.answers import RunShown
+from holdfast.client.errors import Refused
 from holdfast.client.heard import Seen
 
 PAGE = 200
@@ -38,6 +39,11 @@ def list_runs(flags: Mapping[str, object], *, session: str, status: str, limit: 
 
 async def _found(reads: Reads, session: str, *, status: str, limit: int) -> Sequence[RunShown]:
     """So many runs of this status: a page may hold fewer, since it is cut before they are looked at."""
+    if status == "paused":
+        from holdfast.cli.stored import StoredReads
+
+        if not isinstance(reads, StoredReads):
+            return ()  # a server carries its runs out
     found: list[RunShown] = []
     cursor = ""
     for _ in range(PAGES_MAX):
@@ -92,22 +98,30 @@ def stop_run(flags: Mapping[str, object], run_id: str) -> int:
     """Stop a run, and wait until it has stopped."""
 
     async def work(attached: Attached) -> int:
-        await attached.client.stop(run_id)
+        client = attached.client
+        try:
+            await client.stop(run_id)
+        except Refused as error:
+            if error.code != "run_not_found":
+                raise
+            run = await client.run(run_id)  # unknown, or over already
+            print(f"{run.run_id} {run.status} (it was over already)")
+            return OK
         if attached.is_own:
             print("No server works on it now; when one does, the run ends as stopped.")
             return OK
-        run = await attached.client.ended(run_id)
+        run = await client.ended(run_id)
         print(f"{run.run_id} {run.status}")
         return OK
 
     return with_server(flags, work, works="nothing")
 
 
-def retry_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
+def retry_run(flags: Mapping[str, object], run_id: str, *, session: str, form: str) -> int:
     """Answer the same input anew, and tell that run as `holdfast run` does."""
 
     async def work(attached: Attached) -> int:
-        started = await attached.client.retry(run_id)
+        started = await attached.client.retry(run_id, session_id=session)
         return await followed(attached.client, started.run_id, output=output_for(form))
 
     return with_server(flags, work)

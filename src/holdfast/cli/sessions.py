@@ -95,8 +95,16 @@ def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal
 
 
 def _row(one: SessionShown) -> tuple[str, ...]:
-    state = "waits for you" if one.open_asks else "at work" if one.open_runs else "-"
-    return (one.session_id, when(one.updated_at), str(one.message_count), state, one.title or one.preview)
+    about = one.title or one.preview
+    return (one.session_id, when(one.updated_at), str(one.message_count), _state(one), about)
+
+
+def _state(one: SessionShown) -> str:
+    if one.open_asks:
+        return "waits for you"
+    if one.paused:
+        return "paused"
+    return "at work" if one.open_runs else "-"
 
 
 def _hit(one: SessionShown) -> tuple[str, ...]:

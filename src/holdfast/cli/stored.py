@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, assert_never
 
 import msgspec
 
 from holdfast import events as e
 from holdfast import session, transcript
+from holdfast.cli.place import living_holder
 from holdfast.cli.server_keys import key_for_clients, keys_of
 from holdfast.client.answers import (
+    HitShown,
     KeyShown,
     OpenAsk,
     RunPage,
@@ -23,8 +25,10 @@ from holdfast.client.errors import Envelope, Refused
 from holdfast.client.heard import Heard, Seen
 from holdfast.clock import SystemClock
 from holdfast.interfaces import ListedSession, Record, RunQuery, SessionQuery
+from holdfast.journal.memory import MemoryStore
 from holdfast.journal.reader import SqliteReader
 from holdfast.rows import RunRow, run_of
+from holdfast.run import Run
 from holdfast.server import hermes
 from holdfast.server.exports import markdown_in_pieces
 from holdfast.server.folds import RunFold
@@ -32,13 +36,14 @@ from holdfast.server.keys import AddedKeys
 from holdfast.server.read_marks import ReadMarks
 from holdfast.server.run_answers import shown
 from holdfast.server.run_filters import runs_with
-from holdfast.server.run_previews import preview_of
+from holdfast.server.run_previews import preview_of, previews_of
 from holdfast.server.session_answers import entry, hit, listed
 from holdfast.session import Session
 from holdfast.settings import Settings
 from holdfast.transcript import Transcript
 
 AT_ONCE = 1000
+PAUSED = "paused"  # a run that no process carries out; there is no such status where a server is
 NOT_FOUND = 404
 
 Answer = TypeVar("Answer")
@@ -50,12 +55,16 @@ class StoredReads:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._path = settings.data_dir / "holdfast.db"
-        self._reader = SqliteReader(self._path)
+        self._reader: SqliteReader | MemoryStore = SqliteReader(self._path)
+        self._is_served = False
+        self.is_new = False  # nothing was ever kept here
         self._marks = ReadMarks(self._reader)  # pyright: ignore[reportArgumentType]  # it is asked, never told
 
     async def __aenter__(self) -> Self:
-        if not await asyncio.to_thread(self._path.exists):
-            raise FileNotFoundError(f"there is nothing in {self._path.parent} yet")
+        self.is_new = not await asyncio.to_thread(self._path.exists)
+        if self.is_new:
+            self._reader = MemoryStore()
+        self._is_served = await asyncio.to_thread(living_holder, self._path.parent) is not None
         return self
 
     async def __aexit__(
@@ -69,21 +78,25 @@ class StoredReads:
         """See Reads."""
         created, _, run_id = cursor.partition(":")
         before = (int(created), run_id) if cursor else None
-        wanted = runs_with(status)
+        # What would be running is paused where nobody is there who could carry it out.
+        names = {} if self._is_served else {"running": "nothing", PAUSED: "running"}
+        wanted = runs_with(names.get(status, status))
         if wanted is None:
             return RunPage(data=())
         query = RunQuery(limit=limit + 1, before=before, session_id=session_id, **wanted)
         rows = await self._reader.runs(query)
         page, last = rows[:limit], rows[limit - 1] if len(rows) > limit else None
+        previews = await previews_of(self._reader, page)
         return RunPage(
-            data=tuple([await self._shown(row) for row in page]),
+            data=tuple([await self._shown(row, previews[row.run_id]) for row in page]),
             has_more=last is not None,
             next_cursor=f"{last.created_ms}:{last.run_id}" if last else None,
         )
 
     async def run(self, run_id: str) -> RunShown:
         """See Reads."""
-        return await self._shown(await self._row(run_id))
+        row = await self._row(run_id)
+        return await self._shown(row, await preview_of(self._reader, row))
 
     async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
         """See Reads: without a server, nothing follows what is there."""
@@ -108,7 +121,7 @@ class StoredReads:
         for one in await self._reader.search(words, limit=limit):
             row = await self._reader.listed(one.session_id)
             if row is not None:
-                data.append(_as(listed(row, self._marks) | {"hit": hit(one)}, SessionShown))
+                data.append(msgspec.structs.replace(self._session(row), hit=_as(hit(one), HitShown)))
         return SessionPage(data=tuple(data))
 
     async def session(self, session_id: str) -> SessionShown:
@@ -175,14 +188,22 @@ class StoredReads:
             raise _unknown(f"Run not found: {run_id[:100]}", "run_not_found")
         return row
 
-    async def _shown(self, row: RunRow) -> RunShown:
+    async def _shown(self, row: RunRow, preview: str) -> RunShown:
         fold = RunFold(row)
-        at = row.first_seq - 1
-        while records := await self._reader.read(row.session_id, after=at, limit=AT_ONCE):
+        # The row of a run that has ended says where; that of another lags behind its log.
+        until = row.last_seq if row.status == "ended" else await self._reader.last_seq(row.session_id)
+        while fold.last_seq < until:
+            limit = min(AT_ONCE, until - fold.last_seq)
+            records = await self._reader.read(row.session_id, after=fold.last_seq, limit=limit)
+            if not records:
+                break
             for record in records:
                 fold.add(record, row.run_id)
-            at = records[-1].seq
-        return _as(shown(fold, row) | {"preview": await preview_of(self._reader, row)}, RunShown)
+        answer = shown(fold, row) | {"preview": preview}
+        run = fold.frames.run
+        if run is not None and not self._is_served:
+            answer |= _unattended(run, run.settings.on_restart or self._settings.server.on_restart)
+        return _as(answer, RunShown)
 
     async def _listed(self, session_id: str) -> ListedSession:
         found = await self._reader.listed(session_id)
@@ -191,12 +212,16 @@ class StoredReads:
         return found
 
     def _session(self, found: ListedSession) -> SessionShown:
-        return _as(listed(found, self._marks), SessionShown)
+        answer = listed(found, self._marks)
+        is_paused = not self._is_served and bool(answer["open_runs"]) and not answer["open_asks"]
+        return _as(answer | {"paused": is_paused}, SessionShown)
 
     async def _all(self, session_id: str) -> list[Record]:
         found: list[Record] = []
-        while records := await self._reader.read(session_id, after=len(found), limit=AT_ONCE):
+        at = 0
+        while records := await self._reader.read(session_id, after=at, limit=AT_ONCE):
             found += records
+            at = records[-1].seq
         return found
 
     async def _folded(self, session_id: str) -> tuple[Session, Transcript]:
@@ -205,6 +230,21 @@ class StoredReads:
             session.apply(state, record.seq, record.event)
             transcript.apply(seen, record.seq, record.event)
         return state, seen
+
+
+def _unattended(run: Run, on_restart: str) -> dict[str, Any]:
+    """How a run stands that no process carries out."""
+    match run.status:
+        case "running":
+            then = "ends as interrupted" if on_restart == "interrupt" else "goes on"
+            return {"status": PAUSED, "hint": f"No server works on it now; it {then} when one starts."}
+        case "queued" | "stopping":
+            then = "ends as stopped" if run.status == "stopping" else "begins"
+            return {"hint": f"No server works on it now; it {then} when one starts."}
+        case "waiting_for_approval" | "ended":
+            return {}
+        case _:
+            assert_never(run.status)
 
 
 def _line(record: Record) -> bytes:

@@ -117,6 +117,7 @@ class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     open_runs: int = 0
     open_asks: int = 0
+    paused: bool = False  # it has an open run and no server works on it; only a store without one says so
     unread: bool = False
     last_seq: int = 0
     hit: HitShown | None = None
@@ -181,9 +182,10 @@ class GrantShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GrantList(msgspec.Struct, frozen=True):
-    """Such rules."""
+    """Such rules, and the cursor of the next page."""
 
     data: tuple[GrantShown, ...]
+    next_cursor: str | None = None
 
 
 class RulePreview(msgspec.Struct, frozen=True, kw_only=True):

@@ -120,9 +120,10 @@ class Client:
         """A message for the session's next run."""
         return await self.start(text, session_id=session_id)
 
-    async def retry(self, run_id: str) -> a.Started:
-        """A new run from the same input, in the place of this one."""
-        return await self._post(f"/v1/runs/{_in_path(run_id)}/retry", {}, a.Started, once=_once())
+    async def retry(self, run_id: str, *, session_id: str = "") -> a.Started:
+        """A new run from the same input, in the place of this one; a fork names itself."""
+        body = {"session_id": session_id} if session_id else {}
+        return await self._post(f"/v1/runs/{_in_path(run_id)}/retry", body, a.Started, once=_once())
 
     async def try_now(self, run_id: str) -> None:
         """End the wait for a time that a provider named."""
@@ -145,8 +146,13 @@ class Client:
         """What people have allowed always, and in the session if one is named."""
         return (await self._get("/api/approvals/rules", a.GrantList, query={"session_id": session_id})).data
 
+    async def all_grants(self, *, limit: int = 50, cursor: str = "") -> a.GrantList:
+        """What people have allowed always or in any session; a page of it."""
+        query = {"sessions": "all", "limit": str(limit), "cursor": cursor}
+        return await self._get("/api/approvals/rules", a.GrantList, query=query)
+
     async def revoke_grant(self, grant_id: str, *, session_id: str = "") -> None:
-        """Ask again from now on about what it allowed; raises Refused (404) if there is no such grant."""
+        """Ask again about what it allowed, everywhere or in one session; Refused (404) if none has it."""
         query = {"session_id": session_id} if session_id else {}
         await self._exchange.call(Asked("DELETE", f"/api/approvals/rules/{_in_path(grant_id)}", query=query))
 

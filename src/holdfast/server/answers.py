@@ -182,6 +182,8 @@ class GrantList(TypedDict):
 
     object: Literal["list"]
     data: list[Grant]
+    has_more: bool
+    next_cursor: str | None
 
 
 class GrantRevoked(TypedDict):
@@ -249,6 +251,7 @@ class Session(TypedDict):
     archived: bool
     open_runs: int
     open_asks: int
+    begun_runs: int
     read_seq: int
     unread: bool
     purge_at: NotRequired[float]

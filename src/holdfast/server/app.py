@@ -39,6 +39,7 @@ from holdfast.server.session_queue import QueueRoutes
 from holdfast.server.sessions import SessionRoutes
 from holdfast.server.signing_in import SignInRoutes
 from holdfast.server.stream import Streams
+from holdfast.server.thinning import Thinning
 from holdfast.server.watched import watched
 
 
@@ -157,7 +158,8 @@ def make_app(
         await means.marks.load()
         await begin_figures(means)
         async with means.supervisor:
-            tasks = [asyncio.create_task(purges.run()), asyncio.create_task(tell_news(means))]
+            works = (purges.run(), Thinning(means).run(), tell_news(means))
+            tasks = [asyncio.create_task(work) for work in works]
             try:
                 yield
             finally:

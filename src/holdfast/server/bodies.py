@@ -72,7 +72,7 @@ def _parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
     body = body.strip()
     if body in _NOTHING:
         body = b"{}"
-    _check_brackets(body, limits)
+    _check_shape(body, limits)
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -125,28 +125,35 @@ def _invalid(said: str, *, inside: str = "", words: Mapping[str, Sequence[str]] 
     return bad_request(f"Invalid '{param}': {reason}", param=param)
 
 
-def _check_brackets(body: bytes, limits: Limits) -> None:
-    """Refuse what is nested too deep or has too many lists and objects; strings may hold brackets too."""
-    if body.count(b"[") + body.count(b"{") <= 1:
-        return
-    opened = depth = 0
-    # most bytes of a large body are inside strings, and a match steps over those at the speed of C
-    for token in _TOKENS.finditer(body):
-        at = body[token.start()]
-        if at in b"[{":
-            opened += 1
-            depth += 1
-            if depth > limits.json_depth_max:
-                text = f"The JSON is nested deeper than {limits.json_depth_max} levels"
-                raise bad_request(text, code="json_too_deep")
-            if opened > limits.json_brackets_max:
-                text = f"The JSON holds more than {limits.json_brackets_max} lists and objects"
-                raise bad_request(text, code="json_too_large")
-        elif at in b"]}":
-            depth -= 1
+def _check_shape(body: bytes, limits: Limits) -> None:
+    """Refuse what is nested too deep or is made of too many pieces, before anything is made of it."""
+    quotes = body.count(b'"')
+    if quotes and b"\\" in body:
+        # Without escapes each quote begins or ends a string; what is left in the strings is of no interest.
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+        quotes = body.count(b'"')
+    if quotes > 2 * limits.json_values_max:
+        raise _too_many_values(limits)
+    outside = b"".join(body.split(b'"')[::2])
+    if outside.count(b",") > limits.json_values_max:
+        raise _too_many_values(limits)
+    brackets = outside.translate(None, _NO_BRACKETS)
+    depth = 0
+    for bracket in brackets[: 2 * limits.json_brackets_max]:
+        depth += 1 if bracket in b"[{" else -1
+        if depth > limits.json_depth_max:
+            text = f"The JSON is nested deeper than {limits.json_depth_max} levels"
+            raise bad_request(text, code="json_too_deep")
+    if brackets.count(b"[") + brackets.count(b"{") > limits.json_brackets_max:
+        text = f"The JSON holds more than {limits.json_brackets_max} lists and objects"
+        raise bad_request(text, code="json_too_large")
 
 
-_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+def _too_many_values(limits: Limits) -> Problem:
+    return bad_request(f"The JSON holds more than {limits.json_values_max} values", code="json_too_large")
+
+
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def json_answer(answer: Any, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:

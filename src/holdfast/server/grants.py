@@ -8,11 +8,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
+from holdfast.agent.policy import Judge
 from holdfast.policy.approvals import describe
-from holdfast.server.bodies import json_answer
+from holdfast.runner.granted import PREFIX, Granted, all_granted, forget_granted
+from holdfast.server.bodies import json_answer, whole_number
 from holdfast.server.means import ServerMeans
-from holdfast.server.problems import Problem, session_not_found
+from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.values import GrantRule
+
+PAGE_MAX = 200
 
 
 class GrantRoutes:
@@ -24,11 +28,40 @@ class GrantRoutes:
     async def list(self, request: Request) -> Response:
         """GET /api/approvals/rules."""
         session_id = request.query_params.get("session_id", "")
-        data = [_always(grant_id, rule) for grant_id, rule in self._means.agent.judge.standing().items()]
+        wanted = request.query_params.get("sessions", "")
+        if wanted not in {"", "all"}:
+            raise bad_request("'sessions' must be all", param="sessions")
+        if wanted and not session_id:
+            return await self._page(request)
+        data = _everywhere(self._means.agent.judge)
         if session_id:
             granted = (await self._granted(session_id)).values()
             data += [_of_session(one, session_id) for one in granted if one.scope == "session"]
-        return json_answer({"object": "list", "data": data})
+        return _answer(data)
+
+    async def _page(self, request: Request) -> Response:
+        """Some of all rules; those that hold everywhere come first."""
+        limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
+        cursor = request.query_params.get("cursor", "")
+        known = await all_granted(self._means.store)
+        left = [one for one in known if not cursor or one.note > PREFIX + cursor]
+        data = [] if cursor else _everywhere(self._means.agent.judge)
+        page = left[: max(1, limit - len(data))]
+        for one in page:
+            granted = await self._standing(one)
+            data += [_of_session(granted, one.session_id)] if granted else []
+        last = page[-1].note.removeprefix(PREFIX) if len(left) > len(page) else None
+        return _answer(data, next_cursor=last)
+
+    async def _standing(self, one: Granted) -> e.GrantAdded | None:
+        """The rule, if its session still has it; what a purge left behind is forgotten."""
+        found = await self._means.store.session(one.session_id)
+        if found is None:
+            await forget_granted(self._means.store, one)
+        if found is None or found.purge_at_ms:
+            return None
+        granted = (await self._means.inbox.state(one.session_id)).grants.get(one.grant_id)
+        return granted if granted is not None and granted.scope == "session" else None
 
     async def revoke(self, request: Request) -> Response:
         """DELETE /api/approvals/rules/{grant_id}."""
@@ -47,8 +80,14 @@ class GrantRoutes:
         return (await self._means.inbox.state(session_id)).grants
 
 
-def _always(grant_id: str, rule: GrantRule) -> dict[str, Any]:
-    return {"grant_id": grant_id, "scope": "always"} | _about(rule)
+def _answer(data: list[dict[str, Any]], *, next_cursor: str | None = None) -> Response:
+    about = {"has_more": next_cursor is not None, "next_cursor": next_cursor}
+    return json_answer({"object": "list", "data": data} | about)
+
+
+def _everywhere(judge: Judge) -> list[dict[str, Any]]:
+    always = judge.standing().items()
+    return [{"grant_id": grant_id, "scope": "always"} | _about(rule) for grant_id, rule in always]
 
 
 def _of_session(granted: e.GrantAdded, session_id: str) -> dict[str, Any]:

@@ -90,11 +90,13 @@ RUNS: Mapping[str, Operation] = MappingProxyType(
             needs_body=True,
         ),
         "POST /v1/runs/{run_id}/retry": Operation(
-            says="Rewind the session to before the run's answer, and run its message again.",
+            says="Rewind the session to before its answer, and run its message again; a fork names itself.",
+            body=run_inputs.RetryRequest,
             answers={202: a.Started},
             errors={
-                400: "invalid_request",
+                400: "invalid_request, invalid_json",
                 **RUN_ERRORS,
+                404: "run_not_found, session_not_found",
                 409: "session_busy, session_deleted, idempotency_key_conflict",
                 429: "queue_full",
             },
@@ -109,16 +111,20 @@ RUNS: Mapping[str, Operation] = MappingProxyType(
         ),
         "GET /v1/approvals": Operation(says="All that waits for a person.", answers={200: a.Asks}),
         "GET /api/approvals/rules": Operation(
-            says="What people have allowed always, and with `session_id` what they have in that session.",
+            says="What people have allowed always, and in one session or in all.",
             answers={200: a.GrantList},
-            errors={404: "session_not_found"},
-            query={"session_id": "The session whose own rules are listed, too."},
+            errors={400: "invalid_request", 404: "session_not_found"},
+            query={
+                "session_id": "The session whose own rules are listed, too.",
+                "sessions": "`all`: the rules of all sessions are listed, too, in pages.",
+                **PAGE,
+            },
         ),
         "DELETE /api/approvals/rules/{grant_id}": Operation(
             says="Take such a rule back: what it allowed is asked about again.",
             answers={200: a.GrantRevoked},
             errors={404: "rule_not_found, session_not_found"},
-            query={"session_id": "The session of the rule, for a rule that a fork has taken along."},
+            query={"session_id": "Only in this session; else wherever it holds, forks included."},
         ),
     }
 )

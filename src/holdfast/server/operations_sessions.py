@@ -27,6 +27,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
             query={
                 **PAGE,
                 "q": "Words to find in titles and texts; the last may be a beginning.",
+                "session_id": "With q: every place in this session alone, the newest first.",
                 "archived": "true shows the archived ones instead; a search without it looks at both kinds.",
                 "all": "true shows those of plain OpenAI clients too.",
             },
@@ -73,7 +74,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
             query={"limit": "How many, at most 500.", "before": "`next_before` of the page before."},
         ),
         f"GET {_ONE}/events": Operation(
-            says="The whole log of a session as journaled, gap-free and without end, and news of the list.",
+            says="The whole log of a session as journaled, in order and without end, and news of the list.",
             answers={200: {EVENTS: None, "application/json": a.LogStretch}},
             errors={400: "invalid_request", **SESSION_ERRORS, 429: "too_many_streams"},
             query={

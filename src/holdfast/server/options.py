@@ -32,6 +32,7 @@ class Limits:
     blob_bytes_max: int = 25 * MEBIBYTE
     json_depth_max: int = 64
     json_brackets_max: int = 100_000  # lists and objects in one body
+    json_values_max: int = 100_000  # strings, and values between commas, in one body
     parts_max: int = 1000
     header_bytes_max: int = 64 * 1024
     headers_max: int = 200
@@ -46,6 +47,7 @@ class Limits:
     live_every_s: float = 1.0
     undelete_s: float = 60.0
     openai_sessions_kept_s: float = 30 * 86_400.0
+    deltas_kept_s: float = 0.0  # once their run is over; 0: for ever
     openai_grace_s: float = 30.0
 
 

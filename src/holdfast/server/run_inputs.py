@@ -19,7 +19,7 @@ from holdfast.server.contents import Attached, content_of, keep_attached, parts_
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_for, once_key, replayed
 from holdfast.server.options import Limits
-from holdfast.server.problems import Problem, bad_request, run_not_found
+from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.run_answers import not_sent, shown, started
 from holdfast.server.run_requests import too_many_parts
 from holdfast.server.runs import row_of
@@ -58,6 +58,12 @@ class SayRequest(msgspec.Struct):
     input: str | None = None
     mode: Literal["steer", "redirect", "queue"] = "steer"
     client_id: str | None = None
+
+
+class RetryRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/retry; a fork has its runs from the session that it is of."""
+
+    session_id: str | None = None
 
 
 class GateRequest(msgspec.Struct):
@@ -113,12 +119,17 @@ class RunInputRoutes:
         """POST /v1/runs/{run_id}/retry."""
         means = self._means
         body = await read_body(request, means.limits)
-        row = await row_of(means, request)
+        wanted = await parsed(body, means.limits, RetryRequest)
+        run_id: str = request.path_params["run_id"]
+        if not wanted.session_id:
+            session_id = (await row_of(means, request)).session_id
+        else:
+            session_id = await self._inherited(run_id, wanted.session_id)
         key = once_key(request, body, means)
         if (earlier := await earlier_answer(key, means, status=202)) is not None:
             return earlier
         once = key.for_sent(started) if key else None
-        sent = await means.inbox.retry(row.session_id, row.run_id, once=once)
+        sent = await means.inbox.retry(session_id, run_id, once=once)
         match sent:
             case Sent():
                 return json_answer(started(sent), 202)
@@ -126,6 +137,15 @@ class RunInputRoutes:
                 raise not_sent(sent)
             case Replayed() | KeyConflict():
                 return replayed(sent, status=202)
+
+    async def _inherited(self, run_id: str, session_id: str) -> str:
+        """The session that was named, if its log has the run; a fork has runs that began elsewhere."""
+        found = await self._means.store.session(session_id)
+        if found is None or found.purge_at_ms:
+            raise session_not_found(session_id)
+        if run_id not in (await self._means.inbox.state(session_id)).runs:
+            raise run_not_found(run_id)
+        return session_id
 
     async def gate(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/gate."""

@@ -24,7 +24,7 @@ from holdfast.server.polling import polled_answer
 from holdfast.server.problems import bad_request, run_not_found, too_many
 from holdfast.server.run_answers import not_sent, shown, started
 from holdfast.server.run_filters import runs_with
-from holdfast.server.run_previews import preview_of
+from holdfast.server.run_previews import preview_of, previews_of
 from holdfast.server.run_requests import RunRequest, message_of
 from holdfast.server.stream import EventStream
 from holdfast.transcript import mark
@@ -145,7 +145,8 @@ class RunRoutes:
             )
         )
         page = rows[:limit]
-        data = [await self._listed(row) for row in page]
+        previews = await previews_of(self._means.store, page)
+        data = [await self._listed(row, previews[row.run_id]) for row in page]
         last = page[-1] if len(rows) > limit else None
         return json_answer(
             {
@@ -156,7 +157,7 @@ class RunRoutes:
             }
         )
 
-    async def _listed(self, row: RunRow) -> dict[str, Any]:
+    async def _listed(self, row: RunRow, preview: str) -> dict[str, Any]:
         """A run in a list: what its row says, and whether it waits for someone."""
         status: hermes.Status | str = hermes.STATUSES[row.outcome] if row.outcome else row.status
         answer: dict[str, Any] = {
@@ -167,7 +168,7 @@ class RunRoutes:
             "created_at": row.created_ms / 1000,
             "updated_at": row.updated_ms / 1000,
             "model": row.model,
-            "preview": await preview_of(self._means.store, row),
+            "preview": preview,
         }
         if row.outcome:
             answer["outcome"] = row.outcome
@@ -223,8 +224,10 @@ class RunRoutes:
         if after < row.first_seq:
             return 0
         found = await self._means.store.read(row.session_id, after=after - 1, limit=1)
-        is_ours = bool(found) and found[0].seq == after and run_of(found[0].event) == row.run_id
-        return after if is_ours else 0
+        if found and found[0].seq > after:
+            # A delta that was joined to one before it; within a run that is over it was that run's own.
+            return after if row.status == "ended" and after < row.last_seq else 0
+        return after if found and run_of(found[0].event) == row.run_id else 0
 
 
 def _parts_of(message: Message) -> list[Part]:

@@ -33,6 +33,7 @@ def listed(found: ListedSession, marks: ReadMarks) -> dict[str, Any]:
         "archived": row.archived,
         "open_runs": found.open_runs,
         "open_asks": found.open_asks,
+        "begun_runs": found.begun_runs,
         "read_seq": seen.seq,
         "unread": row.updated_ms > seen.at_ms,
     }

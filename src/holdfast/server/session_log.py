@@ -1,6 +1,8 @@
 """The log of a session over HTTP: its transcript, its events, forks, rewinds and exports."""
 
 import secrets
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -13,6 +15,7 @@ from holdfast import session
 from holdfast.codec import numbered
 from holdfast.events import Event
 from holdfast.interfaces import Appended, Declined, IfSessionNew
+from holdfast.runner.granted import Granted, note_granted
 from holdfast.runner.inbox import new_session_id
 from holdfast.server.bodies import (
     checked_session_id,
@@ -157,6 +160,9 @@ class SessionLogRoutes:
         copied = await self._copied(source_id, at_seq, title=checked_title(wanted.title or ""))
         answer = {"object": "hermes.session", "id": session_id, "session_id": session_id}
         answer |= {"forked_from": source_id, "at_seq": at_seq}
+        for one in copied:
+            if isinstance(one, e.GrantAdded) and one.scope == "session":
+                await note_granted(means.store, Granted(session_id, one.grant_id))
         # The copied events of runs need no owner: nobody runs in a log that does not exist yet.
         result = await means.store.append(
             session_id,
@@ -176,14 +182,19 @@ class SessionLogRoutes:
 
     async def _copied(self, source_id: str, at_seq: int, *, title: str) -> list[Event]:
         events: list[Event] = []
+        seqs: list[int] = []
         state = Session()
-        while len(events) < at_seq:
-            left = min(READ_AT_ONCE, at_seq - len(events))
-            records = await self._means.store.read(source_id, after=len(events), limit=left)
+        at = 0
+        while at < at_seq:
+            records = await self._means.store.read(source_id, after=at, limit=READ_AT_ONCE)
             if not records:
                 raise session_not_found(source_id)  # purged meanwhile
+            at = records[-1].seq
             for record in records:
-                events.append(record.event)
+                if record.seq > at_seq:
+                    break
+                seqs.append(record.seq)
+                events.append(_renumbered(record.event, seqs))
                 session.apply(state, record.seq, record.event)
         now_ms = self._means.clock.now_ms()
         first = events[0]
@@ -210,6 +221,17 @@ class SessionLogRoutes:
 
 def _reach(state: Session, seen: Transcript, before: int) -> int:
     return 0 if before else unsettled_seq(state, seen)
+
+
+def _renumbered(event: Event, seqs: Sequence[int]) -> Event:
+    """The event with the places that it names where they are in the copy, which has no gaps."""
+    match event:
+        case e.SessionRewound():
+            return replace(event, to_seq=bisect_right(seqs, event.to_seq))
+        case e.ContextCompacted():
+            return replace(event, upto_seq=bisect_right(seqs, event.upto_seq))
+        case _:
+            return event
 
 
 def _closed(state: Session, now_ms: int) -> list[Event]:

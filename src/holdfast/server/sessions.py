@@ -1,6 +1,7 @@
 """Sessions over HTTP: list, search, create, change, delete and take that back."""
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from holdfast import events as e
 from holdfast.interfaces import (
     Appended,
     Declined,
+    Hit,
     IfSessionKnown,
     IfSessionNew,
     ListedSession,
@@ -93,7 +95,10 @@ class SessionRoutes:
         )
         if words := query.get("q", "").strip():
             archived = flag(request, "archived") if "archived" in query else None
-            return await self._found(words, limit, archived=archived)
+            hits = await store.search(
+                words, limit=limit, archived=archived, session_id=query.get("session_id", "")
+            )
+            return await self._found(hits)
         found = await store.sessions(wanted)
         page = found[:limit]
         more = len(found) > limit
@@ -106,9 +111,9 @@ class SessionRoutes:
             }
         )
 
-    async def _found(self, words: str, limit: int, *, archived: bool | None) -> Response:
+    async def _found(self, hits: Sequence[Hit]) -> Response:
         data: list[dict[str, Any]] = []
-        for one in await self._means.store.search(words, limit=limit, archived=archived):
+        for one in hits:
             row = await self._means.store.listed(one.session_id)
             if row is not None:
                 data.append(listed(row, self._means.marks) | {"hit": hit(one)})

@@ -70,6 +70,9 @@ class WriteFile:
             data = _bytes(given.content)
             with Workspace(call.workspace).spot_with_folders(given.path) as spot:
                 was = _seen_or_new(spot, self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}"))
+                if call.approved:
+                    before, was = (b"", None) if was is None else read_whole(spot)
+                    _insist_on_approved(spot, call.approved, _digest("write_file", args, before))
                 return replace_whole(spot, data, was=was), spot.inside
 
         try:
@@ -113,6 +116,8 @@ class EditFile:
                 _insist_on_fresh(
                     spot, now, seen=self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}")
                 )
+                if call.approved:
+                    _insist_on_approved(spot, call.approved, _digest("edit_file", args, data))
                 text, places = edited(data, given)
                 return replace_whole(spot, text.encode("utf-8"), was=now), spot.inside, places
 
@@ -171,7 +176,7 @@ class _Preview:
 
     diff: str = ""
     problem: str = ""
-    before: str = ""  # names the bytes that it replaces: a diff may be cut, or show bytes that are no text
+    before: bytes | None = None  # what it replaces: a diff may be cut, or show bytes that are no text
 
 
 def _previewed(workspace: Path, path: str, *, change: Callable[[bytes], bytes]) -> _Preview:
@@ -193,7 +198,7 @@ def _previewed(workspace: Path, path: str, *, change: Callable[[bytes], bytes]) 
             return _Preview(problem=f" (as it is now, it would be refused: {refused_anyway})")
     decoded = [data.decode("utf-8", "replace") for data in (before, after)]
     diff = unified_diff(path, decoded[0], after=decoded[1])
-    return _Preview(diff, before=sha256(before).hexdigest())
+    return _Preview(diff, before=before)
 
 
 def _action(
@@ -204,8 +209,22 @@ def _action(
         summary=summary + preview.problem,
         paths=(Workspace(workspace).resolved(str(args["path"])),),
         diff=preview.diff,
-        digest=arguments_hash(tool, {**args, "before": preview.before}),
+        digest=_digest(tool, args, preview.before),
     )
+
+
+def _digest(tool: str, args: Mapping[str, object], before: bytes | None) -> str:
+    """Names the change together with the very bytes that it replaces."""
+    return arguments_hash(tool, {**args, "before": "" if before is None else sha256(before).hexdigest()})
+
+
+def _insist_on_approved(spot: Spot, approved: str, digest: str) -> None:
+    """A person has seen what would be replaced: nothing else may be, however late it came there."""
+    if approved != digest:
+        raise Refused(
+            f"{spot.inside} has changed since this was approved, so it was not done. Read it again, then ask "
+            "for the change anew."
+        )
 
 
 def _seen_or_new(spot: Spot, seen: Stamp | None) -> Stamp | None:

@@ -1,0 +1,90 @@
+"""A server that is not as expected: silent, of another kind, of another version, or with another key."""
+
+import asyncio
+import errno
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from holdfast import __version__
+from holdfast.chaos import ChaosServer
+from holdfast.cli.greeting import greet, said
+from holdfast.client import BadAnswer, Client, Patience, Refused, Unreachable
+from holdfast.server.options import ApiKey, ServerOptions
+from serving import Setting, served, target_of
+
+JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+ONCE = Patience(call_s=0.0)
+
+
+@asynccontextmanager
+async def answering(answer: bytes) -> AsyncGenerator[str]:
+    """The address of something that says this to everyone, or nothing at all."""
+    gone = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        if not answer:
+            await gone.wait()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        gone.set()
+
+
+async def test_a_server_that_says_nothing_is_not_waited_for_longer_than_one_means_to() -> None:
+    """P3: a command that only reads goes on without it."""
+    async with answering(b"") as url, Client(url) as client:
+        with pytest.raises(Unreachable, match=f"no answer from {url} .it did not answer in time"):
+            await greet(client, url, within_s=0.05)
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 404 Not Found\r\n\r\n<html>", JSON + b"[]", JSON + b"hello"])
+async def test_what_answers_and_is_none_of_ours_is_called_so(answer: bytes) -> None:
+    """P12: the port may be somebody else's by now."""
+    async with answering(answer) as url, Client(url, patience=ONCE) as client:
+        with pytest.raises(BadAnswer, match=f"what answers at {url} is no Holdfast server"):
+            await greet(client, url, within_s=20)
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [(__version__, ""), ("0.0.1", "the server is Holdfast 0.0.1"), ("", "does not say its version")],
+)
+async def test_another_version_is_said_in_one_line_and_the_same_one_is_not(
+    capsys: pytest.CaptureFixture[str], version: str, words: str
+) -> None:
+    """P9: quiet when it works."""
+    async with (
+        answering(JSON + b'{"status": "ok", "version": "%b"}' % version.encode()) as url,
+        Client(url, patience=ONCE) as client,
+    ):
+        await greet(client, url, within_s=20)
+    told = capsys.readouterr()
+    assert (words in told.err, bool(told.err)) == (True, bool(words))
+    assert told.out == ""
+
+
+async def test_a_key_that_the_server_does_not_take_is_said_with_what_to_do() -> None:
+    """P11, P12: also without the key itself."""
+    setting = Setting(options=ServerOptions(keys=(ApiKey("one", "the-right-key-of-the-server"),)))
+    async with (
+        ChaosServer() as chaos,
+        served(target_of(chaos), setting=setting) as server,
+        Client(server.url, "a-wrong-key-that-is-long") as client,
+    ):
+        with pytest.raises(Refused) as refused:
+            await client.runs()
+    text = said(refused.value)
+    assert "use the --config of the server" in text
+    assert "a-wrong-key" not in text
+
+
+def test_a_file_that_cannot_be_written_is_named_in_plain_words() -> None:
+    error = FileNotFoundError(errno.ENOENT, "No such file or directory", "/nowhere/x")
+    assert said(error) == "/nowhere/x: No such file or directory"
+    assert said(OSError("the disk is full")) == "the disk is full"
