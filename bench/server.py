@@ -1,8 +1,9 @@
 """What the whole server costs: python bench/server.py [--quick] [--only burst,paced,stream,readers,…].
 
 Each figure stands beside the same work done by a bare forwarder (the same HTTP client, uvicorn, no journal,
-no agent) in the same run. The model server and the servers under test are processes of their own; tokens are
-counted at the client, CPU at the server. The machine is never quiet: factors are worth more than numbers.
+no agent) in the same run, and by one that saves each piece with an fsync before it sends it: between those two
+lies the price of losing nothing. The model server and the servers under test are processes of their own; tokens
+are counted at the client, CPU at the server. The machine is never quiet: factors are worth more than numbers.
 """
 
 import argparse
@@ -152,14 +153,19 @@ async def start(folder: Path, model_url: str) -> None:
 
 
 async def measure(folder: Path, only: set[str], *, rounds: int, most: int) -> None:
-    with script("fake_model.py") as model, script("forwarder.py", model.url) as bare:
+    with (
+        script("fake_model.py") as model,
+        script("forwarder.py", model.url) as bare,
+        script("forwarder.py", model.url, str(folder / "pieces.db")) as saving,
+    ):
         if "start" in only:
             await start(folder, model.url)
         with holdfast(folder, model.url, WHATS) as server:
             if "memory" in only:
                 await memory(server)
             ours = [Way("runs", server, "runs"), Way("chat", server, "chat")]
-            await compare([*ours, Way("forwarder", bare, "forwarder")], only, rounds=rounds, most=most)
+            peers = [Way("saving forwarder", saving, "forwarder"), Way("forwarder", bare, "forwarder")]
+            await compare([*ours, *peers], only, rounds=rounds, most=most)
             if "readers" in only:
                 for count in (1, 10, 100, 1000):
                     await readers(server, count)
