@@ -1,8 +1,8 @@
 """The least that a server between a client and a model can do: the same HTTP client and uvicorn, no more.
 
 python bench/forwarder.py MODEL_URL [FILE]. The header `x-bench` of a request is handed on, and the bytes of
-the answer are sent as they come. With a file, which becomes a SQLite database, each piece is on disk before it
-is sent: the least that a server can do that loses nothing.
+the answer are sent as they come. With a file, which becomes a SQLite database, each piece is on disk before
+it is sent: the least that a server can do that loses nothing.
 """
 
 import asyncio

@@ -1,9 +1,10 @@
 """What the whole server costs: python bench/server.py [--quick] [--only burst,paced,stream,readers,…].
 
 Each figure stands beside the same work done by a bare forwarder (the same HTTP client, uvicorn, no journal,
-no agent) in the same run, and by one that saves each piece with an fsync before it sends it: between those two
-lies the price of losing nothing. The model server and the servers under test are processes of their own; tokens
-are counted at the client, CPU at the server. The machine is never quiet: factors are worth more than numbers.
+no agent) in the same run, and by one that saves each piece with an fsync before it sends it: between the two
+lies the price of losing nothing. The model server and the servers under test are processes of their own;
+tokens are counted at the client, CPU at the server. The machine is never quiet: factors are worth more than
+numbers.
 """
 
 import argparse

@@ -67,6 +67,14 @@ def test_a_body_that_is_no_error_object_is_read_as_words(body: str, text: str) -
     assert read(body).text == text
 
 
+def test_what_is_said_twice_is_shown_once() -> None:
+    body = '{"error": {"message": "Provider returned error", "metadata": {"raw": "it is busy"}}}'
+    told = ErrorReported(message="Provider returned error: it is busy", body=body)
+    assert error_facts(told).text == "Provider returned error; it is busy"
+    whole = ErrorReported(message='{"response": {"error": {"message": "No."}}}', body="")
+    assert error_facts(msgspec.structs.replace(whole, body=whole.message)).text == "No."
+
+
 def test_a_page_is_known_as_a_page() -> None:
     assert read("<html>").page
     assert not read("{}").page

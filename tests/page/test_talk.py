@@ -31,6 +31,27 @@ async def test_what_is_settled_is_never_rendered_again_while_the_answer_grows(vi
         assert await chat.page.evaluate("window.parts.map(part => part.isConnected)") == [True] * 4
 
 
+MIXED = (
+    "Plain words, **bold *and* more**, `code` with a [link](https://example.com/a), me@example.com, "
+    "www.example.org and ![a picture](https://example.com/p.png); 2 * 3 * 4 &amp; ~~gone~~.<br>A new line.\n"
+    "- an item with **bold**\n- and [example.com](https://example.net/)\n\n"
+    "| a | `b` |\n|---|---|\n| **1** | 2 |\n\n## A *heading*\n\nThe **last words"
+)
+
+
+async def test_an_answer_that_came_in_pieces_is_the_same_as_one_that_is_loaded_whole(visit: Visit) -> None:
+    async with chatting([Say(MIXED, chunk_chars=7, pace_s=0.02)]) as server:
+        chat = await visit(server.url)
+        await chat.say("mix it")
+        await expect(chat.button("Regenerate")).to_be_visible()
+        grown = await chat.answers.last.inner_html()
+        await chat.page.reload()
+        await expect(chat.button("Regenerate")).to_be_visible()
+        assert await chat.answers.last.inner_html() == grown
+        assert "</strong>" in grown
+        assert '<span class="link-host"> (example.net)</span>' in grown
+
+
 async def test_the_newest_line_is_followed_only_from_the_bottom(visit: Visit) -> None:
     first, second = Gate(), Gate()
     growing = [

@@ -123,6 +123,7 @@ class Exchange:
             return self._voice.full or self._error is not None
 
         enough = hear(begun)
+        begun = begun.lstrip(BLANK)[:EXCERPT_BYTES_MAX]
         while enough or await reply.body.each(hear):
             enough = False
             if self._error is not None:
@@ -131,8 +132,8 @@ class Exchange:
         for frame in sse.end():
             self._take(self._parser.parse(frame))
         self._take(self._parser.end())
-        if self._watchdog.state in _STAGES and begun.strip(BLANK) and not sse.comments:
-            raise MalformedFrame(f"no event stream: {begun[:EXCERPT_BYTES_MAX].decode(errors='replace')}")
+        if begun and self._watchdog.state in _STAGES and not sse.comments:
+            raise MalformedFrame(f"no event stream: {begun.decode(errors='replace')}")
 
     def _hear(self, run: Run) -> None:
         while run.datas:

@@ -1,15 +1,15 @@
 """Which rules hold in one session alone: notes that name all of them, so that no log is read to find them.
 
 A note is written before its rule is on the log. So it may name a rule that never was, or is no more; the log
-decides.
+decides. It goes with the session's purge.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from holdfast.interfaces import Notes
 
-PREFIX = "granted/"
+SESSION, GRANTED = "session/", "granted/"  # no session id holds a slash
 
 
 class Granted(NamedTuple):
@@ -20,8 +20,19 @@ class Granted(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The key of its note; no session id holds a slash."""
-        return f"{PREFIX}{self.session_id}/{self.grant_id}"
+        """The key of its note."""
+        return f"{SESSION}{self.session_id}/{GRANTED}{self.grant_id}"
+
+    @property
+    def cursor(self) -> str:
+        """Its place among all."""
+        return f"{self.session_id}/{self.grant_id}"
+
+    @classmethod
+    def at(cls, cursor: str) -> Self:
+        """The one with this place; any text has one."""
+        session_id, _, grant_id = cursor.partition("/")
+        return cls(session_id, grant_id)
 
 
 async def note_granted(notes: Notes, granted: Granted) -> None:
@@ -36,5 +47,9 @@ async def forget_granted(notes: Notes, granted: Granted) -> None:
 
 async def all_granted(notes: Notes) -> Sequence[Granted]:
     """All that may be there, in an order that stays."""
-    keys = sorted(await notes.notes(PREFIX))
-    return [Granted(*key.removeprefix(PREFIX).split("/", 1)) for key in keys]
+    found: list[Granted] = []
+    for key in await notes.notes(SESSION):
+        session_id, _, name = key.removeprefix(SESSION).partition("/")
+        if name.startswith(GRANTED):
+            found.append(Granted(session_id, name.removeprefix(GRANTED)))
+    return sorted(found)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from holdfast import events as e
 from holdfast.agent.policy import Judge
 from holdfast.policy.approvals import describe
-from holdfast.runner.granted import PREFIX, Granted, all_granted, forget_granted
+from holdfast.runner.granted import Granted, all_granted
 from holdfast.server.bodies import json_answer, whole_number
 from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem, bad_request, session_not_found
@@ -44,20 +44,18 @@ class GrantRoutes:
         limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
         cursor = request.query_params.get("cursor", "")
         known = await all_granted(self._means.store)
-        left = [one for one in known if not cursor or one.note > PREFIX + cursor]
+        left = [one for one in known if not cursor or one > Granted.at(cursor)]
         data = [] if cursor else _everywhere(self._means.agent.judge)
         page = left[: max(1, limit - len(data))]
         for one in page:
             granted = await self._standing(one)
             data += [_of_session(granted, one.session_id)] if granted else []
-        last = page[-1].note.removeprefix(PREFIX) if len(left) > len(page) else None
+        last = page[-1].cursor if len(left) > len(page) else None
         return _answer(data, next_cursor=last)
 
     async def _standing(self, one: Granted) -> e.GrantAdded | None:
-        """The rule, if its session still has it; what a purge left behind is forgotten."""
+        """The rule, if its session is still there and has it."""
         found = await self._means.store.session(one.session_id)
-        if found is None:
-            await forget_granted(self._means.store, one)
         if found is None or found.purge_at_ms:
             return None
         granted = (await self._means.inbox.state(one.session_id)).grants.get(one.grant_id)
