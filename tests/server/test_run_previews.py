@@ -118,7 +118,7 @@ def spoil(database: Path, session_id: str) -> None:
     """Change what is stored of a session behind the store's back."""
     connection = apsw.Connection(str(database))
     connection.execute(
-        "UPDATE events SET crc = crc + 1 WHERE session = (SELECT key FROM sessions WHERE session_id = ?)",
+        "UPDATE recent SET crc = crc + 1 WHERE session = (SELECT key FROM sessions WHERE session_id = ?)",
         [session_id],
     )
     connection.close()
