@@ -173,4 +173,5 @@ test("a hit of a search leads to the row that holds it", () => {
   assert.equal(found(125), 2, "a question");
   assert.equal(found(139), 3, "without a passage, the text before");
   assert.equal(found(50), -1, "what is no longer there is not found");
+  assert.equal(found(139, "rewritten since"), -1, "nor does another text stand for it");
 });

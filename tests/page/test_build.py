@@ -35,7 +35,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("_built")
-def test_the_page_is_one_script_and_one_style_sheet_of_less_than_80_kb() -> None:
+def test_the_page_is_less_than_80_kb_of_scripts_and_styles_in_files_of_its_own() -> None:
     files = [path for path in BUILT.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files if path.suffix == ".gz") < ZIPPED_BYTES_MAX
     index = (BUILT / "index.html").read_text()

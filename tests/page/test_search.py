@@ -1,6 +1,7 @@
 """Search from the page: in all chats, in the open one alone, and on the way to a message far above."""
 
 import asyncio
+import re
 
 import pytest
 from playwright.async_api import Route, expect
@@ -88,3 +89,20 @@ async def test_on_the_way_to_a_message_far_above_the_page_says_so_and_says_why_i
         await expect(chat.page.locator(".talk-row:focus")).to_contain_text("Question 79: where")
         await expect(going).to_have_count(0)
     await store.close()
+
+
+async def test_what_was_rewritten_since_is_said_to_be_gone_instead_of_leading_elsewhere(visit: Visit) -> None:
+    async with chatting([Say("marmalade it is")], [Say("honey it is")]) as server:
+        chat = await visit(server.url)
+        await chat.say("which?")
+        await chat.answered("marmalade it is")
+        await chat.button("Regenerate").click()
+        await chat.answered("honey it is")
+        await chat.page.get_by_role("searchbox", name="Search chats").fill("marmalade")
+        await chat.page.get_by_role("region", name="Search results").get_by_role("link").click()
+        await chat.sees(re.compile("not in this conversation now"))
+        await expect(chat.page.locator(".talk-row.found")).to_have_count(0)
+        await chat.page.get_by_role("searchbox", name="Search chats").fill("honey")
+        await expect(chat.page.get_by_role("mark")).to_have_text("honey")
+        await chat.page.get_by_role("region", name="Search results").get_by_role("link").click()
+        await expect(chat.page.locator(".talk-row:focus")).to_contain_text("honey it is")

@@ -8,7 +8,16 @@ import { open, openStart } from "./opening.ts";
 import type { ListedSession, Target } from "./shapes.ts";
 import { session, targets } from "./signals.ts";
 
-export { homeDraft, loadOlder, open, openAt, openStart, saveDraft, trimOlder } from "./opening.ts";
+export {
+  homeDraft,
+  loadOlder,
+  missTarget,
+  open,
+  openAt,
+  openStart,
+  saveDraft,
+  trimOlder,
+} from "./opening.ts";
 
 /** A new conversation: it is on the server from its first message on. */
 export function create(): void {

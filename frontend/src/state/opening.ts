@@ -20,6 +20,7 @@ const FAR = 500;
 const TRIES = 6;
 const READ_MS = 700;
 const AGAIN_MS = [300, 1000, 3000];
+const MISSED_MS = 10_000;
 
 let opened: Opened | null = null;
 let reading: ReturnType<typeof setTimeout> | null = null;
@@ -87,10 +88,24 @@ async function reach(here: Opened): Promise<void> {
     }
     const result = await loadOlder(FAR);
     if (!result.ok) {
-      here.target.value = null;
-      here.missed.value = result.trouble.message;
+      miss(here, result.trouble.message);
     }
   }
+}
+
+/** What a search found in the open session is not among what is shown of it. */
+export function missTarget(): void {
+  if (opened !== null) {
+    miss(opened, "What was found is not in this conversation now: it was rewritten, or it waits.");
+  }
+}
+
+function miss(here: Opened, words: string): void {
+  here.target.value = null;
+  here.missed.value = words;
+  setTimeout(() => {
+    here.missed.value = "";
+  }, MISSED_MS);
 }
 
 /** The start page, where the first message begins a session. */

@@ -145,8 +145,8 @@ export function rowAt(rows: readonly TalkRow[], { seq, passage }: Hit): TalkRow 
   const waited = rows.filter(
     (row) => row.kind === "person" && row.entry.message.seq < seq && seq < row.entry.seq,
   );
-  const all = [...waited, ...texts];
-  return all.findLast((row) => textOf(row).includes(words)) ?? all.at(-1);
+  // what is in none of them was rewritten since, so that no other row may stand for it
+  return [...waited, ...texts].findLast((row) => textOf(row).includes(words));
 }
 
 function textOf(row: TalkRow): string {

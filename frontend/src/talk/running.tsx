@@ -12,7 +12,7 @@ import { hostBehind } from "../markdown/safe.ts";
 
 interface Open {
   readonly part: Inline;
-  readonly nodes: readonly Node[];
+  readonly nodes: Node[];
 }
 
 /** The words of one element, which holds nothing else. */
@@ -51,14 +51,20 @@ export class RunningText {
     this.#open = [];
   }
 
-  /** Shows what is settled by now and the rest; nodes that say the same stay. */
+  /** Shows what is settled by now and the rest; nodes that say the same, or the beginning of it, stay. */
   #put(rest: readonly Inline[]): void {
     const settled = this.#text.settled.slice(this.#settled);
     const parts = [...settled, ...rest];
-    const same = parts.findIndex((part, at) => !isShown(part, this.#open[at]));
-    const kept = same < 0 ? parts.length : same;
-    for (const { nodes } of this.#open.splice(kept)) for (const node of nodes) this.#host.removeChild(node);
-    for (const part of parts.slice(kept)) {
+    const changed = parts.findIndex((part, at) => !isShown(part, this.#open[at]));
+    const kept = changed < 0 ? parts.length : changed;
+    const more = addedTo(this.#open[kept], parts[kept]);
+    for (const gone of this.#open.splice(more === null ? kept : kept + 1))
+      for (const node of gone.nodes) this.#host.removeChild(node);
+    if (more !== null) {
+      this.#host.append(more);
+      this.#open[kept]?.nodes.push(more);
+    }
+    for (const part of parts.slice(this.#open.length)) {
       const nodes = nodesOf([part]);
       this.#host.append(...nodes);
       this.#open.push({ part, nodes });
@@ -70,9 +76,21 @@ export class RunningText {
 
 /** Whether the nodes say what the part does; plain words may have grown since they were made. */
 function isShown(part: Inline, open: Open | undefined): boolean {
-  const node = open?.nodes[0];
-  if (part.kind === "text" && node instanceof Text) return node.data === part.text;
-  return JSON.stringify(part) === JSON.stringify(open?.part);
+  if (open === undefined) return false;
+  if (part.kind === "text" && open.part.kind === "text") return shownIn(open) === part.text;
+  return JSON.stringify(part) === JSON.stringify(open.part);
+}
+
+/** The words that are missing behind plain words; null if it is not so. */
+function addedTo(open: Open | undefined, part: Inline | undefined): Text | null {
+  if (open?.part.kind !== "text" || part?.kind !== "text") return null;
+  const shown = shownIn(open);
+  // a node beside the others: to change one that stands would shape its words twice
+  return part.text.startsWith(shown) ? new Text(part.text.slice(shown.length)) : null;
+}
+
+function shownIn({ nodes }: Open): string {
+  return nodes.map((node) => node.textContent).join("");
 }
 
 /** The parts as nodes. */

@@ -2,7 +2,15 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Icon } from "../icons.tsx";
-import { type Hit, loadOlder, type Message, type OpenSession, type Pending, trimOlder } from "../state.ts";
+import {
+  type Hit,
+  loadOlder,
+  type Message,
+  missTarget,
+  type OpenSession,
+  type Pending,
+  trimOlder,
+} from "../state.ts";
 import { useActing } from "./acting.ts";
 import { Announcer } from "./announcer.tsx";
 import { type AnyRow, ChapterView, type UnplacedRow } from "./chapter.tsx";
@@ -49,6 +57,11 @@ export function Transcript({ here }: { readonly here: OpenSession }): JSX.Elemen
     looked.current = target;
     return look(".talk-row.found");
   }, [found, target, look]);
+  const isMissed =
+    target !== null && found === undefined && here.stage.value === "ready" && !isAbove(here, target);
+  useEffect(() => {
+    if (isMissed) missTarget();
+  }, [isMissed]);
   return (
     <div class="transcript-frame">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}

@@ -120,7 +120,7 @@ def choices_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] =
 def describe(rule: GrantRule) -> str:
     """A grant as a sentence, for the person who is about to give it."""
     if rule.tool == "shell":
-        where, *files = rule.paths
+        where, *files = rule.paths or ("any directory",)
         into = f", writing {', '.join(files)}" if files else ""
         return f"Exactly `{msgspec.json.encode(rule.argv).decode()}` in {where}{into}."
     if rule.host:
