@@ -58,7 +58,7 @@ async def assemble(
     http = await stack.enter_async_context(ModelHttp())
     prices = Prices()
     stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
-    calls = ModelCalls(CallMeans(http, shared, store, clock, random.random, prices=prices), targets)
+    calls = ModelCalls(call_means(settings, http, shared=shared, store=store, prices=prices), targets)
     tooling = await stack.enter_async_context(open_tooling(settings, clock.now_ms))
     hidden = Secrets([*secrets_of(targets), *(key.secret for key in keys or ())])
     means = await _means(settings, store, calls=calls, tooling=tooling, hidden=hidden)
@@ -73,6 +73,15 @@ async def assemble(
             settings.server.max_concurrent_runs, settings.server.on_restart, settings.server.drain_s, goes_on
         ),
     )
+
+
+def call_means(
+    settings: Settings, http: ModelHttp, *, shared: Shared, store: Store, prices: Prices
+) -> CallMeans:
+    """What model calls work with; where nobody waits for an answer, they try for longer."""
+    unattended = settings.approvals.mode == "unattended"
+    clock = SystemClock()
+    return CallMeans(http, shared, store, clock, random.random, unattended=unattended, prices=prices)
 
 
 def secrets_of(targets: Sequence[Target]) -> Iterator[str]:

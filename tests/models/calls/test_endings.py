@@ -163,6 +163,14 @@ async def test_a_chat_answer_without_its_done_line_is_whole_at_the_end_of_the_st
         assert line.told.failures == []
 
 
+async def test_how_the_connection_ends_takes_nothing_from_a_whole_answer(wire: Wire) -> None:
+    """P4: the marker has come."""
+    async with line_of(wire, [Say("hello"), Finish(), Drop()]) as (line, server):
+        assert isinstance(await line.ask(), Answer)
+        assert (line.told.text, line.told.failures) == ("hello", [])
+        assert server.seen.requests_seen == 1
+
+
 async def test_a_truncated_answer_is_not_a_dropped_one(wire: Wire) -> None:
     """P4."""
     async with line_of(wire, [Say("hel"), Finish("length")]) as (line, server):

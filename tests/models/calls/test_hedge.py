@@ -25,7 +25,7 @@ from holdfast.chaos import (
 )
 from holdfast.targets import Patience, RetryLimits, Wire
 
-from .calling import Line, ended_by, line_to, nothing_left, request_of, target_of
+from .calling import HANGS_S, Line, ended_by, line_to, nothing_left, request_of, target_of
 
 GOOD = [Say("hello")]
 HEDGED = RetryLimits(hedge=True, attempts_max=5)
@@ -75,6 +75,21 @@ async def test_the_other_target_answers_when_the_first_is_silent(wire: Wire) -> 
         assert switched.why == "slow was slower"
         assert quick.seen.requests_seen == 1
         await nothing_left()
+
+
+async def test_the_loser_is_stopped_at_the_first_progress_of_the_other() -> None:
+    """P5: nobody pays for two answers to the end."""
+    gate = Gate()
+    patience = Patience(first_event_s=1.2, gap_s=HANGS_S)
+    said = [Say("hel"), Wait(gate), Say("lo")]
+    async with two("chat", [[Hang()]], [said], patience=patience) as (line, slow, _):
+        task = line.start()
+        async with asyncio.timeout(HANGS_S):
+            assert await slow.seen.until_closed(1) == "peer"
+        assert not task.done(), "the winner is still at it"
+        gate.open()
+        assert isinstance(await task, Answer)
+        assert line.told.kinds == ["cancelled"]
 
 
 async def test_the_first_may_still_win(wire: Wire) -> None:

@@ -287,6 +287,16 @@ class FullStore(MemoryStore):
         raise StoreFull("no room")
 
 
+async def test_what_is_learned_is_how_long_the_first_event_took() -> None:
+    now_s = asyncio.get_running_loop().time
+    async with line_of("chat", GOOD) as (line, _):
+        before_s = now_s()
+        await line.ask()
+        learned_s = line.shared.learned_p95_s(line.targets[0], 1)
+        assert learned_s is not None
+        assert 0 <= learned_s <= round(now_s() - before_s, 3), "a part of the whole"
+
+
 async def test_a_note_that_cannot_be_written_fails_no_call(wire: Wire) -> None:
     """P10: losing a note may cost time, never an answer."""
     async with line_of(wire, [rate_limited_s(1)], [server_error()], GOOD) as (line, _):
