@@ -32,11 +32,12 @@ PASSAGE = 3 * WORDS + "\n\n" + LIST
 LAST = "So it ends"
 # The browser looks by itself, and seldom: a driver that asks again and again would be measured, too.
 UNTIL_SHOWN = """async words => {
-  const isShown = () => [...document.querySelectorAll('p')].at(-1)?.textContent.includes(words);
+  const isShown = () => [...document.querySelectorAll('.prose p, .bare p')].at(-1)?.textContent.includes(words);
   while (!isShown()) await new Promise(done => setTimeout(done, 250));
 }"""
 FLOOR = """async ({sessionId, paceMs}) => {
   const box = document.createElement('div');
+  box.className = 'bare';
   box.style = 'height: 100vh; overflow: auto; font: 16px/1.6 system-ui';
   document.body.replaceChildren(box);
   const inner = box.appendChild(document.createElement('div'));
@@ -54,7 +55,8 @@ FLOOR = """async ({sessionId, paceMs}) => {
       rest = frames.pop();
       let fresh = '';
       for (const frame of frames) {
-        const event = JSON.parse(frame.slice(frame.indexOf('data:') + 5) || '{}');
+        const at = frame.indexOf('data:');
+        const event = at < 0 ? {} : JSON.parse(frame.slice(at + 5));
         if (event.type === 'text.delta') fresh += event.text;
       }
       fresh.split('\\n\\n').forEach((words, at) => {
@@ -103,7 +105,7 @@ async def traced(browser: Browser, show: Any, *, tokens: int, pace_s: float) -> 
         Wait(ends),
         Say("."),
     ]
-    async with chatting(script) as server:
+    async with chatting(script, [Say("A title")]) as server:
         context = await browser.new_context(viewport={"width": 1200, "height": 800})
         page = await context.new_page()
         await show(page, server.url, server.served.start)

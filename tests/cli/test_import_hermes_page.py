@@ -124,7 +124,7 @@ def test_a_report_of_an_error_is_no_answer_and_half_an_answer_no_whole_one(tmp_p
 
 
 def test_tools_that_only_the_page_kept_are_taken_with_the_beginning_of_what_they_said(tmp_path: Path) -> None:
-    shown = [
+    shown: list[dict[str, Any]] = [
         {
             "name": "terminal",
             "args": {"command": "ls"},

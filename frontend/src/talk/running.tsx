@@ -31,9 +31,9 @@ export class RunningText {
   grow(text: string): void {
     this.#begin(text);
     const fresh = this.#text.lengthen(text);
-    const last = this.#host.lastChild;
-    if (fresh === null || !(last instanceof Text)) this.#put(this.#text.grow(text));
-    else if (fresh !== "") last.appendData(fresh);
+    const last = this.#open.at(-1);
+    if (fresh === null || last === undefined) this.#put(this.#text.grow(text));
+    else if (fresh !== "") this.#add(last, fresh);
   }
 
   /** The whole text. */
@@ -57,13 +57,11 @@ export class RunningText {
     const parts = [...settled, ...rest];
     const changed = parts.findIndex((part, at) => !isShown(part, this.#open[at]));
     const kept = changed < 0 ? parts.length : changed;
-    const more = addedTo(this.#open[kept], parts[kept]);
-    for (const gone of this.#open.splice(more === null ? kept : kept + 1))
+    const grown = this.#open[kept];
+    const fresh = grown === undefined ? "" : addedTo(grown, parts[kept]);
+    for (const gone of this.#open.splice(fresh === "" ? kept : kept + 1))
       for (const node of gone.nodes) this.#host.removeChild(node);
-    if (more !== null) {
-      this.#host.append(more);
-      this.#open[kept]?.nodes.push(more);
-    }
+    if (grown !== undefined && fresh !== "") this.#add(grown, fresh);
     for (const part of parts.slice(this.#open.length)) {
       const nodes = nodesOf([part]);
       this.#host.append(...nodes);
@@ -71,6 +69,13 @@ export class RunningText {
     }
     this.#open.splice(0, settled.length);
     this.#settled += settled.length;
+  }
+
+  /** More plain words, in a node beside the others: one that stands would have to be shaped anew as a whole. */
+  #add(open: Open, fresh: string): void {
+    const node = new Text(fresh);
+    this.#host.append(node);
+    open.nodes.push(node);
   }
 }
 
@@ -81,12 +86,11 @@ function isShown(part: Inline, open: Open | undefined): boolean {
   return JSON.stringify(part) === JSON.stringify(open.part);
 }
 
-/** The words that are missing behind plain words; null if it is not so. */
-function addedTo(open: Open | undefined, part: Inline | undefined): Text | null {
-  if (open?.part.kind !== "text" || part?.kind !== "text") return null;
+/** The words that are missing behind plain words; none if it is not so. */
+function addedTo(open: Open, part: Inline | undefined): string {
+  if (open.part.kind !== "text" || part?.kind !== "text") return "";
   const shown = shownIn(open);
-  // a node beside the others: to change one that stands would shape its words twice
-  return part.text.startsWith(shown) ? new Text(part.text.slice(shown.length)) : null;
+  return part.text.startsWith(shown) ? part.text.slice(shown.length) : "";
 }
 
 function shownIn({ nodes }: Open): string {

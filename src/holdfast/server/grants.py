@@ -29,20 +29,19 @@ class GrantRoutes:
         """GET /api/approvals/rules."""
         session_id = request.query_params.get("session_id", "")
         wanted = request.query_params.get("sessions", "")
+        limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
         if wanted not in {"", "all"}:
             raise bad_request("'sessions' must be all", param="sessions")
         if wanted and not session_id:
-            return await self._page(request)
+            return await self._page(request.query_params.get("cursor", ""), limit)
         data = _everywhere(self._means.agent.judge)
         if session_id:
             granted = (await self._granted(session_id)).values()
             data += [_of_session(one, session_id) for one in granted if one.scope == "session"]
         return _answer(data)
 
-    async def _page(self, request: Request) -> Response:
+    async def _page(self, cursor: str, limit: int) -> Response:
         """Some of all rules; those that hold everywhere come first."""
-        limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
-        cursor = request.query_params.get("cursor", "")
         known = await all_granted(self._means.store)
         left = [one for one in known if not cursor or one > Granted.at(cursor)]
         data = [] if cursor else _everywhere(self._means.agent.judge)
