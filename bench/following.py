@@ -32,8 +32,8 @@ PASSAGE = 3 * WORDS + "\n\n" + LIST
 LAST = "So it ends"
 # The browser looks by itself, and seldom: a driver that asks again and again would be measured, too.
 UNTIL_SHOWN = """async words => {
-  const isShown = () => [...document.querySelectorAll('.prose p, .bare p')].at(-1)?.textContent.includes(words);
-  while (!isShown()) await new Promise(done => setTimeout(done, 250));
+  const paragraphs = () => [...document.querySelectorAll('.prose p, .bare p')];
+  while (!paragraphs().at(-1)?.textContent.includes(words)) await new Promise(done => setTimeout(done, 250));
 }"""
 FLOOR = """async ({sessionId, paceMs}) => {
   const box = document.createElement('div');

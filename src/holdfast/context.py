@@ -150,7 +150,7 @@ def _add(answer: _Answer, entry: Text | Thinking | ToolCard) -> None:
             answer.items.append(Thought(entry.text, entry.opaque, entry.target))
     # providers refuse a block of nothing but white space
     elif entry.text.strip():
-        answer.items.append(SaidText(entry.text))
+        answer.items.append(SaidText(entry.text, entry.phase, entry.target if entry.phase else ""))
 
 
 def _answer_messages(transcript: Transcript, answer: _Answer) -> list[Message]:

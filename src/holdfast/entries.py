@@ -95,9 +95,10 @@ class ModelOutput:
 
 @dataclass(slots=True, kw_only=True)
 class Text(ModelOutput):
-    """A stretch of the answer."""
+    """A stretch of the answer; `phase` goes back to its provider."""
 
     kind: ClassVar[str] = "text"
+    phase: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -213,10 +213,14 @@ class TextDelta(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.delta")
 
 
 class TextDone(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.done"):
-    """A stretch of the answer is complete; this is the whole of it."""
+    """A stretch of the answer is complete; this is the whole of it.
+
+    `phase` is its provider's word for what the stretch is (commentary, final_answer), which it wants back.
+    """
 
     segment: int
     text: str
+    phase: str = ""
 
 
 class ReasoningDelta(RunEvent, frozen=True, kw_only=True, gc=False, tag="reasoning.delta"):

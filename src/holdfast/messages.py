@@ -14,10 +14,12 @@ class UserMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="user", t
     parts: tuple[Part, ...] = ()
 
 
-class SaidText(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):
-    """Text that the model said."""
+class SaidText(msgspec.Struct, frozen=True, omit_defaults=True, tag="text", tag_field="kind"):
+    """Text that the model said; `phase` is what `target` called it, and wants to have back with it."""
 
     text: str
+    phase: str = ""
+    target: str = ""
 
 
 class Thought(msgspec.Struct, frozen=True, omit_defaults=True, tag="reasoning", tag_field="kind"):

@@ -56,6 +56,7 @@ class ItemClosed(msgspec.Struct, frozen=True):
     tool_call_id: str = ""
     name: str = ""
     opaque: dict[str, str] = {}
+    phase: str = ""
 
 
 class TokensUsed(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -105,7 +105,7 @@ def _text(run: RunView, seq: int, event: e.TextDelta | e.TextDone) -> Text | Non
         entry.gathered.add(event.text)
     else:
         entry.gathered.put(event.text)
-        entry.done = True
+        entry.done, entry.phase = True, event.phase
     if known is not None:
         return None
     run.texts[event.segment] = entry

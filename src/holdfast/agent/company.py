@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
-BEAT_S = 0.004
+BEAT_S = 0.008
 
 
 class Company:
     """Calls back at once whoever comes alone, and those who come soon after it together at the next beat.
 
-    One run that says something every 20 ms never waits; of 64 such runs a dozen share each beat.
+    One run that says something every 20 ms never waits; of 64 such runs two dozen share each beat.
     """
 
     def __init__(self) -> None:

@@ -4,6 +4,7 @@
 out the opening of an item, and the `output` of the final response.
 """
 
+import re
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -33,6 +34,7 @@ STATUSES = {
 }
 ITEMS_MAX = 1000
 PARTS_APART = "\n\n"
+PHASE = re.compile(rb'"([a-z][a-z_]{0,39})"')
 
 
 class _Live(msgspec.Struct):
@@ -179,6 +181,7 @@ class ResponsesParser:
                 live = self._open(place, kind, events)
             live.item.tool_call_id = item.call_id or ""
             live.item.name = item.name or ""
+            live.item.phase = _phase_of(item, kind)
             if events:
                 events[-1] = live.item.opened()
         return events
@@ -252,6 +255,7 @@ class ResponsesParser:
         item = live.item
         item.tool_call_id = final.call_id or item.tool_call_id or (final.id or "" if kind == "tool" else "")
         item.name = final.name or item.name
+        item.phase = _phase_of(final, kind) or item.phase
         if kind == "reasoning" and final.encrypted_content:
             item.opaque["encrypted_content"] = final.encrypted_content
         self._refused = self._refused or any(part.refusal for part in final.content or ())
@@ -285,6 +289,12 @@ class ResponsesParser:
                 if live.item.kind == "tool" and live.arguments is None and response.status != "incomplete":
                     raise MalformedFrame("the response ended inside a tool call")
                 self._settle(live, "", events, cut=live.arguments is None)
+
+
+def _phase_of(item: Item, kind: ItemKind) -> str:
+    """The provider's word for what a message is; anything but a word is not kept, since it goes back."""
+    word = PHASE.fullmatch(bytes(item.phase)) if kind == "text" else None
+    return word[1].decode() if word else ""
 
 
 def _text_of(item: Item, kind: ItemKind) -> str:

@@ -25,6 +25,7 @@ class Item(msgspec.Struct):
     content: list[Part] | None = None
     summary: list[Part] | None = None
     encrypted_content: str | None = None
+    phase: msgspec.Raw = msgspec.Raw()
     call_id: str | None = None
     name: str | None = None
     arguments: msgspec.Raw = msgspec.Raw()

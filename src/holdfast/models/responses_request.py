@@ -42,18 +42,22 @@ class ResponsesDialect(msgspec.Struct, frozen=True, kw_only=True):
     marker: str
     default_instructions: str = ""
     takes_limits: bool = True
+    takes_phases: bool = False
     cache_key_headers: tuple[str, ...] = ()
     fixed: dict[str, bool | str] = {}
 
 
 COMMON = ResponsesDialect(marker="")
 DIALECTS = (
+    # Models of one family share the endpoint: what one of them called its words, the others understand.
+    ResponsesDialect(marker="://api.openai.com/", takes_phases=True),
     # The Codex backend wants instructions, refuses sampling and length settings ("Unsupported parameter"),
     # and finds its prompt cache by the session that the headers name.
     ResponsesDialect(
         marker="/backend-api/codex",
         default_instructions="You are a helpful assistant.",
         takes_limits=False,
+        takes_phases=True,
         cache_key_headers=("session-id", "thread-id"),
         fixed={"tool_choice": "auto", "parallel_tool_calls": True},
     ),
@@ -100,12 +104,15 @@ def _items(message: Message, target: Target, blobs: Blobs) -> Iterator[Json]:
         yield {"type": "function_call_output", "call_id": call_id, "output": _content(content) or NO_OUTPUT}
     else:
         for item in sendable(message, target):
-            yield from _said(item)
+            yield from _said(item, target)
 
 
-def _said(item: Said) -> Iterator[Json]:
+def _said(item: Said, target: Target) -> Iterator[Json]:
     if isinstance(item, SaidText):
-        yield {"role": "assistant", "content": item.text}
+        # A foreign endpoint may refuse a field that it does not know.
+        known = item.target == target.name or dialect_of(target.base_url).takes_phases
+        phase = {"phase": item.phase} if item.phase and known else {}
+        yield {"role": "assistant", "content": item.text, **phase}
     elif isinstance(item, AskedTool):
         yield {
             "type": "function_call",

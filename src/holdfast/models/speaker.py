@@ -96,7 +96,15 @@ class Speaker:
             self.produced = True
             self.texts.append(item.text)
             segment = self._segment(item.index)
-            voice.emit(e.TextDone(at_ms=voice.now_ms(), run_id=voice.run_id, segment=segment, text=item.text))
+            voice.emit(
+                e.TextDone(
+                    at_ms=voice.now_ms(),
+                    run_id=voice.run_id,
+                    segment=segment,
+                    text=item.text,
+                    phase=item.phase,
+                )
+            )
         elif item.kind == "reasoning" and (item.text or item.opaque):
             self._begin()
             segment = self._segment(item.index)

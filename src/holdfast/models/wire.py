@@ -86,6 +86,7 @@ class OpenItem(msgspec.Struct, kw_only=True):
     name: str = ""
     pieces: list[str] = msgspec.field(default_factory=list[str])
     opaque: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    phase: str = ""
 
     def opened(self) -> ItemOpened:
         """The event of its opening."""
@@ -105,7 +106,9 @@ class OpenItem(msgspec.Struct, kw_only=True):
         whole = "".join(self.pieces) if text is None else text
         if self.kind == "tool" and not whole.strip():
             whole = "{}"
-        return ItemClosed(self.index, self.kind, whole, self.tool_call_id, self.name, self.opaque)
+        return ItemClosed(
+            self.index, self.kind, whole, self.tool_call_id, self.name, self.opaque, self.phase
+        )
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
