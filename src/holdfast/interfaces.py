@@ -17,34 +17,32 @@ from holdfast.rows import AskRow, RunRow, RunStatus, SessionRow
 from holdfast.values import Action, OutcomeKind, Part, ToolEnding
 
 
-class Record:
+class Record(msgspec.Struct, eq=False, gc=False):
     """One event at its place in a log: seq, stored bytes, and lazily the event and its native frame.
 
-    Records are shared by all readers of a log, so decoding and framing happen at most once.
+    Records are shared by all readers of a log, so decoding and framing happen at most once. Nothing in one
+    leads back to it, so the garbage collector need not look at it.
     """
 
-    __slots__ = ("_event", "_frame", "body", "seq", "session_id")
-
-    def __init__(self, session_id: str, seq: int, *, body: bytes, event: Event | None = None) -> None:
-        self.session_id = session_id
-        self.seq = seq
-        self.body = body
-        self._event = event
-        self._frame: bytes | None = None
+    session_id: str
+    seq: int
+    body: bytes
+    decoded: Event | None = None
+    framed: bytes | None = None
 
     @property
     def event(self) -> AnyEvent:
         """The event; raises UnreadableEvent naming session and seq."""
-        if self._event is None:
-            self._event = decode(self.body, where=f"session {self.session_id} seq {self.seq}")
-        return self._event  # pyright: ignore[reportReturnType]  # every Event that is made is of the closed set
+        if self.decoded is None:
+            self.decoded = decode(self.body, where=f"session {self.session_id} seq {self.seq}")
+        return self.decoded  # pyright: ignore[reportReturnType]  # every Event that is made is of the closed set
 
     @property
     def frame(self) -> bytes:
         """The native SSE frame."""
-        if self._frame is None:
-            self._frame = native_frame(self.seq, self.body)
-        return self._frame
+        if self.framed is None:
+            self.framed = native_frame(self.seq, self.body)
+        return self.framed
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,13 +67,21 @@ async def test_wherever_events_are_each_log_reads_whole_and_in_order(
     await store.close()
 
 
-async def test_a_large_event_goes_into_its_log_at_once_and_keeps_its_place(tmp_path: Path) -> None:
+async def test_a_large_append_goes_into_its_log_at_once_and_keeps_its_place(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "journal.db", window_bytes_max=0)
     await begin(store)
     fence = await store.claim("s1")
-    await store.append_run("s1", [delta("a"), delta("b" * 5_000), delta("c")], fence=fence)
-    assert await asyncio.to_thread(counted, tmp_path / "journal.db") == (3, 1)
-    assert [len(record.body) > 5_000 for record in await store.read("s1")] == [False, False, True, False]
+    await store.append_run("s1", [delta("a")], fence=fence)
+    await store.append_run("s1", [delta("b" * 5_000), delta("c")], fence=fence)
+    await store.append_run("s1", [delta("d")], fence=fence)
+    assert await asyncio.to_thread(counted, tmp_path / "journal.db") == (3, 2)
+    assert [len(record.body) > 5_000 for record in await store.read("s1")] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     await store.close()
 
 

@@ -25,6 +25,25 @@ window.Notification = class {
 """
 
 
+@pytest.mark.parametrize(("sidebar", "brands"), [("open", 1), ("closed", 0)])
+async def test_the_frame_stands_in_the_chosen_theme_before_the_script_has_run(
+    visit: Visit, sidebar: str, brands: int
+) -> None:
+    async with chatting() as server:
+        context = await visit.context(color_scheme="light")
+        kept = json.dumps({"theme": "dark", "sidebar": sidebar})
+        await context.add_init_script(f"localStorage.setItem('holdfast.settings', {json.dumps(kept)})")
+        await context.route("**/assets/main-*.js", lambda route: route.abort("aborted"))
+        chat = await visit(server.url, context)
+        await expect(chat.page.locator("html")).to_have_attribute("data-theme", "dark")
+        await expect(chat.page.locator(".brand:visible")).to_have_count(brands)
+        await context.unroute_all()
+        await chat.page.reload()
+        await expect(chat.box).to_be_visible()
+        await expect(chat.page.locator(".shell")).to_have_count(0)
+        await expect(chat.page.locator(".brand:visible")).to_have_count(brands)
+
+
 async def test_the_timeline_is_the_log_itself_with_its_stumbles_marked(visit: Visit) -> None:
     """P9: what was quiet in the talk is all there, event by event, when someone looks."""
     async with chatting([SayWords("half an", 0), Drop()], [Say("whole")]) as server:

@@ -256,7 +256,7 @@ async def test_a_log_counts_as_soon_as_it_is_read() -> None:
             if session_id != "long":
                 return await super().read(session_id, after=after, limit=limit)
             renamed = e.SessionRenamed(at_ms=1, title="long")
-            return [Record("long", EVENTS_MAX, body=b"", event=renamed)]
+            return [Record("long", EVENTS_MAX, body=b"", decoded=renamed)]
 
     async with ChaosServer([Say("yes")]) as chaos, process(chaos, store=LongLog()) as world:
         await sent(world, "short")

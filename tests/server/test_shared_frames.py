@@ -22,7 +22,7 @@ def runs_in(log: Log) -> Iterator[tuple[RunRow, Sequence[Record]]]:
         if isinstance(queued, e.RunQueued):
             row = RunRow(run_id=queued.run_id, session_id="s", first_seq=first_seq)
             of_run = [(seq, event) for seq, event in log if run_of(event) == row.run_id and seq >= first_seq]
-            yield row, [Record("s", seq, body=encode(event), event=event) for seq, event in of_run]
+            yield row, [Record("s", seq, body=encode(event), decoded=event) for seq, event in of_run]
 
 
 def alone(row: RunRow, records: Sequence[Record]) -> list[bytes | None]:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import Struct
+
 from holdfast import interfaces as seams
 from holdfast.interfaces import Record
 
@@ -17,16 +19,13 @@ if TYPE_CHECKING:
     Work: TypeAlias = Callable[[Transaction], Any]
 
 
-class Job:
+class Job(Struct, kw_only=True, eq=False):
     """One piece of work; `bytes` is roughly how much it writes."""
 
-    __slots__ = ("bytes", "error", "future", "result")
-
-    def __init__(self, future: "Future[Any]") -> None:
-        self.future = future
-        self.bytes = 0
-        self.result: Any = None
-        self.error: Exception | None = None
+    future: "Future[Any]"
+    bytes: int = 0
+    result: Any = None
+    error: Exception | None = None
 
     def work(self, transaction: "Transaction") -> Any:
         """Do it, on the writer's thread; a JournalError says that nothing was written."""
@@ -39,31 +38,14 @@ class Job:
 class Append(Job):
     """Events for the end of a log."""
 
-    __slots__ = ("fence", "known", "once", "records", "rows", "session_id", "tails", "when")
-
-    # Without super() and keywords: this is made for every delta of every run.
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        future: "Future[Any]",
-        session_id: str,
-        records: Sequence[Record],
-        tails: "Tails",
-        known: "Known",
-        fence: seams.Fence | None,
-        when: Sequence[seams.Condition],
-        once: seams.Once | None,
-    ) -> None:
-        self.future = future
-        self.result = self.error = None
-        self.session_id = session_id
-        self.records = records
-        self.tails = tails
-        self.known = known
-        self.rows: tuple[seams.ListedSession, Sequence[RunRow]] | None = None
-        self.fence = fence
-        self.when = when
-        self.once = once
-        self.bytes = len(records[0].body) * len(records)
+    session_id: str
+    records: Sequence[Record]
+    tails: "Tails"
+    known: "Known"
+    fence: seams.Fence | None
+    when: Sequence[seams.Condition]
+    once: seams.Once | None
+    rows: "tuple[seams.ListedSession, Sequence[RunRow]] | None" = None
 
     def work(self, transaction: "Transaction") -> Any:
         """Give the events their seqs."""
@@ -80,20 +62,14 @@ class Append(Job):
 class Call(Job):
     """Anything else that is written, and what to do afterwards."""
 
-    __slots__ = ("_then", "_work")
-
-    def __init__(
-        self, future: "Future[Any]", work: "Work", *, then: Callable[[], None] | None = None
-    ) -> None:
-        super().__init__(future)
-        self._work = work
-        self._then = then
+    task: "Work"
+    then: Callable[[], None] | None = None
 
     def work(self, transaction: "Transaction") -> Any:
         """Do what was asked."""
-        return self._work(transaction)
+        return self.task(transaction)
 
     def publish(self) -> None:
         """Do what comes afterwards."""
-        if self._then is not None:
-            self._then()
+        if self.then is not None:
+            self.then()

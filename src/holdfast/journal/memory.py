@@ -102,7 +102,7 @@ class MemoryStore:
             raise seams.UnknownSession(f"there is no session {session_id!r}; it may have been purged")
         first_seq = disk.last_seq(session_id) + 1
         records = [
-            Record(session_id, seq, body=encode(event), event=event)
+            Record(session_id, seq, body=encode(event), decoded=event)
             for seq, event in enumerate(events, first_seq)
         ]
         disk.sessions.setdefault(session_id, rows.SessionRow(session_id=session_id))

@@ -18,8 +18,8 @@ MOVED_MIN = 2_000
 MOVED_OF_LOG = 8
 MOVED_MAX = 16_000
 MOVED_BYTES_MAX = 2 * 1024 * 1024
-# A body that fills much of a page by itself goes into its log at once.
-BODY_MAX = 1_024
+# What fills much of a page by itself goes into its log at once.
+APPEND_BYTES_MAX = 1_024
 
 
 class Recent:
@@ -44,11 +44,12 @@ class Recent:
         self._bytes = 0
         self._logs.clear()
 
+    def add_large(self, log: int, seq: int, body: bytes) -> None:
+        """One more event of an append that is worth a page."""
+        self._large.append((log, seq, crc32(body), body))
+
     def add(self, log: int, seq: int, body: bytes) -> None:
-        """One more event to write."""
-        if len(body) > BODY_MAX:
-            self._large.append((log, seq, crc32(body), body))
-            return
+        """One more event of a small append."""
         self.arrivals = arrival = self.arrivals + 1
         self._small += (arrival, log, seq, crc32(body), body)
         self._logs.add(log)

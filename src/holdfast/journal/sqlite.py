@@ -158,11 +158,24 @@ class SqliteStore(SqliteReader):
     ) -> asyncio.Future[Any]:
         assert events, "an append holds at least one event"
         records: list[Record] = []
+        size = 0
         for event in events:
-            records.append(Record(session_id, 0, body=encode(event), event=event))  # noqa: PERF401
+            body = encode(event)
+            size += len(body)
+            records.append(Record(session_id, 0, body, event))
         writer = self._writer
         return writer.submit(
-            Append(writer.future(), session_id, records, self._tails, self._known, fence, when, once)
+            Append(
+                future=writer.future(),
+                bytes=size,
+                session_id=session_id,
+                records=records,
+                tails=self._tails,
+                known=self._known,
+                fence=fence,
+                when=when,
+                once=once,
+            )
         )
 
     def _forget(self) -> None:
@@ -196,7 +209,7 @@ class SqliteStore(SqliteReader):
         return await super().run(run_id) if known is None else known
 
     async def _call(self, work: "Work", *, then: Callable[[], None] | None = None) -> Any:
-        return await self._writer.submit(Call(self._writer.future(), work, then=then))
+        return await self._writer.submit(Call(future=self._writer.future(), task=work, then=then))
 
     def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
         """See Journal.follow."""

@@ -18,7 +18,7 @@ from holdfast import rows
 from holdfast.events import Event, SessionCreated
 from holdfast.journal.jobs import Append
 from holdfast.journal.queries import queries
-from holdfast.journal.recent import Recent
+from holdfast.journal.recent import APPEND_BYTES_MAX, Recent
 from holdfast.journal.thinning import Joining
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ class Transaction:
         if head is None:
             head = self._create(work)
         seq, key = head.last_seq, head.key
-        add, quiet = self._recent.add, rows.QUIET
+        add = self._recent.add if work.bytes <= APPEND_BYTES_MAX else self._recent.add_large
+        quiet = rows.QUIET
         runs: list[rows.RunRow] | None = None
         for record in work.records:
             record.seq = seq = seq + 1
