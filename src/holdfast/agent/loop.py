@@ -44,20 +44,27 @@ class Outcome:
 
 async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcome:
     """Go on with the run from wherever its log stands until it has an outcome."""
-    await view.settled(log)  # the beginning of the run, or of its new life
+    reading = asyncio.create_task(_instructions(view, log.run_id, means))
+    try:
+        await view.settled(log)  # the beginning of the run, or of its new life
+        instructions = await reading
+    finally:
+        if not reading.done():
+            reading.cancel()
+            await asyncio.wait({reading})
     run = view.run(log.run_id)
     limits = RunLimits.of(run, means)
+    turns = _turns(view, log, means=means, limits=limits, instructions=instructions)
     if not limits.budget.minutes:
-        return await _turns(view, log, means=means, limits=limits)
-    over = limits.minutes_over(view, means.clock)
-    outcome = await unless_over(_turns(view, log, means=means, limits=limits), over)
-    return outcome or _spent(limits, "minutes")
+        return await turns
+    return await unless_over(turns, limits.minutes_over(view, means.clock)) or _spent(limits, "minutes")
 
 
-async def _turns(view: SessionView, log: RunLog, *, means: AgentMeans, limits: RunLimits) -> Outcome:
+async def _turns(
+    view: SessionView, log: RunLog, *, means: AgentMeans, limits: RunLimits, instructions: str
+) -> Outcome:
     run = limits.run
     tools = ToolCalls(view, log, means)
-    instructions = await _instructions(view, log.run_id, means)
     continuations = 0
     while True:
         if run.unfinished_tools and not await tools.finish():
