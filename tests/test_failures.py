@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from failing import KEY, NOW_MS, TARGET, deadline, failed
 from holdfast.deadlines import Deadline, DeadlineKind, Why
 from holdfast.failure_rules import RULES, Break, Stage
-from holdfast.failures import TREATMENTS, Facts, again_of, classify
+from holdfast.failures import TREATMENTS, Classified, Facts, again_of, classify
 from holdfast.model_events import ErrorReported, FinishReason
 from holdfast.models.error_bodies import find_error, read_error
 from holdfast.output_room import output_room
@@ -110,6 +110,11 @@ PLAIN: list[tuple[dict[str, object], FailureKind, str]] = [
     ({"status": 500, "broke": "eof"}, "server_error", "5xx"),
     ({"error": ErrorReported(message="", status=200, body="<html>")}, "malformed", "page"),
     ({"broke": "unreachable", "stage": "connecting"}, "connect_failed", "broke.no_way"),
+    ({"broke": "proxy_login", "stage": "connecting", "at_proxy": True}, "connect_failed", "proxy.login"),
+    ({"broke": "proxy_denied", "stage": "connecting", "at_proxy": True}, "connect_failed", "proxy.denied"),
+    ({"broke": "proxy_failed", "stage": "connecting", "at_proxy": True}, "connect_failed", "proxy.failed"),
+    ({"broke": "refused", "stage": "connecting", "at_proxy": True}, "connect_failed", "proxy.no_way"),
+    ({"broke": "protocol", "stage": "connecting", "at_proxy": True}, "connect_failed", "proxy.no_way"),
     ({"status": 425}, "server_error", "408"),
     ({"status": 498}, "overloaded", "498"),
     (
@@ -151,7 +156,81 @@ def test_every_class_has_a_treatment_and_a_rule_and_every_rule_a_name_of_its_own
 
 
 def test_every_rule_is_reached_by_a_case() -> None:
-    assert {rule.name for rule in RULES} == {case.rule for _, case in CASES} | {rule for _, _, rule in PLAIN}
+    proxied = {behind_proxy(**given).failure.rule for given, _ in PROXIED}
+    reached = {case.rule for _, case in CASES} | {rule for _, _, rule in PLAIN} | proxied
+    assert {rule.name for rule in RULES} == reached
+
+
+def behind_proxy(**given: object) -> Classified:
+    target = msgspec.structs.replace(TARGET, proxy="http://ann:secret-word@proxy.example:3128")
+    return classify(msgspec.structs.replace(Facts(stage="connecting", now_ms=NOW_MS), **given), target)
+
+
+PROXY = "the proxy proxy.example:3128"
+WHERE = 'check proxy of main, or HTTPS_PROXY and NO_PROXY; proxy = "" goes without one'
+PROXIED: list[tuple[dict[str, object], str]] = [
+    ({"broke": "refused", "at_proxy": True}, f"{PROXY} refused the connection; {WHERE}"),
+    ({"broke": "dns", "at_proxy": True}, f"the name of {PROXY} was not found; {WHERE}"),
+    ({"broke": "eof", "at_proxy": True}, f"{PROXY} closed the connection; {WHERE}"),
+    (
+        {"broke": "proxy_login", "at_proxy": True, "said": "407 Who are you?"},
+        (
+            f"{PROXY} wants a user and a password (407 Who are you?); put them into proxy of main or into "
+            "HTTPS_PROXY, as http://USER:PASSWORD@HOST:PORT"
+        ),
+    ),
+    (
+        {"broke": "proxy_denied", "at_proxy": True, "said": "403 Forbidden for secret-word"},
+        f"{PROXY} does not let the request through (403 Forbidden for [key]); {WHERE}",
+    ),
+    (
+        {"broke": "proxy_failed", "at_proxy": True, "said": "502 Bad Gateway"},
+        f"{PROXY} found no way to the endpoint (502 Bad Gateway); {WHERE}",
+    ),
+    (
+        {"broke": "tls_untrusted", "said": "self-signed certificate in certificate chain"},
+        (
+            f"the certificate of api.example.com (through {PROXY}) is not trusted (self-signed certificate "
+            "in certificate chain); if the proxy looks into the traffic, let this computer trust its "
+            "certificate (SSL_CERT_FILE can name it)"
+        ),
+    ),
+    (
+        {"deadline": deadline("connect", 10)},
+        f"no connection in 10 s through {PROXY}; check the network and the base_url of main",
+    ),
+    (
+        {"broke": "eof", "stage": "waiting"},
+        (
+            f"api.example.com (through {PROXY}) closed the connection before it said anything; "
+            "if it keeps failing, add a fallback target"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), PROXIED)
+def test_a_failure_says_what_part_the_proxy_had_in_it(given: dict[str, object], text: str) -> None:
+    """P9."""
+    assert behind_proxy(**given).failure.text == f"main: {text}"
+
+
+def test_a_proxy_that_reads_answers_is_named_with_each_of_them() -> None:
+    """P9: with http, a proxy's own refusals look like the endpoint's."""
+    plain = msgspec.structs.replace(TARGET, base_url="http://models.example/v1", proxy="http://p.example:1")
+    facts = Facts(stage="waiting", now_ms=NOW_MS)
+    said = classify(msgspec.structs.replace(facts, status=502), plain).failure
+    assert said.kind == "server_error"
+    assert said.text.startswith("main answered 502 through the proxy p.example:1: no reason given;")
+    asked = classify(msgspec.structs.replace(facts, status=407), plain).failure
+    assert asked.text.startswith("main: the proxy p.example:1 wants a user and a password (407); put")
+    unnamed = failed(status=407).failure
+    assert unnamed.text.startswith("main: a proxy on the way wants a user and a password (407); put")
+
+
+@pytest.mark.parametrize(("broke", "again"), [("proxy_login", "never"), ("proxy_denied", "never")])
+def test_what_a_proxy_refuses_is_not_asked_again_of_the_same_target(broke: str, again: str) -> None:
+    assert again_of(behind_proxy(broke=broke, at_proxy=True).failure) == again
 
 
 TABLE: dict[str, tuple[str, str]] = {

@@ -357,6 +357,7 @@ export interface TextDone {
   readonly run_id: string;
   readonly segment: number;
   readonly text: string;
+  readonly phase?: string;
 }
 
 /** More of what the model thinks. */

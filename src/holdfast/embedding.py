@@ -22,6 +22,7 @@ from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
 from holdfast.policy.approvals import nobody_there
 from holdfast.policy.verdicts import Allow, Deny, Verdict
+from holdfast.proxies import proxy_secrets
 from holdfast.rows import run_of
 from holdfast.runner.inbox import Inbox, Message, Sent, new_session_id
 from holdfast.runner.supervisor import Supervisor
@@ -82,7 +83,11 @@ class Agent:
             workspace=self._workspace,
             instructions=self._instructions,
             context_window=min(target.context_window for target in self._targets),
-            secrets=Secrets(target.api_key for target in self._targets),
+            secrets=Secrets(
+                secret
+                for target in self._targets
+                for secret in (target.api_key, *proxy_secrets(target.proxy))
+            ),
         )
         supervisor = await self._stack.enter_async_context(Supervisor(means))
         self._store, self._inbox = store, Inbox(store, supervisor, clock)

@@ -15,10 +15,30 @@ from holdfast.values import FailureKind
 
 Stage: TypeAlias = Literal["connecting", "uploading", "waiting", "streaming"]
 Break: TypeAlias = Literal[
-    "dns", "refused", "unreachable", "reset", "tls_untrusted", "tls_other", "eof", "protocol"
+    "dns",
+    "refused",
+    "unreachable",
+    "reset",
+    "tls_untrusted",
+    "tls_other",
+    "eof",
+    "protocol",
+    "proxy_login",
+    "proxy_denied",
+    "proxy_failed",
 ]
 Need: TypeAlias = Literal[
-    "cancelled", "bug", "over_window", "error", "page", "wait", "room", "no_room", "no_content"
+    "cancelled",
+    "bug",
+    "over_window",
+    "error",
+    "page",
+    "wait",
+    "room",
+    "no_room",
+    "no_content",
+    "at_proxy",
+    "proxied",
 ]
 Again: TypeAlias = Literal[
     "never",
@@ -35,7 +55,7 @@ Again: TypeAlias = Literal[
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One line of the list; `again` overrides what the class says about asking the same target."""
+    """One line of the list; `again` and `advice` override what the class says."""
 
     name: str
     kind: FailureKind
@@ -49,6 +69,7 @@ class Rule(msgspec.Struct, frozen=True):
     deadlines: tuple[DeadlineKind, ...] = ()
     finish: tuple[FinishReason, ...] = ()
     again: Again | None = None
+    advice: str = ""
 
 
 # An error inside a stream has no status of its own; its type says which one it would have
@@ -224,11 +245,29 @@ NO_MODEL_WORDS = (
 )
 BUSY_WORDS = ("capacity exceeded", "at capacity", "high demand", "overloaded")
 
+PROXY_ADVICE = 'check proxy of {target}, or HTTPS_PROXY and NO_PROXY; proxy = "" goes without one'
+LOGIN_ADVICE = "put them into proxy of {target} or into HTTPS_PROXY, as http://USER:PASSWORD@HOST:PORT"
+INSPECTED_ADVICE = (
+    "if the proxy looks into the traffic, let this computer trust its certificate (SSL_CERT_FILE can name it)"
+)
+
 RULES: tuple[Rule, ...] = (
     Rule("cancelled", "cancelled", needs=("cancelled",)),
     Rule("local_bug", "local_bug", needs=("bug",)),
     Rule("own_count", "overflow_input", needs=("over_window",)),
+    Rule(
+        "proxy.untrusted",
+        "tls_untrusted",
+        needs=("proxied",),
+        broke=("tls_untrusted",),
+        advice=INSPECTED_ADVICE,
+    ),
     Rule("tls_untrusted", "tls_untrusted", broke=("tls_untrusted",)),
+    # What a proxy says before it lets anything through, and that it says nothing.
+    Rule("proxy.login", "connect_failed", broke=("proxy_login",), again="never", advice=LOGIN_ADVICE),
+    Rule("proxy.denied", "connect_failed", broke=("proxy_denied",), again="never", advice=PROXY_ADVICE),
+    Rule("proxy.failed", "connect_failed", broke=("proxy_failed",), advice=PROXY_ADVICE),
+    Rule("proxy.no_way", "connect_failed", needs=("at_proxy",), advice=PROXY_ADVICE),
     # What an error says in codes.
     Rule("code.quota", "quota_exhausted", marks=QUOTA),
     Rule("code.usage_limit_timed", "rate_limited", marks=USAGE_LIMIT, needs=("wait",)),
@@ -244,7 +283,8 @@ RULES: tuple[Rule, ...] = (
     Rule("code.overloaded", "overloaded", marks=OVERLOADED),
     Rule("code.key", "auth", marks=BAD_KEY),
     # What it says by its status, and in words within that status.
-    Rule("401", "auth", (401, 407)),
+    Rule("401", "auth", (401,)),
+    Rule("407", "connect_failed", (407,), again="never", advice=LOGIN_ADVICE),
     Rule("402", "quota_exhausted", (402,)),
     Rule("403.credits", "quota_exhausted", (403,), words=CREDITS_WORDS),
     Rule("403.flagged", "content_refused", (403,), words=FLAGGED_WORDS),

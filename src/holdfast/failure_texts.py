@@ -1,9 +1,11 @@
 """What a failure is called in front of people: what happened, for how long, and what they can do."""
 
 import re
+from urllib.parse import urlsplit
 
 from holdfast.deadlines import WHY_TEXT, Deadline, DeadlineKind
 from holdfast.failure_rules import Break, Stage
+from holdfast.proxies import proxy_at, proxy_secrets
 from holdfast.targets import Target
 
 PROVIDER_CHARS_MAX = 400
@@ -33,6 +35,9 @@ BREAK_TEXT: dict[Break, str] = {
     "tls_other": "no secure connection to {place}",
     "eof": "{place} closed the connection",
     "protocol": "{place} sent something that is not its protocol",
+    "proxy_login": "{place} wants a user and a password",
+    "proxy_denied": "{place} does not let the request through",
+    "proxy_failed": "{place} found no way to the endpoint",
 }
 STAGE_TEXT: dict[Stage, str] = {
     "connecting": "",  # the words for what breaks then say so
@@ -56,6 +61,18 @@ def break_text(broke: Break, stage: Stage, *, place: str) -> str:
     return f"{BREAK_TEXT[broke].format(place=place)} {STAGE_TEXT[stage]}".rstrip()
 
 
+def endpoint_place(target: Target) -> str:
+    """Where a target is, and what stands on the way."""
+    place = urlsplit(target.base_url).netloc.rpartition("@")[2] or target.name
+    return f"{place} (through {proxy_place(target)})" if target.proxy else place
+
+
+def proxy_place(target: Target) -> str:
+    """Where the proxy on the way is; an answer can come from one that nobody has named."""
+    proxy = proxy_at(target.proxy)
+    return f"the proxy {proxy.place}" if proxy else "a proxy on the way"
+
+
 def length_text(seconds: float) -> str:
     """A length of time as people say it, for example: 6.5 s, or 2 min 5 s."""
     minutes, left_s = divmod(round(seconds), MINUTE_S)
@@ -77,14 +94,15 @@ def _masked(word: str, target: Target) -> str:
 
 
 def secrets_of(target: Target) -> tuple[str, ...]:
-    """The key of a target, and the values of its headers that are keys by their names."""
+    """The key of a target, the values of its headers that are keys by their names, its proxy's password."""
     named = [
         value
         for name, value in target.headers.items()
         if any(part in name.lower() for part in _SECRET_HEADERS)
     ]
     words = (word for value in (target.api_key, *named) for word in value.split())
-    return tuple(word for word in words if word.lower() not in {"bearer", "basic", ""})
+    keys = tuple(word for word in words if word.lower() not in {"bearer", "basic", ""})
+    return (*keys, *proxy_secrets(target.proxy))
 
 
 def _like(word: str, secret: str) -> bool:

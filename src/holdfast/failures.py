@@ -2,14 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
-from urllib.parse import urlsplit
 
 import msgspec
 
 from holdfast.deadlines import Deadline
 from holdfast.error_facts import STATUS_MIN, ErrorFacts, error_facts
 from holdfast.failure_rules import RULES, STATUS_OF_MARK, Again, Break, Need, Rule, Stage
-from holdfast.failure_texts import break_text, deadline_text, length_text, provider_text
+from holdfast.failure_texts import (
+    break_text,
+    deadline_text,
+    endpoint_place,
+    length_text,
+    provider_text,
+    proxy_place,
+)
 from holdfast.model_events import ErrorReported, FinishReason
 from holdfast.output_room import ROOM_TOKENS_MIN, output_room
 from holdfast.server_time import server_time
@@ -22,6 +28,7 @@ Fallback: TypeAlias = Literal[
 Silence: TypeAlias = Literal["counts", "neutral", "answers"]
 
 REDIRECTS = range(300, 400)
+PROXY_WANTS_LOGIN = 407
 
 
 class Treatment(msgspec.Struct, frozen=True):
@@ -127,8 +134,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `cancelled_by` comes from our own cancel scope and `bug` from our own code, never from the text of an
     exception. `finish` is the terminal marker, `produced` whether there was content or a tool call. `said` is
-    what was heard besides: the system's word on a break, the model's on a refusal. Header names are in lower
-    case.
+    what was heard besides: the system's word on a break, the model's on a refusal. `at_proxy` says that a
+    break was the proxy's. Header names are in lower case.
     """
 
     stage: Stage
@@ -138,6 +145,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorReported | None = None
     broke: Break | None = None
     said: str = ""
+    at_proxy: bool = False
     deadline: Deadline | None = None
     finish: FinishReason | None = None
     produced: bool = False
@@ -169,6 +177,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     page: bool
     wait_ms: int | None
     room: int | None
+    proxied: bool
 
 
 NEEDS: dict[Need, Callable[[_Seen], bool]] = {
@@ -181,17 +190,19 @@ NEEDS: dict[Need, Callable[[_Seen], bool]] = {
     "room": lambda seen: seen.room is not None and seen.room >= ROOM_TOKENS_MIN,
     "no_room": lambda seen: seen.room is not None and seen.room < ROOM_TOKENS_MIN,
     "no_content": lambda seen: not seen.facts.produced,
+    "at_proxy": lambda seen: seen.facts.at_proxy,
+    "proxied": lambda seen: seen.proxied,
 }
 
 
 def classify(facts: Facts, target: Target) -> Classified:
     """The class of a failed attempt, by the first rule that holds."""
     error = error_facts(facts.error)
-    seen = _seen(facts, error)
+    seen = _seen(facts, error, proxied=bool(target.proxy))
     rule = next(rule for rule in RULES if _holds(rule, seen))
     treatment = TREATMENTS[rule.kind]
     subject, brief = _happened(rule, seen, said=_clause(error.text, target), target=target)
-    advice = treatment.advice.format(target=target.name)
+    advice = (rule.advice or treatment.advice).format(target=target.name)
     failure = Failure(
         kind=rule.kind,
         text=f"{subject}{brief}; {advice}" if advice else f"{subject}{brief}",
@@ -211,7 +222,7 @@ def again_of(failure: Failure) -> Again:
 AGAIN_OF_RULE: dict[str, Again] = {rule.name: rule.again for rule in RULES if rule.again}
 
 
-def _seen(facts: Facts, error: ErrorFacts) -> _Seen:
+def _seen(facts: Facts, error: ErrorFacts, *, proxied: bool) -> _Seen:
     header = facts.headers.get("x-amzn-errortype", "").partition(":")[0].strip().lower()
     marks = error.marks | {header} if header else error.marks
     status = _status(facts, error, marks=marks)
@@ -224,6 +235,7 @@ def _seen(facts: Facts, error: ErrorFacts) -> _Seen:
         page=error.page,
         wait_ms=server_time(facts.headers, error, now_ms=facts.now_ms, status=status),
         room=output_room(text),
+        proxied=proxied,
     )
 
 
@@ -267,15 +279,18 @@ def _happened(rule: Rule, seen: _Seen, *, said: str, target: Target) -> tuple[st
         return "", f"an error in our own code: {provider_text(facts.bug, target)}"
     if facts.over_window_tokens:
         return "", f"the request is {facts.over_window_tokens} tokens over the window of {target.model}"
+    if seen.status == PROXY_WANTS_LOGIN:
+        return its, break_text("proxy_login", "connecting", place=proxy_place(target)) + " (407)"
     if facts.error or seen.status:
         waits = "" if TREATMENTS[rule.kind].again == "never" else _wait_asked(seen)
         return it, _answered(seen, said=said, target=target) + waits
     if rule.finish:
         return it, FINISHED_TEXT[rule.kind] + (f": {heard}" if heard else "")
     if facts.deadline:
-        return its, deadline_text(facts.deadline, facts.stage)
+        way = f" through {proxy_place(target)}" if seen.proxied and facts.deadline.kind == "connect" else ""
+        return its, deadline_text(facts.deadline, facts.stage) + way
     if facts.broke:
-        place = urlsplit(target.base_url).netloc.rpartition("@")[2] or target.name
+        place = proxy_place(target) if facts.at_proxy else endpoint_place(target)
         return its, break_text(facts.broke, facts.stage, place=place) + (f" ({heard})" if heard else "")
     return its, "the attempt failed for a reason that is not known"
 
@@ -290,7 +305,9 @@ def _answered(seen: _Seen, *, said: str, target: Target) -> str:
         said = f"it has moved to {_clause(location, target)}"
     elif said in {"", f"HTTP {status}"}:
         said = "no reason given"
-    return f"{words}: {said}"
+    # Where a proxy reads the answers, it may as well have given this one.
+    way = f" through {proxy_place(target)}" if seen.proxied and target.base_url.startswith("http:") else ""
+    return f"{words}{way}: {said}"
 
 
 def _wait_asked(seen: _Seen) -> str:

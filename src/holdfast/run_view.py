@@ -101,11 +101,11 @@ def _open(run: RunView, seq: int, event: Any, *, kind: type[_Output]) -> _Output
 def _text(run: RunView, seq: int, event: e.TextDelta | e.TextDone) -> Text | None:
     known = run.texts.get(event.segment)
     entry = known or _open(run, seq, event, kind=Text)
-    if type(event) is e.TextDelta:
-        entry.gathered.add(event.text)
-    else:
+    if isinstance(event, e.TextDone):
         entry.gathered.put(event.text)
         entry.done, entry.phase = True, event.phase
+    else:
+        entry.gathered.add(event.text)
     if known is not None:
         return None
     run.texts[event.segment] = entry

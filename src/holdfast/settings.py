@@ -16,6 +16,7 @@ Meaning: TypeAlias = Literal[
     "name",
     "origin",
     "path",
+    "proxy",
     "url",
     "url with query",
     "text or file",
@@ -169,6 +170,14 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     api_key: Annotated[Secret, says("The key; a local server may want none.", "key")] = Secret("")
     context_window: Annotated[AtLeast1, says("How many tokens the model takes in at once.")] = 200_000
     headers: Annotated[dict[str, Secret], says("Further headers of every request.", "header")] = {}
+    proxy: Annotated[
+        Secret | None,
+        says(
+            "The HTTP proxy on the way, http://USER:PASSWORD@HOST:PORT; absent: as HTTPS_PROXY, HTTP_PROXY, "
+            "ALL_PROXY and NO_PROXY say, and none to this machine; empty: none.",
+            "proxy",
+        ),
+    ] = None
     patience: PatienceSettings = PatienceSettings()
     retry: RetrySettings = RetrySettings()
 
@@ -182,6 +191,7 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             api_key=str(self.api_key),
             context_window=self.context_window,
             headers={name: str(value) for name, value in self.headers.items()},
+            proxy=str(self.proxy or ""),
             patience=Patience(**msgspec.structs.asdict(self.patience)),
             retry=RetryLimits(**msgspec.structs.asdict(self.retry)),
         )

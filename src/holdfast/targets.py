@@ -30,7 +30,10 @@ class RetryLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request goes; falling back picks another target and changes none."""
+    """Where a request goes; falling back picks another target and changes none.
+
+    `proxy` is the URL of an HTTP proxy on the way there, with user and password if it wants them.
+    """
 
     name: str
     wire: Wire
@@ -39,6 +42,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str = ""
     context_window: int = 200_000
     headers: dict[str, str] = {}
+    proxy: str = ""
     patience: Patience = Patience()
     retry: RetryLimits = RetryLimits()
 

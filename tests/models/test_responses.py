@@ -321,3 +321,30 @@ def test_a_whole_answer_instead_of_a_stream() -> None:
     assert errors(ResponsesParser().answer(b'{"error":{"message":"no"}}'))[0].message == "no"
     with pytest.raises(MalformedFrame):
         ResponsesParser().answer(b"<html>")
+
+
+def test_the_phase_of_a_message_is_kept_from_its_opening_or_its_closing() -> None:
+    opened, closing = MESSAGE | {"phase": "commentary"}, MESSAGE | {"phase": "final_answer"}
+    (kept,) = closed(heard(added(opened), text("hi"), done(MESSAGE), COMPLETED))
+    assert kept == ItemClosed(0, "text", "hi", phase="commentary")
+    (last,) = closed(heard(added(opened), text("hi"), done(closing), COMPLETED))
+    assert last.phase == "final_answer"
+    (late,) = closed(heard(text("hi"), ended("completed", status="completed", output=[closing])))
+    assert late.phase == "final_answer"
+
+
+def test_the_phase_of_a_whole_answer_is_kept() -> None:
+    items = [MESSAGE | {"phase": "commentary"}, MESSAGE | {"phase": "final_answer"}]
+    body = json.dumps({"status": "completed", "output": items}).encode()
+    assert [item.phase for item in closed(ResponsesParser().answer(body))] == ["commentary", "final_answer"]
+
+
+@pytest.mark.parametrize("odd", [None, 7, {"name": "commentary"}, "", "Two words", "x" * 41, 'a"b'])
+def test_a_phase_that_is_no_word_is_left_out_and_breaks_nothing(odd: object) -> None:
+    (item,) = closed(heard(added(MESSAGE | {"phase": odd}), done(MESSAGE | {"phase": odd}), COMPLETED))
+    assert item == ItemClosed(0, "text", "hi")
+
+
+def test_only_messages_have_a_phase() -> None:
+    (item,) = closed(heard(done(CALL | {"phase": "commentary"}), COMPLETED))
+    assert item.phase == ""

@@ -160,6 +160,41 @@ def test_responses_stores_nothing_and_takes_encrypted_thinking_along() -> None:
     assert results[1] == "(no output)"
 
 
+def with_phases(by: str) -> ModelRequest:
+    said = AssistantMessage((SaidText("I look.", "commentary", by), SaidText("It is so.")))
+    return asked(UserMessage("a"), said, UserMessage("c"))
+
+
+ELSEWHERE = "http://127.0.0.1:8000/v1"
+
+
+@pytest.mark.parametrize(
+    ("by", "base_url", "goes"),
+    [
+        ("main", ELSEWHERE, True),
+        ("other", ELSEWHERE, False),
+        ("other", CODEX, True),
+        ("other", "https://api.openai.com/v1", True),
+        ("other", "https://api.openai.com.example/v1", False),
+    ],
+)
+def test_responses_sends_a_phase_back_to_whom_it_came_from_and_to_its_relatives(
+    by: str, base_url: str, *, goes: bool
+) -> None:
+    body = body_of(with_phases(by), target("responses", base_url))
+    phase = {"phase": "commentary"} if goes else {}
+    assert body["input"][1:3] == [
+        {"role": "assistant", "content": "I look.", **phase},
+        {"role": "assistant", "content": "It is so."},
+    ]
+    check_official("responses", body)
+
+
+@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+def test_the_other_wires_know_no_phase(wire: Wire) -> None:
+    assert b"commentary" not in build(with_phases("main"), target(wire)).body
+
+
 def test_responses_says_nothing_of_reasoning_when_it_is_off() -> None:
     body = body_of(asked(UserMessage("a"), reasoning_effort="off"), target("responses"))
     assert "include" not in body

@@ -103,6 +103,6 @@ async def test_what_was_rewritten_since_is_said_to_be_gone_instead_of_leading_el
         await chat.sees(re.compile("not in this conversation now"))
         await expect(chat.page.locator(".talk-row.found")).to_have_count(0)
         await chat.page.get_by_role("searchbox", name="Search chats").fill("honey")
-        await expect(chat.page.get_by_role("mark")).to_have_text("honey")
+        await expect(chat.page.locator("mark")).to_have_text("honey")
         await chat.page.get_by_role("region", name="Search results").get_by_role("link").click()
         await expect(chat.page.locator(".talk-row:focus")).to_contain_text("honey it is")

@@ -45,9 +45,10 @@ interface ModelOutput extends Placed {
   done: boolean;
 }
 
-/** A stretch of the answer. */
+/** A stretch of the answer; `phase` is its provider's word for what it is. */
 export interface TextEntry extends ModelOutput {
   readonly kind: "text";
+  phase: string;
 }
 
 /** A stretch of thinking. */

@@ -132,12 +132,13 @@ function outputOf(run: RunView, seq: number, event: { at_ms: number; segment: nu
 
 function text(run: RunView, seq: number, event: e.TextDelta | e.TextDone): Seen {
   const known = run.texts.get(event.segment);
-  const entry: TextEntry = known ?? entryOf({ kind: "text", ...outputOf(run, seq, event) });
+  const entry: TextEntry = known ?? entryOf({ kind: "text", ...outputOf(run, seq, event), phase: "" });
   if (event.type === "text.delta") {
     entry.text += event.text;
   } else {
     entry.text = event.text;
     entry.done = true;
+    entry.phase = event.phase ?? "";
   }
   if (known !== undefined) {
     return { changed: known };

@@ -34,6 +34,7 @@ class Part:
     call_id: str = ""
     signature: str = ""
     encrypted: str = ""
+    phase: str = ""
     is_closed: bool = False
 
 

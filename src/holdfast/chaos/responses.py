@@ -147,13 +147,14 @@ class ResponsesWire:
         match part.kind:
             case "text" | "refusal":
                 content = [] if status == "in_progress" else [self._content(part, text)]
-                return {
+                message: JsonObject = {
                     "id": item_id,
                     "type": "message",
                     "status": status,
                     "role": "assistant",
                     "content": content,
                 }
+                return {**message, "phase": part.phase} if part.phase else message
             case "thinking":
                 item: JsonObject = {
                     "id": item_id,

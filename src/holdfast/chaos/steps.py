@@ -27,25 +27,26 @@ async def _grow(stage: Stage, pieces: Iterator[str], pace_s: float) -> None:
         await stage.send_frames(stage.wire.delta(piece))
 
 
-async def _continue_part(stage: Stage, kind: PartKind) -> Part:
+async def _continue_part(stage: Stage, kind: PartKind, *, phase: str = "") -> Part:
     part = stage.wire.answer.open_part
-    if part is None or part.kind != kind:
-        part = Part(kind)
+    if part is None or part.kind != kind or part.phase != phase:
+        part = Part(kind, phase=phase)
         await stage.open(part)
     return part
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Visible text, in one delta or in pieces of so many characters."""
+    """Visible text, in one delta or in pieces of so many characters; `phase` is the Responses wire's."""
 
     text: str
     chunk_chars: int = 0
     pace_s: float = 0.0
+    phase: str = ""
 
     async def perform(self, stage: Stage, /) -> None:
         """Add to the open text item, or open one."""
-        await _continue_part(stage, "text")
+        await _continue_part(stage, "text", phase=self.phase)
         await _grow(stage, _pieces(self.text, self.chunk_chars), self.pace_s)
 
 

@@ -26,6 +26,7 @@ from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
+from holdfast.proxies import proxy_secrets
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.secrets_out import Secrets
 from holdfast.server.app import Edge, make_app
@@ -85,11 +86,12 @@ def call_means(
 
 
 def secrets_of(targets: Sequence[Target]) -> Iterator[str]:
-    """Keys, and what looks like one in the headers: the last word, where it is long enough for that."""
+    """Keys, what looks like one in the headers (the last word, if it is long enough), proxies' passwords."""
     for target in targets:
         yield target.api_key
         last_words = [value.split()[-1] for value in target.headers.values() if value.strip()]
         yield from (word for word in last_words if len(word) >= HEADER_SECRET_CHARS_MIN)
+        yield from proxy_secrets(target.proxy)
 
 
 async def _demo(stack: AsyncExitStack) -> Target:

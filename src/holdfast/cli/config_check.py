@@ -12,6 +12,7 @@ from holdfast.cli.configuration import Loaded, configure
 from holdfast.cli.configuration_files import Ignored
 from holdfast.cli.configuration_sources import BadConfiguration, KeyPath
 from holdfast.deadlines import LOCAL, REMOTE, WHY_TEXT, Asked, Limit, effective, is_local
+from holdfast.proxies import shown_proxy
 from holdfast.settings import PatienceSettings, Secret, TargetSettings
 
 OK, FAILED = 0, 1
@@ -103,6 +104,8 @@ def _shown(value: object, path: KeyPath, *, loaded: Loaded) -> str:
     if (reference := loaded.references.get(path)) is not None:
         return json.dumps(reference, ensure_ascii=False)
     match value:
+        case Secret() | None if path[-1] == "proxy":
+            return _text(shown_proxy(value or ""))
         case Secret():
             return "(hidden)" if value else '""'
         case str():

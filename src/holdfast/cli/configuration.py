@@ -5,7 +5,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -31,6 +31,7 @@ from holdfast.cli.configuration_known import (
     tables_by_key,
 )
 from holdfast.cli.configuration_lines import lines_of
+from holdfast.cli.configuration_proxies import put_proxies
 from holdfast.cli.configuration_secrets import ENV, References, TextFile, read_text_file
 from holdfast.cli.configuration_sources import BadConfiguration, Fault, KeyPath, Source, Sources, sentence
 from holdfast.cli.configuration_values import Checker, Tree
@@ -115,9 +116,12 @@ def load(given: Given, *, known: Known | None = None, found: Sequence[FoundServe
         _put_targets(layers, given, known=known or shipped_known(), found=found)
     _put_model(layers, given)
     notes += put_hermes_patience(layers, given.environ)
+    cautions = put_proxies(layers, given.environ)
     layers.put(("server", "data_dir"), ServerSettings().data_dir, Source("default"))
     base = given.file.path.parent if given.file else Path()
-    return _checked(layers, given, references=References(given.environ, base, read=given.read), notes=notes)
+    references = References(given.environ, base, read=given.read)
+    checked = _checked(layers, given, references=references, notes=notes)
+    return replace(checked, warnings=(*checked.warnings, *cautions))
 
 
 def _put_file(layers: Layers, file: ConfigFile) -> None:
@@ -222,4 +226,9 @@ def _written_keys(settings: Settings, sources: Sources, references: References) 
     """Whether a key itself, not a reference to it, stands in the file."""
     keys: list[KeyPath] = [(*API_KEYS, index) for index, _ in enumerate(settings.server.api_keys or ())]
     keys += [("targets", index, "api_key") for index, target in enumerate(settings.targets) if target.api_key]
+    keys += [
+        ("targets", index, "proxy")
+        for index, target in enumerate(settings.targets)
+        if "@" in (target.proxy or "")
+    ]
     return any(sources.of(key).kind == "file" and key not in references.found for key in keys)

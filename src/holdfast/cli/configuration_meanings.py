@@ -54,6 +54,15 @@ def _url_with_query(text: str) -> str:
     return ""
 
 
+def _proxy(text: str) -> str:
+    url = _split(text)
+    if text and (url is None or url.scheme not in {"http", "https"} or not url.hostname):
+        return "must be a URL that begins with http:// or https:// and names a host"
+    if url is not None and (url.path.strip("/") or url.query or url.fragment):
+        return "must end with the host and port; write @, / and # of a password as %40, %2F and %23"
+    return ""
+
+
 def _split(text: str) -> SplitResult | None:
     """The parts of a URL, if it has any; spaces and control characters are in none."""
     if not text.isprintable() or " " in text:
@@ -124,6 +133,7 @@ CHECKS: Mapping[Meaning, Callable[[str], str]] = {
     "name": _name,
     "origin": _origin,
     "path": _no_nul,
+    "proxy": _proxy,
     "url": _url,
     "url with query": _url_with_query,
     "variable": _no_nul,

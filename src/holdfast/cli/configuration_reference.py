@@ -8,6 +8,7 @@ import msgspec
 from msgspec import inspect
 
 from holdfast.cli.configuration_environment import HERMES_PATIENCE, HERMES_SERVER, SPECIAL, variables
+from holdfast.cli.configuration_proxies import PROXY_VARIABLES
 from holdfast.cli.configuration_sources import KeyPath, dotted
 from holdfast.cli.configuration_values import SETTINGS, plain
 from holdfast.deadlines import LOCAL, REMOTE
@@ -35,7 +36,7 @@ def reference() -> str:
     """Every table and key: type, default, variable, and its one sentence."""
     lines = ["# Configuration reference", "", INTRO, *_tables(SETTINGS, (), header="")]
     lines += ["## Other variables", "", "| variable | what it does |", "| --- | --- |"]
-    lines += [f"| `{name}` | {says} |" for name, says in SPECIAL.items()]
+    lines += [f"| `{name}` | {says} |" for name, says in (SPECIAL | PROXY_VARIABLES).items()]
     lines += ["", "## Variables of hermes-agent, where nothing of our own is given", ""]
     lines += ["| variable | setting |", "| --- | --- |"]
     lines += [

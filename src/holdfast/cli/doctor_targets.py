@@ -13,12 +13,15 @@ from holdfast.capabilities import Answer
 from holdfast.cli.doctor_findings import Finding, fault, note, ok
 from holdfast.clock import SystemClock
 from holdfast.deadlines import is_local
+from holdfast.failure_rules import RULES
+from holdfast.failure_texts import proxy_place
 from holdfast.journal.memory import MemoryStore
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
+from holdfast.proxies import proxy_secrets
 from holdfast.secrets_out import Secrets
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.values import Failure, FailureKind
@@ -58,6 +61,10 @@ ADVICE: Mapping[FailureKind, str] = MappingProxyType(
         "empty": _REQUEST,
         "unknown": _SILENT,
     }
+)
+PROXY_RULES = frozenset({"407"} | {rule.name for rule in RULES if rule.name.startswith("proxy.")})
+PROXY_ADVICE = (
+    "check the proxy: `proxy` of the target, or the variable that `holdfast config check` names beside it"
 )
 
 
@@ -142,16 +149,19 @@ async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> Finding:
 
 def _answered(target: Target, took_s: float, *, first_s: float) -> Finding:
     first = f", the first word after {first_s:.1f} s" if first_s > 0 else ""
-    return ok(f"target {target.name}", f"{target.model} answered in {took_s:.1f} s{first}", took_s=took_s)
+    way = f", through {proxy_place(target)}" if target.proxy else ""
+    told = f"{target.model} answered in {took_s:.1f} s{first}{way}"
+    return ok(f"target {target.name}", told, took_s=took_s)
 
 
 def failed(target: Target, failure: Failure) -> Finding:
     """What a failure means for the person who configured the target; the key is in no word of it."""
-    secrets = Secrets([target.api_key, *target.headers.values()])
+    secrets = Secrets([target.api_key, *target.headers.values(), *proxy_secrets(target.proxy)])
     text = f"{failure.kind.replace('_', ' ')}: {secrets.out_of_text(failure.text)}"
     name = f"target {target.name}"
     if failure.kind in WORKS:
         return ok(name, f"{target.model} was reached ({text})", kind=failure.kind)
     make = note if failure.kind in {"rate_limited", "overloaded"} else fault
-    advice = f"{ADVICE[failure.kind]}{'; ' if failure.hint else ''}{failure.hint}"
+    usual = PROXY_ADVICE if failure.rule in PROXY_RULES else ADVICE[failure.kind]
+    advice = f"{usual}{'; ' if failure.hint else ''}{failure.hint}"
     return make(name, text, advice, kind=failure.kind, status=failure.status, code=failure.code)

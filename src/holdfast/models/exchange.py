@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from holdfast.capabilities import Voice
 from holdfast.deadlines import CLOSE_REASONS, State
-from holdfast.failure_rules import Break, Stage
+from holdfast.failure_rules import Stage
 from holdfast.failures import Facts
 from holdfast.model_events import ErrorReported, Finished, ModelEvent, TextPiece, TokensUsed
+from holdfast.models.breaks import Broken
 from holdfast.models.error_bodies import read_error
-from holdfast.models.http import Broken, ModelHttp, Reply
+from holdfast.models.http import ModelHttp, Reply
 from holdfast.models.speaker import Speaker
 from holdfast.models.sse import Frame, MalformedFrame, Run, SseParser
 from holdfast.models.watchdog import Watchdog
@@ -65,8 +66,7 @@ class Exchange:
 
     async def run(self, http: ModelHttp, *, now_ms: Callable[[], int]) -> Ended:
         """Send, listen, and say how it ended; raises nothing but CancelledError and what the voice raises."""
-        broke: Break | None = None
-        said = ""
+        broken: Broken | None = None
         try:
             async with self._watchdog, http.post(self._request, self._watchdog) as reply:
                 self._status, self._headers = reply.status, dict(reply.headers)
@@ -75,26 +75,27 @@ class Exchange:
             if self._watchdog.passed is None:
                 raise
         except Broken as error:
-            broke, said = error.how, error.said
+            broken = error
         except MalformedFrame as error:
-            broke, said = "protocol", str(error)
+            broken = Broken("protocol", str(error))
         if self._finish is not None:
             return Ended("done", self._finish)
-        return self._failed(broke, said, now_ms=now_ms())
+        return self._failed(broken, now_ms=now_ms())
 
-    def _failed(self, broke: Break | None, said: str, *, now_ms: int) -> Ended:
+    def _failed(self, broken: Broken | None, *, now_ms: int) -> Ended:
         passed = self._watchdog.passed
         bad_status = 0 if self._status in GOOD else self._status
-        if not (broke or passed or bad_status or self._error):
-            broke = "eof"  # a good answer that ended in good order, but for its terminal marker
+        if not (broken or passed or bad_status or self._error):
+            broken = Broken("eof")  # a good answer that ended in good order, but for its terminal marker
         facts = Facts(
             stage=_STAGES.get(self._watchdog.state, "streaming"),
             now_ms=now_ms,
             status=bad_status,
             headers=self._headers,
             error=self._error,
-            broke=broke,
-            said=said,
+            broke=broken.how if broken else None,
+            said=broken.said if broken else "",
+            at_proxy=broken is not None and broken.at_proxy,
             deadline=passed,
         )
         return Ended(CLOSE_REASONS[passed.kind] if passed else "peer", facts=facts)

@@ -1,10 +1,9 @@
-"""HTTP to model servers: with `upload` and `body`, the only module that knows which client is used.
+"""HTTP to model servers: with `upload`, `body` and `breaks`, all that knows which client is used.
 
 The client's own ideas about time and number (total timeouts, connection limits, thread-pool DNS) are all
 switched off: waiting is the watchdog's affair.
 """
 
-import errno
 import ssl
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -15,28 +14,20 @@ from typing import Any, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
-from aiohttp.http_exceptions import ContentEncodingError
 
 from holdfast.deadlines import Sign
-from holdfast.failure_rules import Break
 from holdfast.models.body import Body
+from holdfast.models.breaks import broken
 from holdfast.models.upload import Upload
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
+from holdfast.proxies import Proxy, proxy_at
 
 KEPT_ALIVE_S = 30.0
 KEPT_ALIVE_MAX = 64
 HEADER_BYTES_MAX = 64 * 1024  # gateways send policies and cookies that are longer than the client likes
+AGENT = "holdfast"
 STALE_S = 2.0  # a connection that was closed meanwhile says so within a round trip
-
-
-class Broken(Exception):
-    """The connection did not hold; `said` is what the system has to say of it."""
-
-    def __init__(self, how: Break, said: str = "") -> None:
-        super().__init__(how, said)
-        self.how: Break = how
-        self.said = said
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +40,17 @@ class Reply:
 
 
 class ModelHttp:
-    """The connections to all model servers; an async context manager."""
+    """The connections to all model servers; an async context manager.
 
-    def __init__(self, resolver: AbstractResolver | None = None) -> None:
+    `tls` says whom to trust in place of those whom this computer trusts.
+    """
+
+    def __init__(
+        self, resolver: AbstractResolver | None = None, *, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._stack = AsyncExitStack()
         self._resolver = resolver
+        self._tls = tls
         self._keeping: aiohttp.ClientSession | None = None
         self._fresh: aiohttp.ClientSession | None = None
         self._under_way = 0
@@ -61,9 +58,11 @@ class ModelHttp:
     async def __aenter__(self) -> Self:
         resolver = self._resolver or aiohttp.AsyncResolver()
         self._stack.push_async_callback(resolver.close)
-        keeping = _connector(resolver, keepalive_timeout=KEPT_ALIVE_S)
+        trusted = self._tls or True
+        keeping = _connector(resolver, ssl=trusted, keepalive_timeout=KEPT_ALIVE_S)
+        fresh = _connector(resolver, ssl=trusted, force_close=True)
         self._keeping = await self._stack.enter_async_context(_session(keeping))
-        self._fresh = await self._stack.enter_async_context(_session(_connector(resolver, force_close=True)))
+        self._fresh = await self._stack.enter_async_context(_session(fresh))
         return self
 
     async def __aexit__(
@@ -78,8 +77,9 @@ class ModelHttp:
         However the block is left, the connection is either whole and kept, or closed at once.
         """
         self._under_way += 1
+        trip = _Trip(watchdog, proxy_at(request.proxy))
         try:
-            upload, response = await self._sent(request, watchdog)
+            upload, response = await self._sent(request, trip)
             try:
                 yield _reply(response)
             finally:
@@ -89,14 +89,13 @@ class ModelHttp:
                     upload.abort()
                     response.close()
         except (aiohttp.ClientError, OSError) as error:
-            raise Broken(_how(error), _said(error)) from error
+            raise broken(error, trip.proxy, connected=trip.connected) from error
         finally:
             self._under_way -= 1
 
-    async def _sent(self, request: WireRequest, watchdog: Watchdog) -> tuple[Upload, aiohttp.ClientResponse]:
+    async def _sent(self, request: WireRequest, trip: "_Trip") -> tuple[Upload, aiohttp.ClientResponse]:
         assert self._keeping is not None, "ModelHttp is an async context manager"
         assert self._fresh is not None
-        trip = _Trip(watchdog)
         if self._under_way <= KEPT_ALIVE_MAX:
             try:
                 return await _posted(self._keeping, request, trip=trip)
@@ -104,7 +103,7 @@ class ModelHttp:
                 if not trip.was_stale():
                     raise
             # A kept connection that the peer had closed meanwhile: nobody has seen the request.
-            watchdog.begin_again()
+            trip.begin_again()
         return await _posted(self._fresh, request, trip=trip)
 
 
@@ -113,7 +112,19 @@ class _Trip:
     """What the trace hooks tell of one request."""
 
     watchdog: Watchdog
+    proxy: Proxy | None = None
+    connected: bool = False
     reused_s: float | None = None
+
+    def connect(self) -> None:
+        """The connection stands, with all that is on its way."""
+        self.connected = True
+        self.watchdog.sign(Sign.CONNECTED)
+
+    def begin_again(self) -> None:
+        """Another connection for the same request."""
+        self.connected = False
+        self.watchdog.begin_again()
 
     def was_stale(self) -> bool:
         """Whether a break now means that the connection was dead when it was taken."""
@@ -124,19 +135,32 @@ async def _posted(
     session: aiohttp.ClientSession, request: WireRequest, *, trip: _Trip
 ) -> tuple[Upload, aiohttp.ClientResponse]:
     upload = Upload(request.body, trip.watchdog)
+    headers = {"accept-encoding": "identity", "user-agent": AGENT} | request.headers
     try:
         response = await session.post(
             request.url,
             data=upload,
-            headers={"accept-encoding": "identity", "user-agent": "holdfast"} | request.headers,
             allow_redirects=False,
             trace_request_ctx=trip,
+            **_way(request.url, trip.proxy, headers=headers),
         )
     except BaseException:
         upload.end()
         upload.abort()
         raise
     return upload, response
+
+
+def _way(url: str, proxy: Proxy | None, *, headers: dict[str, str]) -> dict[str, Any]:
+    """The headers, and what a proxy is told: with a request that it reads, or before it passes bytes on."""
+    if proxy is None:
+        return {"headers": headers}
+    login = {"proxy-authorization": proxy.authorization} if proxy.authorization else {}
+    if not url.startswith("https:"):
+        return {"headers": headers | login, "proxy": proxy.url}
+    # Of a connection that is not kept, the client would tell the proxy to close it, before it is of any use.
+    told = {"user-agent": AGENT, "connection": "keep-alive"} | login
+    return {"headers": headers, "proxy": proxy.url, "proxy_headers": told}
 
 
 def _connector(resolver: AbstractResolver, **options: Any) -> aiohttp.TCPConnector:
@@ -158,11 +182,11 @@ def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
 
 def _trace() -> aiohttp.TraceConfig:
     async def connected(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        context.trace_request_ctx.watchdog.sign(Sign.CONNECTED)
+        context.trace_request_ctx.connect()
 
     async def reused(_: aiohttp.ClientSession, context: Any, __: object) -> None:
         context.trace_request_ctx.reused_s = time.monotonic()
-        context.trace_request_ctx.watchdog.sign(Sign.CONNECTED)
+        context.trace_request_ctx.connect()
 
     trace = aiohttp.TraceConfig()
     trace.on_connection_create_end.append(connected)
@@ -173,42 +197,3 @@ def _trace() -> aiohttp.TraceConfig:
 def _reply(response: aiohttp.ClientResponse) -> Reply:
     headers = {name.lower(): value for name, value in response.headers.items()}
     return Reply(response.status, headers, Body(response))
-
-
-def _how(error: aiohttp.ClientError | OSError) -> Break:
-    match error:
-        case aiohttp.ClientConnectorDNSError():
-            return "dns"
-        case aiohttp.ClientConnectorCertificateError():
-            return "tls_untrusted"
-        case aiohttp.ClientSSLError():
-            return "tls_other"
-        case aiohttp.ClientConnectorError():
-            return "refused" if error.os_error.errno == errno.ECONNREFUSED else "unreachable"
-        case aiohttp.ClientPayloadError(__cause__=ContentEncodingError()):
-            return "protocol"
-        case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
-            return "reset" if isinstance(error.__cause__, ConnectionError) else "eof"
-        case OSError():
-            return "reset"
-        case _:
-            return "protocol"
-
-
-def _said(error: aiohttp.ClientError | OSError) -> str:
-    """Why, where it is not plain from how: what is wrong with a certificate, a handshake, a route, a head."""
-    match error:
-        case aiohttp.ClientConnectorDNSError():
-            return ""
-        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as why):
-            return why.verify_message
-        case aiohttp.ClientConnectorError(os_error=ssl.SSLError() as why):
-            return (why.reason or "").replace("_", " ").lower()
-        case aiohttp.ClientConnectorError(os_error=why):
-            return "" if why.errno == errno.ECONNREFUSED else why.strerror or ""
-        case aiohttp.ClientResponseError():
-            return error.message.partition(". Please install")[0]
-        case aiohttp.ClientPayloadError(__cause__=ContentEncodingError() as why):
-            return why.message
-        case _:
-            return ""

@@ -38,11 +38,16 @@ _REPLACEMENT = rb"\ufffd"
 
 
 class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A POST: where to, with which headers (lower case), which body."""
+    """A POST: where to, with which headers (lower case), which body, and through which proxy."""
 
     url: str
     headers: dict[str, str]
     body: bytes
+    proxy: str = ""
+
+    def __repr__(self) -> str:
+        """What is secret stays out of logs and tracebacks."""
+        return f"WireRequest({self.url!r})"
 
 
 class StreamParser(Protocol):
@@ -106,9 +111,7 @@ class OpenItem(msgspec.Struct, kw_only=True):
         whole = "".join(self.pieces) if text is None else text
         if self.kind == "tool" and not whole.strip():
             whole = "{}"
-        return ItemClosed(
-            self.index, self.kind, whole, self.tool_call_id, self.name, self.opaque, self.phase
-        )
+        return ItemClosed(self.index, self.kind, whole, self.tool_call_id, self.name, self.opaque, self.phase)
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
@@ -159,7 +162,8 @@ def post(target: Target, path: str, *, headers: Mapping[str, str], body: Json) -
     url = urlunsplit((base.scheme, base.netloc, base.path.rstrip("/") + path, base.query, ""))
     own = {name.lower(): value for name, value in target.headers.items()}
     common = {"content-type": "application/json", "accept": "text/event-stream"}
-    return WireRequest(url=url, headers=common | dict(headers) | own, body=msgspec.json.encode(body))
+    sent = msgspec.json.encode(body)
+    return WireRequest(url=url, headers=common | dict(headers) | own, body=sent, proxy=target.proxy)
 
 
 def is_at(base_url: str, host: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import socket
+import ssl
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -239,11 +240,12 @@ async def line_to(
     clock: TestClock | None = None,
     disk: MemoryDisk | None = None,
     resolver: AbstractResolver | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[Line]:
     """A line to these targets; leaving it leaves nothing behind."""
     clock = clock or TestClock()
     store = MemoryStore(disk)
-    async with ModelHttp(resolver) as http:
+    async with ModelHttp(resolver, tls=tls) as http:
         shared = Shared(store, clock.now_ms, sleep_s=clock.sleep_s)
         await shared.load()
         line = Line(http, shared, clock, store, targets, Told(clock))

@@ -11,7 +11,8 @@ import pytest
 from holdfast.chaos import Gate
 from holdfast.deadlines import Asked, effective
 from holdfast.models.body import Body, Take
-from holdfast.models.http import Broken, ModelHttp
+from holdfast.models.breaks import Broken
+from holdfast.models.http import ModelHttp
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 from holdfast.targets import Patience

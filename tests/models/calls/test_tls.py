@@ -20,10 +20,10 @@ from .calling import line_to, nothing_left
 USUAL = Patience()
 
 
-def own_certificate(folder: Path) -> ssl.SSLContext:
-    """A server's context with a certificate that it signed itself."""
+def own_certificate(folder: Path, host: str = "localhost") -> ssl.SSLContext:
+    """A server's context with a certificate that it signed itself, which is left in the folder."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = dt.datetime.now(dt.UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -33,7 +33,7 @@ def own_certificate(folder: Path) -> ssl.SSLContext:
         .serial_number(1)
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
         .sign(key, hashes.SHA256())
     )
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
