@@ -1,8 +1,8 @@
 """What a model call costs: python bench/model_calls.py [--quick] [--only burst,paced,calls,cancel].
 
 Each figure stands beside the same work done by a loop that only reads the bytes (with the same HTTP client
-and with httpx2) and by the official SDK. The model server runs in a process of its own. The machine is never
-quiet, so the factors within one run are worth more than the numbers.
+and with httpx2), by one that also decodes each frame, and by the official SDK. The model server runs in a
+process of its own. The machine is never quiet, so the factors within one run are worth more than the numbers.
 """
 
 import argparse
@@ -28,6 +28,7 @@ Named: TypeAlias = Sequence[tuple[str, Client]]
 def of_tokens(clients: Clients) -> Named:
     return (
         ("bytes", clients.only_bytes),
+        ("+decode", clients.decoded),
         ("ours", clients.ours),
         ("+memory", clients.to_memory),
         ("+sqlite", clients.to_sqlite),

@@ -1,4 +1,4 @@
-"""The clients that bench/model_calls.py compares: ours, two that only read bytes, the official SDKs."""
+"""The clients that bench/model_calls.py compares: ours, some that do less, the official SDKs."""
 
 import tempfile
 import time
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import aiohttp
 import anthropic
 import httpx2
+import msgspec
 import openai
 
 from holdfast import events as e
@@ -33,6 +34,25 @@ REQUEST = ModelRequest(messages=(UserMessage("hi"),))
 KEY = "sk-bench-0123456789"
 
 Client: TypeAlias = Callable[[Wire, str], Awaitable[None]]
+
+
+class _Said(msgspec.Struct):
+    content: str = ""
+    text: str = ""
+
+
+class _Choice(msgspec.Struct):
+    delta: _Said
+
+
+class _Frame(msgspec.Struct):
+    """As little of a frame as its text can be found with, on any wire."""
+
+    delta: str | _Said = ""
+    choices: tuple[_Choice, ...] = ()
+
+
+_DECODE = msgspec.json.Decoder(_Frame).decode
 
 
 class Ear:
@@ -121,6 +141,18 @@ class Clients:
             content = response.content
             while await content.readany():
                 pass
+
+    async def decoded(self, wire: Wire, what: str) -> None:
+        """The same, with each frame cut out and decoded: nobody who wants the text can do less."""
+        request = ADAPTERS[wire].build(REQUEST, self.target(wire, what), blobs={})
+        async with self.plain.post(request.url, data=request.body, headers=request.headers) as response:
+            content, rest = response.content, b""
+            while piece := await content.readany():
+                *frames, rest = (rest + piece).split(b"\n\n")
+                for frame in frames:
+                    data = frame[frame.find(b"data: ") + 6 :]
+                    if data.startswith(b"{"):
+                        _DECODE(data)
 
     async def httpx_bytes(self, wire: Wire, what: str) -> None:
         """The HTTP client of the SDKs, reading and forgetting."""
