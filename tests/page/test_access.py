@@ -92,6 +92,30 @@ async def test_the_keyboard_alone_is_enough(visit: Visit) -> None:
         await expect(chat.page.get_by_role("dialog")).to_have_count(0)
 
 
+# Presses a key, and says where the very next one would go.
+NEXT_KEY = """key => new Promise(tell => {
+  document.body.dispatchEvent(new KeyboardEvent('keydown', {...key, bubbles: true, cancelable: true}));
+  const later = new MessageChannel();
+  later.port1.onmessage = () => tell(document.activeElement.id);
+  later.port2.postMessage(0);
+})"""
+
+
+async def test_what_is_typed_right_behind_a_shortcut_goes_where_it_leads(visit: Visit) -> None:
+    """A letter must not be taken for a single key because its field has not got the caret yet."""
+    async with chatting([Say("one")]) as server:
+        chat = await visit(server.url)
+        await chat.say("hello")
+        await chat.answered("one")
+        await chat.box.blur()
+        assert await chat.page.evaluate(NEXT_KEY, {"key": "k", "ctrlKey": True}) == "search"
+        await chat.page.get_by_role("searchbox", name="Search chats").blur()
+        assert await chat.page.evaluate(NEXT_KEY, {"key": "n"}) == "composer"
+        await chat.page.keyboard.type("note?")
+        await expect(chat.people).to_have_count(0)
+        await expect(chat.box).to_have_value("note?")
+
+
 async def test_single_keys_do_nothing_once_they_are_switched_off(visit: Visit) -> None:
     """WCAG 2.1.4: whoever speaks to the machine, or hits keys by mistake, can do without them."""
     async with chatting() as server:

@@ -14,7 +14,16 @@ import {
   stop,
 } from "../state.ts";
 import { ROWS_KEPT } from "../talk/chapters.ts";
-import { dialog, drawerOpen, findHint, focusComposer, isMac, isNarrow, timelineOpen } from "./ui.ts";
+import {
+  dialog,
+  drawerOpen,
+  findHint,
+  focusComing,
+  focusComposer,
+  isMac,
+  isNarrow,
+  timelineOpen,
+} from "./ui.ts";
 
 /** Opens a chat and, where the list covers it, puts the list away. */
 export function show(sessionId: string): void {
@@ -32,7 +41,7 @@ export function showHit({ id, hit }: FoundSession): void {
 export function begin(): void {
   drawerOpen.value = false;
   create();
-  requestAnimationFrame(focusComposer);
+  focusComing("composer");
 }
 
 export function showList(): void {
@@ -65,11 +74,7 @@ export function findHere(): void {
 
 function findChats(): void {
   showList();
-  // The drawer has to be there before its field can have the caret.
-  requestAnimationFrame(() => {
-    const field = document.getElementById("search");
-    if (field instanceof HTMLInputElement) field.select();
-  });
+  focusComing("search");
 }
 
 const ACTS: Readonly<Record<Command, () => void>> = {

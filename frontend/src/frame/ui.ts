@@ -91,3 +91,18 @@ export function followWidth(): void {
 export function focusComposer(): void {
   document.getElementById("composer")?.focus();
 }
+
+/**
+ * Puts the caret into a field that may only just be coming, before the next key is heard: it belongs there.
+ * What Preact draws now is there after its microtask, and what takes longer with the next frame.
+ */
+export function focusComing(id: string): void {
+  const focus = (): void => {
+    const field = document.getElementById(id);
+    if (field === null || field === document.activeElement) return;
+    field.focus();
+    if (field instanceof HTMLInputElement) field.select();
+  };
+  queueMicrotask(focus);
+  requestAnimationFrame(focus);
+}

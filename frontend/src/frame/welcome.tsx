@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { Icon, type IconName, Mark } from "../icons.tsx";
 import { create, saveDraft, server, session } from "../state.ts";
-import { focusComposer } from "./ui.ts";
+import { focusComing } from "./ui.ts";
 
 interface Suggestion {
   readonly icon: IconName;
@@ -46,7 +46,7 @@ export function Welcome(): JSX.Element {
   const take = (message: string): void => {
     if (!session.value) create();
     saveDraft(message);
-    requestAnimationFrame(focusComposer);
+    focusComing("composer");
   };
   // A chat that is empty has its title above this.
   const Heading = session.value ? "h2" : "h1";
