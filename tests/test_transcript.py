@@ -224,7 +224,7 @@ def test_notices_say_what_happened() -> None:
     scene.of_run(e.CallGated, call_id="c1", until_ms=99, target="alpha", why="rate limit")
     scene.of_run(e.CallGated, call_id="c1", until_ms=99, target="alpha")
     scene.of_run(e.TargetSwitched, from_target="alpha", to_target="beta", why="alpha was overloaded")
-    scene.of_run(e.RunResumed, after="a crash")
+    scene.of_run(e.RunResumed, after="crash")
     scene.of_run(e.ContextCompacted, upto_seq=3, summary="they said hi")
     scene.pieces("x")
     transcript = fold(scene.log)

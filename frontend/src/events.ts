@@ -596,7 +596,7 @@ export interface StopRequested {
   readonly by?: string;
 }
 
-/** The run goes on after `after` (a crash, a restart). */
+/** The run goes on after a `crash` or a `restart`. */
 export interface RunResumed {
   readonly type: "run.resumed";
   readonly at_ms: number;

@@ -407,7 +407,7 @@ class StopRequested(Input, frozen=True, kw_only=True, tag="stop.requested"):
 
 
 class RunResumed(RunEvent, frozen=True, kw_only=True, tag="run.resumed"):
-    """The run goes on after `after` (a crash, a restart)."""
+    """The run goes on after a `crash` or a `restart`."""
 
     after: str
 

@@ -227,7 +227,7 @@ def _settle(
 
 
 def _resumed(run: RunView, seq: int, event: e.RunResumed) -> Notice:
-    return notice(run, seq, event, kind="resumed", text=f"Resumed after {event.after}.")
+    return notice(run, seq, event, kind="resumed", text=f"Resumed after a {event.after}.")
 
 
 def _switched(run: RunView, seq: int, event: e.TargetSwitched) -> Notice:

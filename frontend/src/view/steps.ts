@@ -305,7 +305,7 @@ function said(
 ): Seen {
   switch (event.type) {
     case "run.resumed":
-      return { brought: notice(run, seq, event, "resumed", `Resumed after ${event.after}.`) };
+      return { brought: notice(run, seq, event, "resumed", `Resumed after a ${event.after}.`) };
     case "target.switched":
       run.target = event.to_target;
       return {
