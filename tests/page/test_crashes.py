@@ -130,11 +130,11 @@ async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, 
             stranger = await visit(link)
             await stranger.sees("Sign in to Holdfast")
             await stranger.sees(re.compile("link was used before"))
-            await stranger.page.get_by_label("Key").fill("not-the-key")
+            await stranger.page.get_by_label("Key", exact=True).fill("not-the-key")
             await stranger.button("Sign in").click()
             await stranger.sees(re.compile("key is wrong"))
             key = await asyncio.to_thread((tmp_path / "data" / "api-key").read_text)
-            await stranger.page.get_by_label("Key").fill(key.strip())
+            await stranger.page.get_by_label("Key", exact=True).fill(key.strip())
             await stranger.button("Sign in").click()
             await expect(stranger.rows).to_have_count(1)
             assert "#" not in stranger.page.url
@@ -143,6 +143,6 @@ async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, 
                 "ready"
             )
             await stranger.button("Sign out").click()
-            await expect(stranger.page.get_by_label("Key")).to_be_focused()
+            await expect(stranger.page.get_by_label("Key", exact=True)).to_be_focused()
             await stranger.page.reload()
             await stranger.sees("Sign in to Holdfast")

@@ -1,5 +1,6 @@
 """The source of a script, and which stretches of it a parser's tree has accounted for."""
 
+import re
 import unicodedata
 from itertools import pairwise
 
@@ -8,6 +9,16 @@ from tree_sitter import Node
 from holdfast.policy.shell_words import BLANKS
 
 _NEIGHBOURS = frozenset(b" \t\n;|&<>()")
+# Bounded, so that a text of nothing else takes no longer than any other.
+_NEGATIONS = re.compile(
+    r"(?<![^\s;&|(){}])(?:(?:!|time(?:\s{1,8}-p)?)\s{1,8}){1,4}"
+    r"(?=(?:if|while|until|for|case|select|function)\s|[{(]|[^\s;&|(){}]{1,64}\s{0,8}\()"
+)
+
+
+def without_negations(text: str) -> str:
+    """The text without `!` and `time` before compound commands and definitions, which change nothing else."""
+    return _NEGATIONS.sub(" ", text)
 
 
 def unprintable(text: str) -> str | None:

@@ -14,7 +14,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from holdfast.policy.shell_documents import Document, mask_documents, read_document
-from holdfast.policy.shell_source import Source, unprintable
+from holdfast.policy.shell_source import Source, unprintable, without_negations
 from holdfast.policy.shell_words import LOOPED, UNREADABLE, Word, read_word, read_words
 
 TEXT_BYTES_MAX = 65_536
@@ -100,6 +100,11 @@ def parse(text: str) -> Script:
     if root.has_error:
         walk.find("The text is not one that a shell would accept.")
     walk.visit(root, _Place())
+    if (plainer := without_negations(masked)) != masked:
+        # The parser knows these only before simple commands, and takes the words behind them for one.
+        again = _Walk(Source(plainer.encode()))
+        again.visit(Parser(_LANGUAGE).parse(plainer.encode()).root_node, _Place())
+        walk.commands += again.commands
     if not walk.source.explained():
         walk.find(f"A part of it {UNREADABLE}.")
     if not set(documents) <= walk.documents:
