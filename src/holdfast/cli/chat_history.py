@@ -17,7 +17,8 @@ class ChatHistory(History):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        self._earlier: list[str] = []
+        # Nothing is loaded later: that would forget a line which was typed before.
+        self._loaded = True
 
     def read(self) -> None:
         """Read the file, before there is a prompt: the first arrow key finds it there."""
@@ -27,11 +28,11 @@ class ChatHistory(History):
             return
         if self._path.stat().st_size > 2 * BYTES_MAX:
             self._write(b"\n".join(lines) + b"\n", os.O_TRUNC)
-        self._earlier = [text for line in reversed(lines) if (text := _text(line))]
+        self._loaded_strings = [text for line in reversed(lines) if (text := _text(line))]
 
     def load_history_strings(self) -> Iterable[str]:
-        """See History: the newest first."""
-        return self._earlier
+        """See History."""
+        return self._loaded_strings
 
     def store_string(self, string: str) -> None:
         """See History."""
