@@ -7,6 +7,7 @@ from cli.terminal import Terminal, terminal
 from cli.test_chat import READY, chat, left
 from cli.test_serve import configure
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
+from holdfast.cli.chat_history import ChatHistory
 from holdfast.cli.demo_model import last_said
 
 
@@ -22,6 +23,14 @@ async def until_typed(window: Terminal, text: str) -> None:
 async def answered(window: Terminal, text: str) -> None:
     await window.until(lambda screen: text in screen and "⋯" not in screen)
     await until_typed(window, "")
+
+
+async def test_a_line_that_is_typed_before_the_history_is_loaded_stays_in_it(tmp_path: Path) -> None:
+    await asyncio.to_thread((tmp_path / "typed").write_text, '"yesterday"\n', encoding="utf-8")
+    history = ChatHistory(tmp_path / "typed")
+    await asyncio.to_thread(history.read)
+    await asyncio.to_thread(history.append_string, "at once")
+    assert [text async for text in history.load()] == ["at once", "yesterday"]
 
 
 async def test_the_arrow_keys_bring_back_what_was_typed_also_after_a_restart(tmp_path: Path) -> None:
