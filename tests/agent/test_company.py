@@ -4,7 +4,11 @@ import asyncio
 
 import pytest
 
+from holdfast import events as e
 from holdfast.agent.company import Company
+from holdfast.agent.runlog import RunLog
+from holdfast.clock import SystemClock
+from holdfast.journal.memory import MemoryStore
 
 
 async def test_who_comes_alone_is_called_in_the_next_round_of_the_loop() -> None:
@@ -49,3 +53,31 @@ async def test_what_a_caller_does_then_waits_for_the_beat_after_that() -> None:
 
     company.join(again)
     await done.wait()
+
+
+async def test_only_deltas_behind_the_first_wait_and_nothing_waits_behind_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P2, P3: if the beat never comes, a first word, an ending and whoever settles still get through."""
+    monkeypatch.setattr("holdfast.agent.company.BEAT_S", 3_600.0)
+    store = MemoryStore()
+    await store.append("s", [e.SessionCreated(at_ms=1, epoch="e")])
+    fence = await store.claim("s")
+    async with RunLog(store, SystemClock(), run=("s", "r"), fence=fence) as log:
+        log.company.join(lambda: None)
+        await asyncio.sleep(0)
+        following = aiter(store.follow("s", after=1))
+        log.say(1, "first")
+        assert [type(record.event) for record in await anext(following)] == [e.TextDelta]
+        log.say(1, " and more")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert await store.last_seq("s") == 2
+        log.emit(e.TextDone(at_ms=1, run_id="r", segment=1, text="first and more"))
+        assert [type(record.event) for record in await anext(following)] == [e.TextDelta, e.TextDone]
+        log.say(2, "again")
+        await anext(following)
+        log.say(2, " and again")
+        await log.settled()
+        assert await store.last_seq("s") == 6
+    await store.close()
