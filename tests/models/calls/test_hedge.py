@@ -23,13 +23,21 @@ from holdfast.chaos import (
     overloaded,
     server_error,
 )
+from holdfast.models import hedge
 from holdfast.targets import Patience, RetryLimits, Wire
 
 from .calling import HANGS_S, Line, ended_by, line_to, nothing_left, request_of, target_of
 
 GOOD = [Say("hello")]
 HEDGED = RetryLimits(hedge=True, attempts_max=5)
-PATIENCE = Patience(first_event_s=0.2)
+PATIENCE = Patience(first_event_s=HANGS_S)
+SHARE = hedge.SHARE
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other target is asked soon, and the patience with the first is not over on a slow machine."""
+    monkeypatch.setattr(hedge, "SHARE", 0.001)
 
 
 @asynccontextmanager
@@ -63,7 +71,7 @@ def told(line: Line) -> list[str]:
 
 async def test_the_other_target_answers_when_the_first_is_silent(wire: Wire) -> None:
     """P3: long before the patience is over; the loser is stopped and says why."""
-    async with two(wire, [[Hang()]], [GOOD], patience=Patience(first_event_s=0.3)) as (line, slow, quick):
+    async with two(wire, [[Hang()]], [GOOD]) as (line, slow, quick):
         assert isinstance(await line.ask(), Answer)
         assert told(line) == ["slow started 1", "quick started 2", "hello", "slow cancelled"]
         (failed,) = line.told.of(e.AttemptFailed)
@@ -80,8 +88,8 @@ async def test_the_other_target_answers_when_the_first_is_silent(wire: Wire) -> 
 async def test_the_loser_is_stopped_at_the_first_progress_of_the_other() -> None:
     """P5: nobody pays for two answers to the end."""
     gate = Gate()
-    patience = Patience(first_event_s=1.2, gap_s=HANGS_S)
     said = [Say("hel"), Wait(gate), Say("lo")]
+    patience = Patience(first_event_s=HANGS_S, gap_s=HANGS_S)
     async with two("chat", [[Hang()]], [said], patience=patience) as (line, slow, _):
         task = line.start()
         async with asyncio.timeout(HANGS_S):
@@ -96,7 +104,7 @@ async def test_the_first_may_still_win(wire: Wire) -> None:
     """The slow one advances after all, and the other is stopped without a word on the screen."""
     gate = Gate()
     async with two(wire, [[Wait(gate), Say("hello")]], [[Begin(), Hang()]]) as (line, _, quick):
-        line.patient(first_event_s=0.4, first_progress_s=9)
+        line.patient(first_event_s=HANGS_S, first_progress_s=HANGS_S)
         task = line.start()
         await quick.seen.until_request(1)
         gate.open()
@@ -110,14 +118,17 @@ async def test_the_first_may_still_win(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("first", [[Begin()], [Think("hm")], [Say("he")]], ids=["event", "thought", "text"])
-async def test_an_event_is_enough_not_to_ask_another(wire: Wire, first: list[Any]) -> None:
+async def test_an_event_is_enough_not_to_ask_another(
+    wire: Wire, first: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Never after visible output, nor after any sign of life."""
+    monkeypatch.setattr(hedge, "SHARE", SHARE)
     gate = Gate()
     async with two(wire, [[*first, Wait(gate), Say("llo")]], []) as (line, _, quick):
-        line.patient(first_event_s=0.1, gap_s=9, first_progress_s=9)
+        line.patient(first_event_s=0.5, gap_s=HANGS_S, first_progress_s=HANGS_S)
         task = line.start()
         await gate.reached()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.3)
         gate.open()
         assert isinstance(await task, Answer)
         assert quick.seen.requests_seen == 0
@@ -166,6 +177,7 @@ async def test_both_count_against_the_budget(wire: Wire) -> None:
 async def test_without_budget_for_two_there_is_one(wire: Wire) -> None:
     limits = RetryLimits(hedge=True, attempts_max=1)
     async with two(wire, [[Hang()]], [GOOD], retry=limits) as (line, _, quick):
+        line.patient(first_event_s=0.1)
         assert isinstance(await line.ask(), NoAnswer)
         assert quick.seen.requests_seen == 0
 
@@ -174,7 +186,6 @@ async def test_the_second_failing_leaves_the_first_to_it(wire: Wire) -> None:
     """The slow one answers in the end, and what the other said is on the log, after it."""
     gate = Gate()
     async with two(wire, [[Wait(gate), Say("hello")]], [[server_error()]]) as (line, _, quick):
-        line.patient(first_event_s=0.5)
         task = line.start()
         await quick.seen.until_ended(1)
         gate.open()
@@ -190,7 +201,6 @@ async def test_the_first_failing_leaves_the_second_to_it(wire: Wire) -> None:
         slow,
         _,
     ):
-        line.patient(first_event_s=0.5)
         task = line.start()
         await gates[1].reached()
         gates[0].open()
@@ -220,7 +230,7 @@ async def test_off_by_default(wire: Wire) -> None:
 
 async def test_cancel_stops_both(wire: Wire) -> None:
     """P5."""
-    async with two(wire, [[Hang()]], [[Hang()]], patience=Patience(first_event_s=0.3)) as (line, slow, quick):
+    async with two(wire, [[Hang()]], [[Hang()]]) as (line, slow, quick):
         task = line.start()
         await quick.seen.until_body(1)
         await ended_by(task, "user_stop")
@@ -234,7 +244,7 @@ async def test_cancel_stops_both(wire: Wire) -> None:
 async def test_cancel_at_every_suspension_of_a_race() -> None:
     """P5."""
     for nth in range(1, 50):
-        async with two("chat", [[Hang()]], [GOOD], patience=Patience(first_event_s=0.02)) as (line, _, __):
+        async with two("chat", [[Hang()]], [GOOD]) as (line, _, __):
             call = CancelAt(line.calls.answer(request_of(), line.told, turn=1), nth)
             task = await call.in_own_task()
             await nothing_left()
