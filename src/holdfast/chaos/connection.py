@@ -29,6 +29,10 @@ class Server(Protocol):
         """Where everything seen is entered."""
         ...
 
+    def connection_began(self, connection: "Connection") -> None:
+        """Know a connection that stands."""
+        ...
+
     def request_arrived(self, connection: "Connection", head: Head) -> "Exchange":
         """Decide what to do with a request whose headers have been read."""
         ...
@@ -80,6 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=0)
         self.seen: SeenConnection = self._server.record.add_connection()
+        self._server.connection_began(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Settle who closed it, and stop whatever was being performed on it."""

@@ -57,6 +57,7 @@ class ChaosServer:
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._is_closing = False
 
     @property
     def seen(self) -> Record:
@@ -83,7 +84,7 @@ class ChaosServer:
     async def __aenter__(self) -> Self:
         sock = _listening_socket(self.options)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accept, sock=sock, backlog=1024)
+        self._server = await loop.create_server(lambda: Connection(self), sock=sock, backlog=1024)
         return self
 
     async def __aexit__(
@@ -104,12 +105,19 @@ class ChaosServer:
         server = self._server
         if server is None:
             return
+        self._is_closing = True
         server.close()
         for connection in list(self._connections):
             connection.abort()
         await self.record.until(lambda: not self._connections)
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await server.wait_closed()
+
+    def connection_began(self, connection: Connection) -> None:
+        """Know a connection that stands; one that stands only after the server's end is closed."""
+        self._connections.add(connection)
+        if self._is_closing:
+            connection.abort()
 
     def request_arrived(self, connection: Connection, head: Head) -> Exchange:
         """Decide what to do with a request whose headers have been read."""
@@ -137,11 +145,6 @@ class ChaosServer:
         if task is not None and not task.done():
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-
-    def _accept(self) -> Connection:
-        connection = Connection(self)
-        self._connections.add(connection)
-        return connection
 
     async def _answer(self, connection: Connection, seen: SeenRequest, script: Script | None) -> None:
         try:
