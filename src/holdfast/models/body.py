@@ -27,7 +27,8 @@ class Body:
         """
         connection = self._response.connection
         transport = None if connection is None else connection.transport
-        behind = None if transport is None else transport.get_protocol()
+        # One that is closed may know nothing more (asyncio's, under TLS), not even its protocol.
+        behind = None if transport is None or transport.is_closing() else transport.get_protocol()
         if transport is None or not isinstance(behind, asyncio.Protocol):
             return await self._each_in_turn(take)
         tap = _Tap(transport, behind, content=self._response.content, take=take)
@@ -101,7 +102,7 @@ class _Tap(asyncio.Protocol):
 
     def leave(self) -> None:
         """Let the client's protocol have its place again."""
-        if self._transport.get_protocol() is self:
+        if not self._transport.is_closing() and self._transport.get_protocol() is self:
             self._transport.set_protocol(self._behind)
 
     def connection_lost(self, exc: Exception | None) -> None:

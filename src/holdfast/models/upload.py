@@ -30,6 +30,7 @@ class Upload(aiohttp.payload.Payload):
         self._watchdog = watchdog
         self._looking: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
+        self._socket: socket.socket | None = None
         self._written_bytes = 0
         self.written = False  # handed to the system, which may still hold all of it
 
@@ -40,6 +41,8 @@ class Upload(aiohttp.payload.Payload):
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Send in pieces, and look how they fare."""
         self._transport = cast("asyncio.Transport | None", getattr(writer, "transport", None))
+        if self._transport is not None:
+            self._socket = self._transport.get_extra_info("socket")
         body = memoryview(self._value)
         self._look(len(body) + 1, pause_s=LOOK_FIRST_S)
         for start in range(0, len(body), PIECE_BYTES):
@@ -49,7 +52,7 @@ class Upload(aiohttp.payload.Payload):
 
     def _look(self, left_bytes: int, *, pause_s: float) -> None:
         """The kernel swallows megabytes, so a request is sent when the kernel has got rid of them."""
-        still_bytes = max(0, len(self._value) - self._written_bytes) + unsent_bytes(self._transport)
+        still_bytes = max(0, len(self._value) - self._written_bytes) + self._unsent_bytes()
         if self.written and not still_bytes:
             self._watchdog.sign(Sign.SENT)
             return
@@ -66,16 +69,23 @@ class Upload(aiohttp.payload.Payload):
         """No longer look, but for this last time: an answer may have come sooner than the next look."""
         if self._looking is not None:
             self._looking.cancel()
-        if self.written and not unsent_bytes(self._transport):
+        if self.written and not self._unsent_bytes():
             self._watchdog.sign(Sign.SENT)
 
     def abort(self) -> None:
         """Close the connection now, also one that politely waits to get rid of what is still unsent."""
-        if self._transport is None:
-            return
-        if unsent_bytes(self._transport):
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        self._transport.abort()
+        if self._socket is not None and self._unsent_bytes():
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _unsent_bytes(self) -> int:
+        """What was written and the peer has not acknowledged, as far as the system tells."""
+        if self._transport is None or self._socket is None or self._socket.fileno() < 0:
+            return 0
+        # A transport under TLS that is closed knows nothing more, not even its socket.
+        held_bytes = 0 if self._transport.is_closing() else self._transport.get_write_buffer_size()
+        return held_bytes + _in_kernel(self._socket)
 
 
 if sys.platform == "linux":
@@ -90,10 +100,3 @@ else:
     def _in_kernel(bare: socket.socket) -> int:  # noqa: ARG001  # only Linux tells
         return 0
 
-
-def unsent_bytes(transport: asyncio.Transport | None) -> int:
-    """What was written and the peer has not acknowledged, as far as the system tells."""
-    bare = None if transport is None else transport.get_extra_info("socket")
-    if transport is None or bare is None or bare.fileno() < 0:
-        return 0
-    return transport.get_write_buffer_size() + _in_kernel(bare)

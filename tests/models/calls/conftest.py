@@ -10,7 +10,7 @@ from holdfast.targets import Wire
 
 from .calling import WIRES
 
-ON_BOTH_LOOPS = {"test_body", "test_cancel", "test_connections", "test_proxy", "test_upload"}
+ON_BOTH_LOOPS = {"test_body", "test_cancel", "test_connections", "test_proxy", "test_tls", "test_upload"}
 
 Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 

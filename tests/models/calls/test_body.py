@@ -35,12 +35,16 @@ class Server:
     def __init__(self, writes: Sequence[bytes], gates: Sequence[Gate]) -> None:
         self._writes = writes
         self._gates = gates
+        self._answering: set[asyncio.Task[object]] = set()
         self.connections = 0
         self.closed = Gate()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer until the client leaves."""
         self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._answering.add(task)
         try:
             while await reader.readline():
                 await reader.readuntil(b"\r\n\r\n")
@@ -52,8 +56,14 @@ class Server:
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # it left in the middle
         finally:
+            self._answering.discard(task)
             writer.close()
             self.closed.open()
+
+    def hang_up(self) -> None:
+        """Close every connection: newer Pythons wait for them when a server ends."""
+        for task in self._answering:
+            task.cancel()
 
 
 @asynccontextmanager
@@ -66,6 +76,7 @@ async def serving(*writes: bytes, gates: Sequence[Gate] = ()) -> AsyncGenerator[
     async with await asyncio.start_server(here.answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         yield here, WireRequest(url=f"http://127.0.0.1:{port}/", headers={}, body=b"{}")
+        here.hang_up()
 
 
 @asynccontextmanager

@@ -7,12 +7,17 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_writer import StreamWriter
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from holdfast.capabilities import NoAnswer
+from holdfast.deadlines import Asked, effective
+from holdfast.models.upload import Upload
+from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Patience, Target
 
 from .calling import line_to, nothing_left
@@ -92,3 +97,22 @@ async def test_a_handshake_that_never_ends_is_cut() -> None:
         assert line.told.close_reasons == ["connect_kill"] * 3
         assert came == ["connection"] * 3
     await nothing_left()
+
+
+async def test_a_secure_connection_that_was_closed_twice_has_nothing_unsent(tmp_path: Path) -> None:
+    """P3: asyncio's transport then no longer knows its socket, and that is no bug of the call."""
+    trusting = ssl.create_default_context()
+    context = own_certificate(tmp_path)
+    trusting.load_verify_locations(tmp_path / "both.pem")
+    loop = asyncio.get_running_loop()
+    async with listening(context) as (port, _):
+        transport, protocol = await loop.create_connection(
+            lambda: BaseProtocol(loop), "127.0.0.1", port, ssl=trusting, server_hostname="localhost"
+        )
+        asked = Asked(local=True, input_tokens=1)
+        upload = Upload(b"{}", Watchdog(effective(USUAL, asked)))
+        await upload.write(StreamWriter(protocol, loop))
+        transport.close()
+        transport.close()
+        upload.end()
+        upload.abort()
