@@ -185,6 +185,16 @@ class Served:
         _, shown = await self.get(f"/v1/runs/{run_id}")
         return shown
 
+    async def ended_unread(self, run_id: str) -> dict[str, Any]:
+        """The same without being a reader of the run, whom it might be kept for."""
+        _, shown = await self.get(f"/v1/runs/{run_id}")
+        frames = self.follow(f"/api/sessions/{shown['session_id']}/events")
+        async for frame in frames:
+            if frame.data["type"] == "run.ended" and frame.data["run_id"] == run_id:
+                await frames.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+                return (await self.get(f"/v1/runs/{run_id}"))[1]
+        raise AssertionError(f"{run_id} never ended")
+
 
 async def frames_in(lines: aiohttp.StreamReader) -> AsyncIterator[Frame]:
     """The SSE frames of a body."""

@@ -327,6 +327,17 @@ def test_after_a_sleep_the_gap_is_counted_anew_and_short(woke: Reading) -> None:
     assert isinstance(fired, Deadline)
 
 
+def test_a_program_that_was_held_up_hears_first_what_came_meanwhile_but_not_for_ever() -> None:
+    """P3: by Ctrl-Z for a moment, or by a machine that has too much to do."""
+    fired = wake(at(State.STREAMING), armed=Reading(0, 0), woke=Reading(121.9, 121.9))
+    assert isinstance(fired, Deadline), "a busy loop is late by a little"
+    held_up = wake(at(State.STREAMING), armed=Reading(0, 0), woke=Reading(123, 123))
+    assert isinstance(held_up, Watch)
+    assert held_up.rearmed == Limit("gap", 15, "woke")
+    again = wake(held_up, armed=Reading(123, 123), woke=Reading(141, 141))
+    assert isinstance(again, Deadline)
+
+
 def test_a_timer_that_goes_off_early_does_not_forget_a_sleep() -> None:
     watch = at(State.STREAMING)
     almost = wake(watch, armed=Reading(0, 0), woke=Reading(119.999, 9_999))

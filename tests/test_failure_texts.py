@@ -13,19 +13,29 @@ from holdfast.model_events import ErrorReported
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"deadline": deadline("first_event", 1)}, "no first byte in 1 s (TTFB threshold: 1s);"),
+        (
+            {"deadline": deadline("first_event", 1)},
+            "no first byte in 1 s (TTFB threshold: 1s); if it needs longer, raise first_event_s",
+        ),
         (
             {"deadline": deadline("first_event", 1, "cap")},
-            "no first byte in 1 s (TTFB threshold: 1s), capped by the operator at 1 s;",
+            "capped by the operator at 1 s; if it needs longer, raise first_event_cap_s of main",
         ),
         (
             {"deadline": deadline("first_event", 45, "default")},
             "no first byte in 45 s (TTFB threshold: 45s);",
         ),
-        ({"deadline": deadline("gap", 60), "stage": "streaming"}, "no events for 60 s after first byte;"),
+        (
+            {"deadline": deadline("gap", 60), "stage": "streaming"},
+            "after first byte; if it needs longer, raise gap_s",
+        ),
         (
             {"deadline": deadline("first_progress", 1, "gap"), "stage": "streaming"},
-            "no events for 1 s after first byte,",
+            "no events for 1 s after first byte, bounded by gap_s; if it needs longer, raise gap_s of main",
+        ),
+        (
+            {"deadline": deadline("first_progress", 1), "stage": "streaming"},
+            "no events for 1 s after first byte; if it needs longer, raise first_progress_s of main",
         ),
         (
             {"deadline": deadline("first_progress", 300, "ttfb_off")},

@@ -58,7 +58,7 @@ def test_titles_and_previews_are_cut() -> None:
     row = rows.apply_to_session(ROW, accepted("x" * 500))
     assert (len(row.title), len(row.preview)) == (rows.TITLE_CHARS_MAX, rows.PREVIEW_CHARS_MAX)
     renamed = rows.apply_to_session(ROW, e.SessionRenamed(at_ms=1, title="y" * 500))
-    assert len(renamed.title) == rows.TITLE_CHARS_MAX
+    assert len(renamed.title) == rows.GIVEN_TITLE_CHARS_MAX
 
 
 def test_a_stop_before_the_start_is_not_undone_by_it() -> None:

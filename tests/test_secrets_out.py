@@ -45,3 +45,18 @@ def test_an_event_is_cleaned_wherever_the_secret_stands() -> None:
     harmless = e.RunResumed(at_ms=1, run_id="r", after="short")
     assert secrets.out_of(harmless) is harmless
     assert Secrets().out_of(ended) is ended
+
+
+def test_a_secret_with_a_quote_and_a_backslash_is_cleaned_out_of_events_too() -> None:
+    """P11: JSON writes both of them in another way."""
+    secret = 'pa"ss\\word'  # noqa: S105 - it is to be seen nowhere
+    told = e.ToolOutput(at_ms=1, run_id="r", tool_call_id="t", text=f"it is {secret}.")
+    cleaned = Secrets([secret]).out_of(told)
+    assert isinstance(cleaned, e.ToolOutput)
+    assert cleaned.text == f"it is {MARK}."
+
+
+def test_bytes_are_cleaned_and_others_stay_the_same() -> None:
+    secrets = Secrets(KEYS)
+    assert secrets.out_of_bytes(b"\xff sk-abcabcd \x00") == b"\xff " + MARK.encode() + b" \x00"
+    assert secrets.out_of_bytes(b"\xff") == b"\xff"

@@ -55,17 +55,24 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     time of that ending: the same in every later call. The last message may be an assistant message (an answer
     that was cut off is to be continued); no request may end so: the caller adds what is to be said next.
     """
-    run = transcript.runs[run_id]
-    entries = _entries_up_to(transcript, run)
     messages: list[Message] = []
-    compacted = _last_compaction(transcript, run, entries)
-    if compacted is not None:
-        messages.append(UserMessage(SUMMARY_MARK + compacted.summary))
-        entries = [entry for entry in entries if entry.seq > compacted.upto_seq]
-    elif run.history is not None:
-        messages.extend(_from_history(run.history))
+    summary, entries = since_summary(transcript, run_id)
+    if summary is not None:
+        messages.append(UserMessage(SUMMARY_MARK + summary.summary))
+    else:
+        messages.extend(_from_history(transcript.runs[run_id].history or ()))
     messages.extend(_messages(transcript, entries))
     return tuple(messages)
+
+
+def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, list[Entry]]:
+    """What a call of this run is shown: the summary of the older part, if there is one, and what follows."""
+    run = transcript.runs[run_id]
+    entries = _entries_up_to(transcript, run)
+    summary = _last_compaction(transcript, run, entries)
+    if summary is not None:
+        entries = [entry for entry in entries if entry.seq > summary.upto_seq]
+    return summary, entries
 
 
 def history_instructions(transcript: Transcript, run_id: str) -> str:

@@ -30,6 +30,7 @@ LEARNED_FACTOR = 3
 TAIL_S = 1.0  # the marker has come: a connection that is kept is not worth a longer wait
 REARM_S = 15.0
 JUMP_S = 5.0  # clocks drift by less; a computer that slept was away for longer
+LATE_S = 2.0  # a loop that is late by so much was held up: Ctrl-Z, a paused container
 
 
 class Usual(msgspec.Struct, frozen=True, kw_only=True):
@@ -330,7 +331,9 @@ def wake(watch: Watch, *, armed: Reading, woke: Reading) -> Watch | Deadline:
     """What a timer that went off means: the deadline that has passed, or the watch to go on with.
 
     After a sleep of the computer the peer had no chance to be heard, so what is left of the wait is at least
-    a short while. A timer may go off before its deadline, and must not forget a sleep then.
+    a short while. So it is for a program that was held up: what came meanwhile is still unread. That it is
+    slow all the time is no reason to count anew for ever. A timer may go off before its deadline, and must
+    not forget a sleep then.
     """
     deadline = next_deadline(watch)
     if deadline is None:
@@ -338,7 +341,8 @@ def wake(watch: Watch, *, armed: Reading, woke: Reading) -> Watch | Deadline:
     left_s = deadline.at_s - woke.mono_s
     slept_s = (woke.wall_s - armed.wall_s) - (woke.mono_s - armed.mono_s)
     again_s = min(REARM_S, deadline.patience_s)
-    if max(slept_s, -left_s) > JUMP_S and left_s < again_s:
+    late_s_max = JUMP_S if watch.rearmed else LATE_S
+    if (slept_s > JUMP_S or -left_s > late_s_max) and left_s < again_s:
         return Watch(watch.deadlines, watch.state, woke.mono_s, Limit(deadline.kind, again_s, "woke"))
     return deadline if left_s <= 0 else watch
 

@@ -3,7 +3,7 @@
 import re
 from urllib.parse import urlsplit
 
-from holdfast.deadlines import WHY_TEXT, Deadline, DeadlineKind
+from holdfast.deadlines import WHY_TEXT, Deadline, DeadlineKind, Why
 from holdfast.failure_rules import Break, Stage
 from holdfast.proxies import proxy_at, proxy_secrets
 from holdfast.targets import Target
@@ -26,6 +26,15 @@ DEADLINE_TEXT: dict[DeadlineKind, str] = {
     "gap": "no events for {s} s after first byte",
     "tail": "no end of the stream for {s} s after the answer",
 }
+SETTINGS: dict[DeadlineKind, str] = {
+    "connect": "connect_s",
+    "upload": "upload_s",
+    "first_event": "first_event_s",
+    "first_progress": "first_progress_s",
+    "gap": "gap_s",
+    "tail": "gap_s",
+}
+SETTING_OF_WHY: dict[Why, str] = {"cap": "first_event_cap_s", "gap": "gap_s"}
 BREAK_TEXT: dict[Break, str] = {
     "dns": "the name of {place} was not found",
     "refused": "{place} refused the connection",
@@ -54,6 +63,13 @@ def deadline_text(deadline: Deadline, stage: Stage) -> str:
     seconds = f"{deadline.patience_s:g}"
     why = "" if deadline.why == "configured" else WHY_TEXT[deadline.why].format(patience=seconds)
     return text.format(s=seconds) + (f", {why}" if why else "")
+
+
+def setting_of(deadline: Deadline | None) -> str:
+    """The setting that ended the wait, so that whoever raises it waits longer."""
+    if deadline is None:
+        return "gap_s"
+    return SETTING_OF_WHY.get(deadline.why) or SETTINGS[deadline.kind]
 
 
 def break_text(broke: Break, stage: Stage, *, place: str) -> str:

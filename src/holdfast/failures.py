@@ -15,6 +15,7 @@ from holdfast.failure_texts import (
     length_text,
     provider_text,
     proxy_place,
+    setting_of,
 )
 from holdfast.model_events import ErrorReported, FinishReason
 from holdfast.output_room import ROOM_TOKENS_MIN, output_room
@@ -97,11 +98,11 @@ TREATMENTS: dict[FailureKind, Treatment] = {
         "at_once_first",
         "from_second",
         "did not answer in time",
-        "if it needs longer, raise first_event_s of {target}",
+        "if it needs longer, raise {setting} of {target}",
         "counts",
     ),
     "stalled": Treatment(
-        "backoff", "from_second", "fell silent", "if it needs longer, raise gap_s of {target}", "counts"
+        "backoff", "from_second", "fell silent", "if it needs longer, raise {setting} of {target}", "counts"
     ),
     "dropped": Treatment("backoff", "from_second", "broke off", _LATER, "neutral"),
     "malformed": Treatment(
@@ -202,7 +203,7 @@ def classify(facts: Facts, target: Target) -> Classified:
     rule = next(rule for rule in RULES if _holds(rule, seen))
     treatment = TREATMENTS[rule.kind]
     subject, brief = _happened(rule, seen, said=_clause(error.text, target), target=target)
-    advice = (rule.advice or treatment.advice).format(target=target.name)
+    advice = (rule.advice or treatment.advice).format(target=target.name, setting=setting_of(facts.deadline))
     failure = Failure(
         kind=rule.kind,
         text=f"{subject}{brief}; {advice}" if advice else f"{subject}{brief}",

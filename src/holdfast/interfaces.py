@@ -3,7 +3,7 @@
 An implementation is done when the conformance suite in tests/journal is green for it.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, Self, TypeAlias
@@ -61,9 +61,13 @@ class IfRunOpen:
 
 @dataclass(frozen=True, slots=True)
 class IfAskOpen:
-    """The approval or question is of this session and neither answered, expired nor withdrawn."""
+    """The approval or question is of this session and neither answered, expired nor withdrawn.
+
+    If a time is given it is not past its expiry then, either, whether or not its run has said so.
+    """
 
     ask_id: str
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +266,15 @@ class Journal(Protocol):
         """The newest seq of the log, 0 if it has none."""
         ...
 
-    async def purge(self, session_id: str) -> None:
-        """Remove every trace of the session from the store; its followers end.
+    async def purge(
+        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+    ) -> bool:
+        """Remove every trace of the session from the store; its followers end. Whether it is gone.
 
         Its events, rows, search text, keys, notes under `session/<session_id>/` and the blobs that no other
-        session names go. A session created under the same id afterwards is another log.
+        session names go. A session created under the same id afterwards is another log; `then` is called
+        before anything of that is seen, while this may go on for long. With `last_seq` nothing happens if the
+        log has gone on since: someone wants it again.
         """
         ...
 

@@ -167,7 +167,8 @@ def _spent(history: History) -> str:
     """Why the call may not try again at all, empty if it may."""
     attempts_max = history.targets[0].retry.attempts_max
     if len(history.tried) >= attempts_max:
-        return f"all {attempts_max} attempts of the call are used up"
+        many = f"all {attempts_max} attempts of the call are used up"
+        return many if attempts_max > 1 else "the call has one attempt"
     if _idle_ms(history) > _idle_ms_max(history):
         return f"no progress for {_idle_ms_max(history) // 60_000} min"
     return ""

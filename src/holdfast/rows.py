@@ -16,7 +16,8 @@ from holdfast.codec import UnreadableEvent, decode
 from holdfast.values import FilePart, ImagePart, OutcomeKind
 
 RunStatus: TypeAlias = Literal["queued", "running", "stopping", "ended"]
-TITLE_CHARS_MAX = 80
+TITLE_CHARS_MAX = 80  # of one that is made of a message
+GIVEN_TITLE_CHARS_MAX = 200
 PREVIEW_CHARS_MAX = 200
 FRESH_MS = 1_000  # the row of an open run is written anew this long after it was, or when its status changes
 
@@ -68,6 +69,10 @@ class AskRow(msgspec.Struct, frozen=True, kw_only=True):
     seq: int = 0
     asked_ms: int = 0
     expires_at_ms: int = 0
+
+    def is_open_at(self, at_ms: int) -> bool:
+        """Whether it can be answered at this time."""
+        return self.state == "open" and not 0 < self.expires_at_ms <= at_ms
 
 
 class SearchText(msgspec.Struct, frozen=True):
@@ -121,7 +126,7 @@ def _apply_arrangement(row: SessionRow, event: e.Event) -> SessionRow:
     """Title, pin, archive and deletion do not move a session in the list."""
     match event:
         case e.SessionRenamed():
-            return replace(row, title=event.title[:TITLE_CHARS_MAX], titled=True)
+            return replace(row, title=event.title[:GIVEN_TITLE_CHARS_MAX], titled=True)
         case e.SessionPinned():
             return replace(row, pinned=True)
         case e.SessionUnpinned():

@@ -89,6 +89,7 @@ class Run:
     attempt_id: str = ""
     attempt_is_open: bool = False
     target: str = ""
+    model: str = ""
     gate_until_ms: int = 0
     attempts: dict[str, str] = field(default_factory=dict[str, str])
     tools: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
@@ -191,6 +192,7 @@ def _attempt_started(run: Run, event: e.AttemptStarted) -> None:
     run.attempt_id = event.attempt_id
     run.attempt_is_open = True
     run.target = event.target
+    run.model = event.model
     run.gate_until_ms = 0
     run.attempts[event.attempt_id] = event.target
 

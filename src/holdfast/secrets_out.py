@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from holdfast.codec import decode, encode
 from holdfast.events import Event
 
@@ -16,6 +18,8 @@ class Secrets:
         # The longest first, so that a key that contains another goes whole.
         self.texts = tuple(sorted({s for s in secrets if len(s) >= CHARS_MIN}, key=len, reverse=True))
         self._bytes = tuple(text.encode() for text in self.texts)
+        # As they stand in an event on the disk, where a quote or a backslash has another before it.
+        self._written = tuple(msgspec.json.encode(text)[1:-1] for text in self.texts)
 
     def out_of_text(self, text: str) -> str:
         """The text without them."""
@@ -24,16 +28,25 @@ class Secrets:
                 text = text.replace(secret, MARK)
         return text
 
+    def out_of_bytes(self, data: bytes) -> bytes:
+        """The bytes without them."""
+        return _without(self._bytes, data)
+
     def out_of(self, event: Event) -> Event:
         """The event without them, wherever in it they stand; mostly the same event."""
-        if not self._bytes:
+        if not self._written:
             return event
         body = encode(event)
-        if not any(secret in body for secret in self._bytes):
-            return event
-        for secret in self._bytes:
-            body = body.replace(secret, MARK.encode())
-        return decode(body)
+        clean = _without(self._written, body)
+        return event if clean is body else decode(clean)
+
+
+def _without(secrets: tuple[bytes, ...], data: bytes) -> bytes:
+    """The same bytes, if none of them is there."""
+    for secret in secrets:
+        if secret in data:
+            data = data.replace(secret, MARK.encode())
+    return data
 
 
 NO_SECRETS = Secrets()

@@ -48,8 +48,8 @@ class Session:
 
     @property
     def current_run(self) -> Run | None:
-        """The run that has the session's one slot."""
-        return next((run for run in self.open_runs if run.phase is not Phase.QUEUED), None)
+        """The run that has the session's one slot; one that was stopped while it waited never had it."""
+        return next((run for run in self.open_runs if run.started_ms), None)
 
     def holds(self, message: SessionMessage) -> bool:
         """Whether the pause of the queue holds the message; one that is sent while nothing runs is free."""

@@ -81,7 +81,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     hosts: Annotated[
         tuple[str, ...],
         says(
-            "Further names that the server is called by; a request for any other name is refused.",
+            "Further names that the server is called by; a request for any other name is refused. One that "
+            "listens on every address is called by each of them.",
             "host name",
         ),
     ] = ()

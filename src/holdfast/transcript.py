@@ -94,6 +94,11 @@ def mark(transcript: Transcript, run_id: str, *, now_ms: int, owner_gone: bool) 
     return LOST if run.ending is not None or too_old else RECOVERING
 
 
+def unsettled(said: str) -> str:
+    """The mark of an open run while not all that its earlier life left could be read yet."""
+    return RECOVERING if said == RECOVERED else said
+
+
 def mark_at(transcript: Transcript, resumed: Notice) -> str | None:
     """What people read where a run was taken up again: that what stands above it was not lost."""
     above = (entry for entry in transcript.runs[resumed.run_id].entries if entry.seq < resumed.seq)

@@ -14,6 +14,7 @@ from holdfast.agent.calls import CHANGED
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.agent.rest import Rest
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.clock import SystemClock
 from holdfast.embedding import TrustedTools
 from holdfast.interfaces import Appended, Declined, Record, Replayed, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
@@ -254,6 +255,39 @@ async def test_an_unknown_effect_is_not_repeated_where_nobody_can_be_asked(
             assert [ended.ending for ended in tool_ends(log)] == ["unknown", "no_approver"]
             assert not asks(log)
             assert "one {}" not in done
+
+
+class Suspended(SystemClock):
+    """A machine that sleeps: the clock on the wall goes on, and that of the loop does not."""
+
+    slept_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.slept_ms
+
+
+async def test_an_ask_expires_by_the_clock_on_the_wall_and_then_no_answer_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P8: a laptop that was asleep at the time of the expiry approves nothing when it wakes up."""
+    done, clock = list[str](), Suspended()
+    async with (
+        ChaosServer([CallTool("one")], [Say("pity")]) as chaos,
+        process(
+            chaos, Effect("one", done), judge=asks_about("one"), asks_expire_s=60.0, clock=clock
+        ) as world,
+    ):
+        monkeypatch.setattr("holdfast.agent.asking.LOOK_AGAIN_S", 0.01)
+        await send(world)
+        about = await asked(world)
+        clock.slept_ms = 60_000
+        late = e.ApprovalAnswered(
+            at_ms=clock.now_ms(), run_id=about.run_id, approval_id=about.approval_id, choice="once"
+        )
+        assert not await world.inbox.answer_approval("s", late)
+        log = await world.until("s", e.RunEnded)
+        assert [one.ending for one in tool_ends(log)] == ["expired"]
+        assert done == []
 
 
 async def test_an_expired_ask_ends_the_run_also_for_tools_that_run_side_by_side() -> None:

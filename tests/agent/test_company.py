@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 
+from agent.world import World, process, send
 from holdfast import events as e
 from holdfast.agent.company import Company
 from holdfast.agent.runlog import RunLog
+from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.clock import SystemClock
 from holdfast.journal.memory import MemoryStore
+from serving import PATIENT
 
 
 async def test_who_comes_alone_is_called_in_the_next_round_of_the_loop() -> None:
@@ -53,6 +56,35 @@ async def test_what_a_caller_does_then_waits_for_the_beat_after_that() -> None:
 
     company.join(again)
     await done.wait()
+
+
+async def test_all_runs_of_a_process_keep_each_other_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P10: what a run says just after another one did waits, and is one delta with what it says then."""
+    monkeypatch.setattr("holdfast.agent.company.BEAT_S", 3_600.0)
+    more, again, last = Gate(), Gate(), Gate()
+    one = [Say("a"), Wait(more), Say("b"), Wait(last)]
+    other = [Say("c"), Wait(again), Say("d"), Wait(last), Say("e")]
+    async with ChaosServer(one, other) as chaos, process(chaos, patience=PATIENT) as world:
+        await send(world, session_id="one")
+        await world.until("one", e.TextDelta)
+        more.open()
+        await world.until("one", e.TextDelta, times=2)
+        run_id = await send(world, session_id="other")
+        await world.until("other", e.TextDelta)
+        owner = world.supervisor.owner("other")
+        assert owner is not None
+        log = owner.logs[run_id]
+        await log.settled()
+        again.open()
+        while log.is_settled and len(await said(world, "other")) == 1:  # noqa: ASYNC110  # it rings no bell
+            await asyncio.sleep(0)
+        last.open()
+        await world.until("other", e.RunEnded)
+        assert await said(world, "other") == ["c", "de"]
+
+
+async def said(world: World, session_id: str) -> list[str]:
+    return [one.event.text for one in await world.log(session_id) if isinstance(one.event, e.TextDelta)]
 
 
 async def test_only_deltas_behind_the_first_wait_and_nothing_waits_behind_them(

@@ -1,11 +1,18 @@
 """Putting a server together: what is set reaches those whom it is for."""
 
-from holdfast.cli.assembly import call_means
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from cli.given import loaded
+from holdfast.cli.assembly import assemble, call_means, mcp_secrets_of
 from holdfast.journal.memory import MemoryStore
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
-from holdfast.settings import ApprovalSettings, Settings
+from holdfast.server.stream import Streams
+from holdfast.settings import ApprovalSettings, ServerSettings, Settings
 
 
 async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer() -> None:
@@ -17,3 +24,34 @@ async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer() -> 
         means = call_means(settings, ModelHttp(), shared=shared, store=store, prices=Prices())
         assert means.unattended is (mode == "unattended")
     await store.close()
+
+
+def test_what_mcp_servers_are_given_and_looks_like_a_key_is_kept_out_of_the_journal() -> None:
+    """P11: a server that repeats its own key in an error gives it away otherwise."""
+    text = """
+[[mcp_servers]]
+name = "started"
+command = ["a"]
+env = { GITHUB_TOKEN = "ghp_0123456789abcdef", DATA_DIR = "/home/u/a/long/way/down" }
+[[mcp_servers]]
+name = "called"
+url = "https://a.example/mcp?key=query-0123456789abcdef&mode=fast"
+headers = { Authorization = "Bearer header-0123456789abcdef", X-Title = "short" }
+"""
+    assert set(mcp_secrets_of(loaded(text).settings)) == {
+        "ghp_0123456789abcdef",
+        "query-0123456789abcdef",
+        "header-0123456789abcdef",
+    }
+
+
+async def test_a_spool_that_nothing_can_be_kept_in_is_told_at_the_start(tmp_path: Path) -> None:
+    """P1: on the day that the disk is full it would be too late."""
+    (tmp_path / "file").touch()
+    settings = Settings(
+        server=ServerSettings(data_dir=str(tmp_path), spool_dir=str(tmp_path / "file" / "spool"))
+    )
+    async with AsyncExitStack() as stack:
+        with pytest.raises(OSError, match="cannot write to spool_dir"):
+            await assemble(stack, settings, Streams(), keys=None)
+    assert not (tmp_path / "holdfast.db").exists()

@@ -63,6 +63,15 @@ headers = { A = "hunter2" }
     assert any(line.startswith('headers = { A = (hidden), B = "env:B" }') for line in lines)
 
 
+def test_what_a_command_is_given_as_a_key_is_hidden_too() -> None:
+    words = ["y", "--api-key", "hunter2", "--token=hunter2", "--auth", "--port", "80", "A=b", "PASS=hunter2"]
+    lines = list(report(loaded(f"[[mcp_servers]]\nname = 'y'\ncommand = {words}\n")))
+    assert shown(lines, "command").startswith(
+        'command = ["y", "--api-key", "(hidden)", "--token=(hidden)", "--auth", "--port", "80", "A=b", '
+        '"PASS=(hidden)"] #'
+    )
+
+
 def test_without_a_target_the_demo_model_is_announced() -> None:
     lines = list(report(loaded()))
     assert lines[0] == "# no holdfast.toml"

@@ -1,5 +1,6 @@
 """The configuration: who wins, where the file is, and that any text is either understood or refused."""
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -9,12 +10,14 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
-from holdfast.cli.configuration import BadConfiguration, load
+from holdfast.cli.configuration import BadConfiguration, Given, load
 from holdfast.cli.configuration_environment import variables
-from holdfast.cli.configuration_faults import rules_of
+from holdfast.cli.configuration_faults import TOOLS, rules_of
 from holdfast.cli.configuration_files import Found, find_file
 from holdfast.cli.configuration_secrets import TextFile
 from holdfast.cli.configuration_trust import TrustBook
+from holdfast.tools.background import Background
+from holdfast.tools.registry import tools_in_the_box
 from holdfast.values import Budget
 
 
@@ -156,6 +159,55 @@ def test_a_named_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for name, words in expected.items():
         with pytest.raises(BadConfiguration, match=re.escape(words)):
             find_file(tmp_path / name, {}, directory=tmp_path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.toml"
+    path.write_bytes(b"\xef\xbb\xbf[server]\r\nport = 1\r\n")
+    file = find_file(path, {}, directory=tmp_path).file
+    assert file is not None
+    assert load(Given(file=file, environ={"HOME": "/home/u"})).settings.server.port == 1
+
+
+@pytest.mark.parametrize("by", ["flag", "variable"])
+def test_a_named_file_may_be_named_from_home_where_no_shell_says_which(tmp_path: Path, by: str) -> None:
+    (tmp_path / "mine.toml").write_text("")
+    named = Path("~/mine.toml")
+    environ = {"HOME": str(tmp_path)} | ({"HOLDFAST_CONFIG": str(named)} if by == "variable" else {})
+    file = find_file(named if by == "flag" else None, environ, directory=tmp_path).file
+    assert file is not None
+    assert file.path == tmp_path / "mine.toml"
+
+
+def test_a_pipe_that_lies_in_the_directory_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """P3: nobody may ever write to it."""
+    os.mkfifo(tmp_path / "holdfast.toml")
+    found = find_file(None, {"HOME": str(tmp_path)}, directory=tmp_path)
+    assert str(found.ignored) == f"{tmp_path / 'holdfast.toml'} is ignored: it is no regular file"
+
+
+def test_a_model_without_a_target_to_ask_for_it_is_a_warning() -> None:
+    for it in (load(given(flags={"model": "m"})), loaded(environ={"HOLDFAST_MODEL": "m"})):
+        (warning,) = it.warnings
+        assert warning.endswith(" is not used: no target is configured, so the built-in demo model answers")
+    assert loaded(TARGET, environ={"HOLDFAST_MODEL": "m"}).warnings == ()
+
+
+def test_the_mark_of_a_tool_is_no_setting() -> None:
+    assert loaded(environ={"HOLDFAST_RUN": "run_1:call_1:00:foreground"}).warnings == ()
+
+
+def test_apps_and_extensions_have_origins_of_their_own() -> None:
+    origins = ("tauri://localhost", "chrome-extension://abcdef", "http://localhost:3000")
+    text = f"[server]\ncors_origins = {list(origins)}\n"
+    assert loaded(text).settings.server.cors_origins == origins
+
+
+def test_the_tools_that_a_rule_can_name_are_those_in_the_box(tmp_path: Path) -> None:
+    box = tools_in_the_box({}, background=Background(tmp_path, now_ms=lambda: 0))
+    assert tuple(tool.spec.name for tool in box) == TOOLS
+    rules = "".join(f"[[approvals.rules]]\nask = '{tool}'\n" for tool in (*TOOLS, "*", "mcp__files__read"))
+    assert len(loaded(rules).settings.approvals.rules) == len(TOOLS) + 2
 
 
 def test_nesting_without_end_is_refused() -> None:

@@ -66,6 +66,15 @@ api_keys = ["env:A", "file:keys/b", "file:~/c", "the text itself, not"]
     assert it.warnings == (f"{FILE}, line 3: server.api_keys[2] is in /home/u/c, which everybody may read",)
 
 
+def test_a_file_that_a_variable_names_is_looked_for_where_we_are() -> None:
+    """What the configuration file names lies beside it."""
+    keys = {"key": TextFile(f"{LONG_KEY}-here"), "/etc/hf/key": TextFile(f"{LONG_KEY}-beside")}
+    text = "[server]\napi_keys = ['file:key']\n"
+    assert loaded(text, files=keys).settings.server.api_keys == (f"{LONG_KEY}-beside",)
+    by_variable = loaded(text, environ={"HOLDFAST_API_KEYS": "file: key"}, files=keys)
+    assert by_variable.settings.server.api_keys == (f"{LONG_KEY}-here",)
+
+
 @pytest.mark.parametrize(
     ("key", "words"),
     [
@@ -139,5 +148,14 @@ def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> Non
     assert load(Given(file=file, environ={"HOME": "/h"})).warnings == (
         f"{FILE}: holds a key, and everybody may read the file",
     )
+    mcp = "[[mcp_servers]]\nname = 'a'\n"
+    for text, is_key in (
+        (f"{mcp}url = 'http://a'\nheaders = {{ Authorization = 'Bearer x' }}\n", True),
+        (f"{mcp}url = 'http://a'\nheaders = {{ X-Title = 'x' }}\n", False),
+        (f"{mcp}command = ['a']\nenv = {{ GITHUB_TOKEN = 'x' }}\n", True),
+        (f"{mcp}command = ['a']\nenv = {{ GITHUB_TOKEN = 'env:K', MODE = 'x' }}\n", False),
+    ):
+        file = ConfigFile(FILE, text, open_to_all=True)
+        assert bool(load(Given(file=file, environ={"HOME": "/h", "K": "k"})).warnings) is is_key, text
     kept = ConfigFile(FILE, TARGET.replace("sk-of-main-target", "env:K"), open_to_all=True)
     assert load(Given(file=kept, environ={"HOME": "/h", "K": "k"})).warnings == ()

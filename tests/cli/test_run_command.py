@@ -7,9 +7,11 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from cli.terminal import HOLDFAST, terminal
 from cli.test_serve import configure, serving
-from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Say, Wait
+from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Refuse, Say, Wait
 from holdfast.chaos.ports import closed_port
 from holdfast.tools.ask import ASK_USER
 
@@ -100,6 +102,15 @@ async def test_on_a_terminal_neither_trace_nor_live_line_is_left(tmp_path: Path)
             assert "⋯" not in screen
 
 
+async def test_a_refusal_is_no_success_for_a_script(tmp_path: Path) -> None:
+    """P4: what the model said is printed, the reason goes to the other output, and `&&` goes no further."""
+    async with ChaosServer([Refuse("I would rather not.")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        ended = await command(tmp_path, "run", "hi")
+    assert (ended.code, ended.out) == (1, "I would rather not.\n")
+    assert ended.err.startswith("holdfast: Refused by the model")
+
+
 async def test_the_task_is_read_from_the_standard_input_and_events_are_lines(tmp_path: Path) -> None:
     async with ChaosServer([Say("ok")]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
@@ -113,14 +124,17 @@ async def test_the_task_is_read_from_the_standard_input_and_events_are_lines(tmp
     assert [event["seq"] for event in events] == sorted(event["seq"] for event in events)
 
 
-async def test_an_interrupt_stops_the_run_and_the_exit_code_says_so(tmp_path: Path) -> None:
-    """P5: 130, after the run has said that it is cancelled."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupt_stops_the_run_and_the_exit_code_says_so(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """P5: 130, after the run has said that it is cancelled; `timeout` in a script leaves nothing at work."""
     gate = Gate()
     async with ChaosServer([Say("half"), Wait(gate)]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
         process = await started(tmp_path, "run", "--json", "hi")
         await gate.reached()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, _ = await process.communicate()
     assert process.returncode == 130
     last = json.loads(out.splitlines()[-1])

@@ -9,7 +9,7 @@ from holdfast.cli.answer_text import AGAIN, AnswerText
 from holdfast.cli.blocks import CODE_LINES_MAX, Block, BlockCutter
 from holdfast.cli.columns import fitted
 from holdfast.cli.ink import Ink, without_padding
-from holdfast.cli.safe_text import exact, safe, safe_line
+from holdfast.cli.safe_text import columns_of, cut, exact, safe, safe_line
 
 SEQUENCES = [
     "\x1b[31m",
@@ -160,3 +160,24 @@ def test_a_list_loses_no_column_however_narrow_the_terminal_is(room: int) -> Non
     words = " ".join(lines).split()
     assert [word for word in words if word not in head] == " ".join(row).split()
     assert words[:4] == head[:4]
+
+
+def test_letters_of_two_columns_keep_a_list_in_line_and_are_cut_where_the_room_ends() -> None:
+    rows = [["NAME", "ADDED"], ["鍵その一", "today"], ["laptop", "today"], ["👩‍🚀", "today"]]
+    lines = fitted(rows, 80)
+    assert len({columns_of(line[: line.rindex("today")]) for line in lines[1:]}) == 1
+    for room in range(1, 12):
+        assert columns_of(cut("日本語のタイトル", room)) <= room
+        assert cut("日本語のタイトル", room).endswith("…")
+    assert cut("日本語", 6) == "日本語"
+    assert safe_line("日本語\nの", 5) == "日本…"
+
+
+@pytest.mark.parametrize("begin", ["", "  ", "  · ", "■ "])
+def test_a_wrapped_line_is_indented_like_its_first_and_loses_no_word(begin: str) -> None:
+    words = " ".join(f"word{number}" for number in range(40))
+    first, *rest = Ink(lambda: 40).line(begin + words).splitlines()
+    assert first.startswith(begin + "word0")
+    assert rest
+    assert all(line.startswith(" " * len(begin) + "word") and len(line) <= 40 for line in rest)
+    assert " ".join([first, *rest]).split() == (begin + words).split()

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast import interfaces as seams
@@ -114,6 +115,32 @@ async def test_conditions_on_a_run_and_an_ask_hold_in_their_own_session_only(sto
     assert await store.append("s1", [answered("a1")], when=[ask]) == seams.Declined(ask)
     unknown = seams.IfRunOpen("r9")
     assert await store.append("s1", [message("x")], when=[unknown]) == seams.Declined(unknown)
+
+
+async def test_an_ask_can_be_answered_until_its_expiry(store: Store) -> None:
+    """P8: whether or not its run has said by then that it has expired."""
+    fence = await begin(store, "s1", run_id="r1")
+    ask = replace(asked("a1"), expires_at_ms=AT_MS + 10)
+    await store.append_run("s1", [started("r1"), ask], fence=fence)
+    late = seams.IfAskOpen("a1", AT_MS + 10)
+    assert await store.append("s1", [answered("a1", at_ms=AT_MS + 10)], when=[late]) == seams.Declined(late)
+    just = seams.IfAskOpen("a1", AT_MS + 9)
+    assert isinstance(await store.append("s1", [answered("a1")], when=[just]), seams.Appended)
+
+
+async def test_a_log_that_has_gone_on_is_not_purged(store: Store) -> None:
+    """P2: what was accepted after the decision to purge is kept, and its readers read on."""
+    await begin(store)
+    following = aiter(store.follow("s1", after=1))
+    await store.append("s1", [message("wait")])
+    assert not await store.purge("s1", last_seq=1)
+    assert [record.seq for record in await anext(following)] == [2]
+    await store.append("s1", [message("more", message_id="m2")])
+    assert [record.seq for record in await anext(following)] == [3]
+    assert await store.session("s1") is not None
+    assert await store.purge("s1", last_seq=3)
+    assert await store.session("s1") is None
+    assert await store.purge("s1", last_seq=3)
 
 
 async def test_a_limit_of_open_runs_holds_for_appends_that_are_handed_in_together(store: Store) -> None:

@@ -155,7 +155,7 @@ async def test_a_session_created_anew_after_its_purge_is_another_log(store: Stor
     purged, appended = await asyncio.gather(
         store.purge("s1"), store.append("s1", [created(), message("new")])
     )
-    assert (purged, appended) == (None, appended)
+    assert (purged, appended) == (True, appended)
     assert await ended == []
     assert await first_seqs(store, 2) == [1, 2]
     assert (await store.read("s1", after=1))[0].event == message("new")

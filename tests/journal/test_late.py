@@ -1,6 +1,8 @@
 """Late journals: the store can be read but not written, and nothing is lost, doubled or out of its place."""
 
 import asyncio
+import errno
+import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,15 +10,17 @@ from typing import Any
 from zlib import crc32
 
 import apsw
+import pytest
 
 from agent.world import Effect, World, asks_about, process
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
+from holdfast.clock import SystemClock
 from holdfast.events import Event
 from holdfast.interfaces import Record, StoreLocked
-from holdfast.journal.late import absorb
+from holdfast.journal.late import LateWrites, absorb
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.spool import Spool, read_spool, spool_files
+from holdfast.journal.spool import Spool, Spooled, read_spool, spool_files
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.runner.inbox import Message, Sent
 from holdfast.targets import Patience
@@ -200,6 +204,58 @@ async def test_a_spool_cut_anywhere_keeps_its_whole_records_and_takes_further_on
         await spool.put("s1", "r1", [delta("three")])
         again = await asyncio.to_thread(lambda: list(read_spool(path)))
         assert len(again) == len(whole) + 1
+
+
+async def test_what_comes_behind_something_that_only_memory_has_is_kept_there_too(tmp_path: Path) -> None:
+    """P6: a crash loses the rest of what was said, and leaves no hole in it."""
+
+    class FullAtFirst(Spool):
+        is_full = True
+
+        async def put(self, session_id: str, run_id: str, events: Sequence[Event]) -> Spooled:
+            if self.is_full:
+                self.is_full = False
+                raise OSError(errno.ENOSPC, "no room")
+            return await super().put(session_id, run_id, events)
+
+    store, spool, all_said = MemoryStore(), FullAtFirst(tmp_path), asyncio.Event()
+    fence = await begin(store, run_id="r1")
+    later = [[delta("three")], [delta("two")]]
+
+    async def meanwhile() -> Sequence[Event]:
+        if later:
+            return later.pop()
+        all_said.set()
+        return await asyncio.get_running_loop().create_future()
+
+    late = LateWrites(store, SystemClock(), run=("s1", "r1"), fence=fence, spool=spool)
+    locked = StoreLocked("a backup has the file")
+    waiting = asyncio.create_task(late.wait_out(locked, [delta("one")], meanwhile=meanwhile))
+    await all_said.wait()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert not spool.is_full
+    assert not await asyncio.to_thread(spool_files, tmp_path)
+
+
+async def test_what_the_spool_could_not_make_safe_is_not_found_in_it_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2: the run keeps it elsewhere, and so it would land twice."""
+    spool = Spool(tmp_path)
+    await spool.put("s1", "r1", [delta("one")])
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fails)
+        with pytest.raises(OSError, match="worn out"):
+            await spool.put("s1", "r1", [delta("two")])
+    await spool.put("s1", "r1", [delta("three")])
+    (path,) = await asyncio.to_thread(spool_files, tmp_path)
+    kept = await asyncio.to_thread(lambda: list(read_spool(path)))
+    assert [b"two" in bytes(record.events[0]) for record in kept] == [False, False]
+
+
+def fails(_: int) -> None:
+    raise OSError(errno.EIO, "the disk is worn out")
 
 
 async def test_an_expiry_that_cannot_be_saved_at_once_is_saved_later_and_the_run_goes_on() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 import threading
 from pathlib import Path
 from typing import cast
@@ -35,6 +36,55 @@ async def left_by_a_dead_process(path: Path) -> None:
     scene.call()
     store = await SqliteStore.open(path)
     await store.append("s1", cast("list[e.Input]", [event for _, event in scene.log]))
+    await store.close()
+
+
+STRANGER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT max(seq) FROM log").fetchone()[0])
+connection.close()
+"""
+
+
+async def seen_by_a_stranger(path: Path) -> int:
+    """The newest seq as another program sees it, which then closes the file."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", STRANGER, str(path), stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await child.communicate()
+    return int(said)
+
+
+async def test_a_second_try_to_open_a_store_lets_go_of_no_lock_that_its_readers_have(tmp_path: Path) -> None:
+    """P1: else the next program that looks at the file takes the log away under us, and what is in it."""
+    path = tmp_path / "journal.db"
+    store = await SqliteStore.open(path)
+    await begin(store)
+    again = await SqliteStore.open(path)
+    assert await seen_by_a_stranger(path) == 1
+    await store.append("s1", [message("still there")])
+    assert await seen_by_a_stranger(path) == 2
+    await again.close()
+    await store.close()
+
+
+async def test_a_log_that_was_taken_away_is_noticed_before_anything_is_lost_in_it(tmp_path: Path) -> None:
+    """P1, P2: whoever reads the file within this process makes SQLite's locks void for a stranger."""
+    path = tmp_path / "journal.db"
+    store = await SqliteStore.open(path)
+    fence = await begin(store)
+    await asyncio.to_thread(path.read_bytes)
+    assert await seen_by_a_stranger(path) == 1
+    for _ in range(2):
+        with pytest.raises(seams.StoreFailed, match="restart Holdfast"):
+            await store.append("s1", [message("lost?")])
+        with pytest.raises(seams.StoreFailed, match="restart Holdfast"):
+            await store.append_run("s1", [delta("lost?")], fence=fence)
+    await store.close()
+    store = await SqliteStore.open(path)
+    await store.append("s1", [message("kept")])
+    assert await seen_by_a_stranger(path) == 2
     await store.close()
 
 

@@ -1,16 +1,27 @@
 """What runs ask of people, and what people line up for runs: the same in every tab, also after a reload."""
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Gate, Say, Wait
+from holdfast.values import Action
 from page.browsing import Visit, chatting, faults_of
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, said_to
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+class InFolder(Counted):
+    """Does something in a folder, as a shell does."""
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        del args, workspace
+        return Action(tool=self.name, summary=self.name, paths=("/srv/shop",))
 
 
 async def test_an_approval_is_answered_from_the_second_tab_and_the_first_sees_it(visit: Visit) -> None:
@@ -59,7 +70,7 @@ async def test_a_queued_message_is_edited_after_a_reload(visit: Visit) -> None:
         await chat.page.reload()
         await queue.get_by_role("button", name="Edit this message").click()
         await chat.page.get_by_role("textbox", name="Waiting message").fill("two, right")
-        await chat.page.get_by_role("button", name="Save").click()
+        await chat.page.get_by_role("textbox", name="Waiting message").press("Enter")
         await expect(queue).to_contain_text("two, right")
         gate.open()
         await chat.answered("second answer")
@@ -132,13 +143,14 @@ async def test_three_approvals_are_leafed_through_and_each_is_its_own(visit: Vis
 
 async def test_where_the_screen_is_low_the_decision_is_still_in_sight(visit: Visit) -> None:
     """Zoomed to 200 %, or on a phone held sideways: nothing that decides lies outside of the window."""
-    setting = Setting(tools=(Counted("shell"),), judge=AsksAbout(frozenset({"shell"})))
+    setting = Setting(tools=(InFolder("shell"),), judge=AsksAbout(frozenset({"shell"})))
     call = CallTool("shell", {"command": "\n".join(f"echo {n}" for n in range(30))})
     async with chatting([call], setting=setting) as server:
         chat = await visit(server.url, viewport={"width": 640, "height": 400})
         await chat.say("do it")
         card = chat.page.get_by_role("region", name="Approval needed")
         await expect(card).to_contain_text("echo 29")
+        await expect(card).to_contain_text("in /srv/shop")
         for name in ("Allow once", "Deny…"):
             await expect(card.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
         await expect(card.get_by_text("Approval needed")).to_be_in_viewport(ratio=1)

@@ -69,6 +69,15 @@ def test_deny_and_ask_rules_see_through_options_wrappers_and_paths() -> None:
     deny = Rule("deny", "shell", argv=("git", "push"))
     for command in ("git push", "git -C . push", "ls; /opt/git push x", "sudo git push", "sh -c 'git push'"):
         assert isinstance(verdict(command, deny), Deny), command
+    for command in (
+        "sudo --user root git push",
+        "su x -c 'git push'",
+        "echo git push | sh",
+        "time ! git push",
+    ):
+        assert isinstance(verdict(command, deny, Rule("allow", "shell")), Deny), command
+    allowed = verdict("sudo --user root git pull", deny, Rule("allow", "shell"))
+    assert allowed == Allow("A rule allows shell.")
     assert not isinstance(verdict("git status", deny), Deny)
     wrapper = Rule("deny", "shell", argv=("sudo",))
     assert isinstance(verdict("sudo ls", wrapper), Deny)

@@ -4,6 +4,9 @@ import pytest
 
 from holdfast.policy.approval_rules import Rule, rule_from
 from holdfast.policy.approvals import FINDINGS_MAX, ApprovalMode, describe, digest_of, judge, rule_for
+from holdfast.policy.places import SPELLINGS_MAX
+from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX
+from holdfast.policy.shell_words import BRACES, Word
 from holdfast.policy.verdicts import Allow, Ask, Deny
 from holdfast.values import Action, GrantRule
 from policy.approval_world import (
@@ -186,3 +189,17 @@ def test_places_hold_their_own() -> None:
     assert PLACES.dear("/home")
     assert not PLACES.dear(WORKSPACE)
     assert PLACES.resolved("a\0b", (WORKSPACE,)) == {"/\0"}
+    assert PLACES.spellings(Word("{a,b}/{c,d}", BRACES)) == ("a/c", "a/d", "b/c", "b/d")
+    assert len(PLACES.spellings(Word("{a,b}" * 20, BRACES))) == SPELLINGS_MAX
+
+
+def test_a_directory_that_is_no_path_asks() -> None:
+    for cwd in ("a\0b", f"{WORKSPACE}/a\0b"):
+        assert isinstance(judge(shell("ls", cwd=cwd), policy()), Ask)
+
+
+def test_a_wipe_in_a_text_that_is_too_long_to_be_read_is_denied_all_the_same() -> None:
+    text = "true;" * SYNTAX_BYTES_MAX
+    assert isinstance(verdict(f"{text[:9_000]} rm -rf /"), Deny)
+    assert isinstance(verdict(f"rm -rf / ; {text * 3}"), Deny)
+    assert isinstance(verdict(f"{text[:9_000]} echo 'rm -rf /'"), Ask)

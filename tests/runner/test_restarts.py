@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.world import AskingJudge, Effect, World, asks_about, process
+from agent.world import AskingJudge, Effect, World, asks_about, ending, process
 from holdfast import events as e
 from holdfast.agent.view import SessionView
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
@@ -44,12 +44,26 @@ async def sent(world: World, session_id: str = "s", text: str = "hi") -> str:
     return sent.run_id
 
 
+def queued(run_id: str) -> list[e.Input]:
+    """A message and its run, which no process has begun."""
+    said = e.MessageAccepted(at_ms=1, message_id=f"message of {run_id}", text="hi", mode="queue")
+    return [said, e.RunQueued(at_ms=1, run_id=run_id, message_id=said.message_id)]
+
+
 def resumptions(log: list[e.Event]) -> list[str]:
     return [event.after for event in log if isinstance(event, e.RunResumed)]
 
 
 async def events(world: World, session_id: str = "s") -> list[e.Event]:
     return [record.event for record in await world.log(session_id)]
+
+
+async def ends_as_a_crash_loop(chaos: ChaosServer, disk: MemoryDisk) -> None:
+    """The next process gives the session's run up."""
+    async with crashing(chaos, disk) as world:
+        end = ending(await world.until("s", e.RunEnded))
+        assert (end.outcome, end.cause) == ("interrupted", "crash_loop")
+        assert resumptions(await events(world)) == ["crash"] * RESUMPTIONS_MAX
 
 
 async def test_a_run_that_completes_nothing_in_three_resumptions_is_interrupted_as_a_crash_loop() -> None:
@@ -61,11 +75,7 @@ async def test_a_run_that_completes_nothing_in_three_resumptions_is_interrupted_
                 if not life:
                     await sent(world)
                 await chaos.seen.until_body(life + 1)
-        async with crashing(chaos, disk) as world:
-            ended = (await world.until("s", e.RunEnded))[-1].event
-            assert isinstance(ended, e.RunEnded)
-            assert (ended.outcome, ended.cause) == ("interrupted", "crash_loop")
-            assert resumptions(await events(world)) == ["crash"] * RESUMPTIONS_MAX
+        await ends_as_a_crash_loop(chaos, disk)
         assert len(chaos.seen.requests) == RESUMPTIONS_MAX + 1
 
 
@@ -97,11 +107,7 @@ async def test_a_crash_counts_whoever_opens_the_store_before_the_run_goes_on() -
             for _ in range(2):
                 async with process(chaos, store=MemoryStore(disk), limits=asked):
                     pass
-        async with crashing(chaos, disk) as world:
-            ended = (await world.until("s", e.RunEnded))[-1].event
-            assert isinstance(ended, e.RunEnded)
-            assert (ended.outcome, ended.cause) == ("interrupted", "crash_loop")
-            assert resumptions(await events(world)) == ["crash"] * RESUMPTIONS_MAX
+        await ends_as_a_crash_loop(chaos, disk)
 
 
 async def test_a_crash_of_another_process_does_not_count_for_a_run_that_it_never_took_up() -> None:
@@ -148,6 +154,43 @@ async def test_a_clock_that_was_set_back_makes_no_restart_of_a_crash() -> None:
     lives = Lives()
     await lives.learn(notes, 500)
     assert [lives.how_ended(at) for at in (999, 1000, 1200)] == ["restart", "crash", "crash"]
+
+
+async def test_a_stop_that_comes_before_the_first_step_of_a_run_ends_it() -> None:
+    """P3, P5: a start finds a queued run, and is about to begin it when the stop lands on the log."""
+
+    class StopsWhatIsRead(MemoryStore):
+        """Its first reader learns of the stop only by following the log."""
+
+        was_read = False
+
+        async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+            found = await super().read(session_id, after=after, limit=limit)
+            if not self.was_read:
+                self.was_read = True
+                await self.append(session_id, [e.StopRequested(at_ms=1, run_id="r", cause="user_stop")])
+            return found
+
+    store = StopsWhatIsRead(MemoryDisk())
+    await store.append("s", [e.SessionCreated(at_ms=1, epoch="e"), *queued("r")])
+    async with ChaosServer() as chaos, process(chaos, store=store) as world:
+        assert ending(await world.until("s", e.RunEnded)).outcome == "cancelled"
+        assert not chaos.seen.requests
+
+
+async def test_what_a_stopped_run_left_is_ended_before_the_next_one_begins() -> None:
+    """P5: one run at a time, also if a crash came between a stop and its end."""
+    store = MemoryStore(MemoryDisk())
+    await store.append("s", [e.SessionCreated(at_ms=1, epoch="e"), *queued("first")])
+    await store.append_run("s", [e.RunStarted(at_ms=1, run_id="first")], fence=await store.claim("s"))
+    stop = e.StopRequested(at_ms=1, run_id="first", cause="user_stop")
+    await store.append("s", [stop, *queued("second")])
+    async with ChaosServer([Say("ok")]) as chaos, process(chaos, store=store) as world:
+        log = [record.event for record in await world.until("s", e.RunEnded, times=2)]
+    ends = [event.outcome for event in log if isinstance(event, e.RunEnded)]
+    assert ends == ["cancelled", "completed"]
+    kinds = [type(event) for event in log]
+    assert kinds.index(e.RunEnded) < len(kinds) - 1 - kinds[::-1].index(e.RunStarted)
 
 
 async def test_a_run_that_waits_for_a_person_is_not_suspected_of_crashes() -> None:

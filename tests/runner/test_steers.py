@@ -13,7 +13,7 @@ import pytest
 from agent.world import CrashingStore, Effect, World, either, process
 from holdfast import events as e
 from holdfast import session, transcript
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Hang, Say, Script, SeenRequest
 from holdfast.entries import Person
 from holdfast.inputs import MessageState
 from holdfast.interfaces import StoreLocked
@@ -73,6 +73,32 @@ async def test_what_is_said_at_any_moment_is_in_the_transcript_exactly_once(
         if not was_taken:
             assert nth > 12
             return
+
+
+async def test_an_edit_that_came_in_time_is_said_to_have_even_if_the_message_is_taken_up_at_once() -> None:
+    """P2: whoever hears that it came too late would say the same again."""
+    run_ids: list[str] = []
+
+    class TakesUp(MemoryStore):
+        async def append(self, session_id: str, inputs: Sequence[e.Input], **rest: Any) -> Any:
+            result = await super().append(session_id, inputs, **rest)
+            if isinstance(inputs[0], e.MessageEdited):
+                message_id = inputs[0].message_id
+                taken = e.MessageDispatched(at_ms=1, run_id=run_ids[-1], message_id=message_id)
+                await self.append_run("s", [taken], fence=await self.claim("s"))
+            return result
+
+    async with ChaosServer([Hang()]) as chaos, process(chaos, store=TakesUp(), patience=PATIENT) as world:
+        await world.inbox.send("s", Message(text="first"))
+        await chaos.seen.until_body(1)
+        second = await world.inbox.send("s", Message(text="second"))
+        assert isinstance(second, Sent)
+        run_ids.append(second.run_id)
+        edited = e.MessageEdited(at_ms=1, message_id=second.message_id, text="other words")
+        changed = await world.inbox.change_message("s", edited)
+        assert changed is not None
+        assert (changed.text, changed.state) == ("other words", MessageState.DISPATCHED)
+        assert await world.inbox.change_message("s", edited) is None
 
 
 async def test_twenty_sends_under_one_id_are_one_run() -> None:

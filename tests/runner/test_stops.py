@@ -19,9 +19,11 @@ from holdfast.chaos import (
     CallTool,
     ChaosServer,
     ClosedBy,
+    Gate,
     Hang,
     Say,
     Script,
+    Wait,
     overloaded,
     rate_limited_s,
     silent_port,
@@ -177,6 +179,21 @@ async def test_a_stop_while_queued() -> None:
         await stopped(server, first)
         assert (await server.ended(await server.start("c", session_id="s")))["output"] == "next"
         assert len(chaos.seen.requests) == 2
+
+
+async def test_a_stop_of_a_run_that_waits_keeps_no_other_waiting() -> None:
+    """P3: what is queued behind it has its turn without anybody's word."""
+    gate = Gate()
+    async with (
+        ChaosServer([Wait(gate), Say("first")], [Say("third")]) as chaos,
+        served(target_of(chaos, patience=PATIENT)) as server,
+    ):
+        await server.start("a", session_id="s")
+        await chaos.seen.until_body(1)
+        second, third = [await server.start(text, session_id="s") for text in ("b", "c")]
+        await stopped(server, second)
+        gate.open()
+        assert (await server.ended(third))["output"] == "third"
 
 
 async def test_a_stop_while_a_tool_runs_leaves_no_process_behind(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.chaos import ChaosServer, Say
+from holdfast.interfaces import StoreFull
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.server.auth import KeyRing, SignIns, cookie_in
 from holdfast.server.keys import AddedKeys
@@ -76,6 +77,26 @@ async def test_loopback_names_and_configured_hosts_are_ours() -> None:
             assert (await server.get("/v1/runs", Host=host))[0] == 200, host
 
 
+async def test_who_listens_on_every_address_is_known_by_each_but_by_no_further_name() -> None:
+    """P11: a page whose name was made to point here sends that name, never an address."""
+    setting = Setting(options=ServerOptions(hosts=("0.0.0.0",)))  # noqa: S104
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        for host in ("192.168.1.7:8642", "10.0.0.1", "[fd00::7]:8642"):
+            assert (await server.get("/v1/runs", Host=host))[0] == 200, host
+        assert (await server.get("/v1/runs", Host="box.example"))[0] == 421
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        assert (await server.get("/v1/runs", Host="192.168.1.7"))[0] == 421
+
+
+async def test_an_empty_key_opens_nothing_even_if_it_is_kept_as_one() -> None:
+    """P11: as a key file is that was cut short."""
+    setting = Setting(options=ServerOptions(keys=(ApiKey("me", ""),)))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        for words in ("Bearer", "Bearer ", "Bearer x"):
+            answer = await server.call("GET", "/v1/runs", headers={"Authorization": words})
+            assert (answer.status, answer.code) == (401, "invalid_api_key")
+
+
 async def test_a_foreign_page_cannot_use_an_open_server() -> None:
     """P11: a browser sends such a request without asking, so its origin decides."""
     async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:
@@ -135,6 +156,7 @@ async def test_a_token_signs_in_once_and_a_revoked_key_signs_everyone_out() -> N
     token = sign_ins.new_token("me")
     assert sign_ins.spend_token(token) == "me"
     assert sign_ins.spend_token(token) is None
+    assert await sign_ins.sign_in_once(token) is None
     cookie = await sign_ins.sign_in("me")
     assert sign_ins.name_of(cookie) == "me"
     clock.ms += 31 * 86_400_000
@@ -144,6 +166,29 @@ async def test_a_token_signs_in_once_and_a_revoked_key_signs_everyone_out() -> N
     assert sign_ins.name_of(fresh) is None
     assert keys.name_of(SECRET) is None
     assert keys.name_of("other") == "you"
+
+
+async def test_a_link_is_good_again_where_the_sign_in_could_not_be_saved() -> None:
+    """P2: nobody got in by it, and the next link is printed at the next start."""
+
+    class FullDisk(MemoryStore):
+        is_full = True
+
+        async def put_note(self, key: str, value: bytes) -> None:
+            if self.is_full:
+                raise StoreFull("the disk is full")
+            await super().put_note(key, value)
+
+    clock, store = _Hours(), FullDisk()
+    sign_ins = SignIns(store, clock, KeyRing([ApiKey("me", SECRET)], AddedKeys(store, clock)))
+    token = sign_ins.new_token("me")
+    with pytest.raises(StoreFull):
+        await sign_ins.sign_in_once(token)
+    store.is_full = False
+    signed_in = await sign_ins.sign_in_once(token)
+    assert signed_in is not None
+    assert sign_ins.name_of(signed_in[1]) == "me"
+    assert await sign_ins.sign_in_once(token) is None
 
 
 def test_the_cookie_is_found_among_others() -> None:
@@ -173,7 +218,7 @@ async def test_listed_origins_are_told_so_on_every_answer() -> None:
         assert preflight.status == 204
         assert "PATCH" in preflight.headers["Access-Control-Allow-Methods"]
         allowed = preflight.headers["Access-Control-Allow-Headers"]
-        for name in ("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"):
+        for name in ("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", ", *"):
             assert name in allowed
         _, started = await server.post("/v1/runs", {"input": "x"}, **KEY)
         for path in ("/v1/runs", "/v1/nowhere", f"/v1/runs/{started['run_id']}/events", "/health"):

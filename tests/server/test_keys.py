@@ -1,6 +1,9 @@
 """Named keys: added and revoked while the server runs, and obeyed at once."""
 
+from contextlib import AsyncExitStack
 from urllib.parse import quote
+
+import aiohttp
 
 from holdfast.chaos import ChaosServer
 from holdfast.clock import SystemClock
@@ -147,3 +150,52 @@ async def test_a_sign_out_that_was_not_saved_is_said_to_have_failed_and_can_be_t
             assert (await server.call("POST", "/api/sign-out", headers=cookie)).status == 200
         async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
             assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 401
+
+
+async def test_who_reads_a_stream_hears_nothing_more_once_the_key_is_revoked_or_the_browser_signed_out() -> (
+    None
+):
+    """P11: a stream lasts for days, so that a key taken back must end it; nobody else's ends."""
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        await server.post("/api/sessions", {"id": "s"}, **OWNER)
+        secrets = [(await server.post("/api/keys", {"name": name}, **OWNER))[1]["key"] for name in "ab"]
+        cookies: list[dict[str, str]] = []
+        for secret in secrets:
+            signed_in = await server.call("POST", "/api/sign-in", body={"key": secret})
+            cookies.append({"Cookie": signed_in.headers["Set-Cookie"].partition(";")[0]})
+        async with AsyncExitStack() as stack:
+
+            async def reading(path: str, headers: dict[str, str]) -> aiohttp.StreamReader:
+                answer = await stack.enter_async_context(server.http.get(server.url + path, headers=headers))
+                await answer.content.readline()
+                return answer.content
+
+            by_key = await reading("/api/sessions/s/events", bearer(secrets[0]))
+            by_cookie = await reading("/api/events", cookies[0])
+            others = await reading("/api/sessions/s/events", bearer(secrets[1]))
+            signing_out = await reading("/api/events", cookies[1])
+            assert (await server.call("DELETE", "/api/keys/a", headers=OWNER)).status == 200
+            await server.until_streams(2)
+            rename = await server.call("PATCH", "/api/sessions/s", body={"title": "for few"}, headers=OWNER)
+            assert rename.status == 200
+            assert b"for few" not in await by_key.read()
+            assert b"for few" not in await by_cookie.read()
+            assert (await server.post("/api/sign-out", **cookies[1]))[0] == 200
+            await server.until_streams(1)
+            assert signing_out.at_eof() or await signing_out.read() is not None
+            while b"for few" not in await others.readline():
+                pass
+
+
+async def test_two_keys_share_no_idempotency_key_whatever_they_are_called() -> None:
+    """P2, P11: a name may hold what stands between it and the key that its owner sends."""
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        made: list[str] = []
+        for name, given in (("a", "b:c"), ("a:b", "c")):
+            _, key = await server.post("/api/keys", {"name": name}, **OWNER)
+            headers = bearer(key["key"]) | {"Idempotency-Key": given}
+            first = await server.call("POST", "/api/sessions", body={}, headers=headers)
+            again = await server.call("POST", "/api/sessions", body={}, headers=headers)
+            assert first.json == again.json
+            made.append(first.json["id"])
+        assert made[0] != made[1]

@@ -125,6 +125,15 @@ async def test_json_that_is_too_deep_or_has_too_many_parts_is_refused() -> None:
         assert (await server.post("/v1/runs", {"input": text}))[0] == 202
 
 
+async def test_a_name_that_lists_repeat_is_a_short_one() -> None:
+    """P10, P12: a page of two hundred runs is no larger than their number makes it."""
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        for field in ("model", "client_id"):
+            answer = await server.call("POST", "/v1/runs", body={"input": "x", field: "m" * 257})
+            assert (answer.status, answer.json["error"]["param"]) == (400, field)
+            assert (await server.post("/v1/runs", {"input": "x", field: "m" * 256}))[0] == 202
+
+
 async def test_what_cannot_be_encoded_again_is_refused() -> None:
     """P12: half a character is no text."""
     async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:
@@ -167,23 +176,19 @@ async def test_what_is_no_http_gets_the_envelope() -> None:
         assert has_security_headers(answer)
 
 
-async def test_a_plain_client_that_finds_no_room_leaves_no_run_behind() -> None:
-    """P12: the run was begun for a reader who was sent away."""
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/api/sessions/s/chat/stream"])
+async def test_a_plain_client_that_finds_no_room_leaves_no_run_behind(path: str) -> None:
+    """P12: who is told to come back later does not come back to a second run."""
     async with (
         ChaosServer([Hang()], after_last="repeat") as chaos,
-        served(
-            target_of(chaos, patience=PATIENT), setting=limited(streams_max=1, openai_grace_s=0.01)
-        ) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(streams_max=1)) as server,
     ):
         async with server.http.get(f"{server.url}/api/events"):
             await server.until_streams(1)
-            body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
-            answer = await server.call("POST", "/v1/chat/completions", body=body)
+            body = {"messages": [{"role": "user", "content": "hi"}], "input": "hi", "stream": True}
+            answer = await server.call("POST", path, body=body)
             assert (answer.status, answer.code) == (429, "too_many_streams")
-        await server.until_streams(0)
-        (run,) = (await server.get("/v1/runs"))[1]["data"]
-        shown = await server.ended(run["run_id"])
-        assert (shown["status"], shown["cause"]) == ("cancelled", "client_gone")
+        assert (await server.get("/v1/runs"))[1]["data"] == []
 
 
 async def test_no_more_streams_than_there_is_room_for() -> None:

@@ -85,7 +85,7 @@ async def test_a_chat_completion_streamed() -> None:
         spoken = [chunk for chunk in chunks if chunk.choices]
         assert spoken[0].choices[0].delta.role == "assistant"
         assert all(chunk.choices is not None for chunk in chunks), "each frame is a chunk to the package"
-        assert "".join(chunk.choices[0].delta.content or "" for chunk in spoken) == "let me seedone"
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in spoken) == "let me see\n\ndone"
         assert spoken[-1].choices[0].finish_reason == "stop"
         assert chunks[-1].usage is not None
     assert tool.done == [{"n": 1}]
@@ -194,20 +194,15 @@ async def test_a_response_is_streamed_with_numbers_parts_and_arguments() -> None
         assert [event.sequence_number for event in events] == list(range(len(events)))
         kinds = [event.type for event in events]
         assert kinds[:2] == ["response.created", "response.in_progress"]
-        assert "response.function_call_arguments.done" in kinds
+        assert "response.mcp_call_arguments.done" in kinds
         assert kinds[-1] == "response.completed"
         last: Any = events[-1]
         assert last.response.output_text == "done"
         done: list[Any] = [event for event in events if event.type == "response.output_item.done"]
-        assert [event.output_index for event in done] == [0, 1, 2, 3]
+        assert [event.output_index for event in done] == [0, 1, 2]
         streamed = [event.item for event in done]
-        assert [item.type for item in streamed] == [
-            "message",
-            "function_call",
-            "function_call_output",
-            "message",
-        ]
-        assert last.response.output[:2] == streamed[1:3]
+        assert [item.type for item in streamed] == ["message", "mcp_call", "message"]
+        assert last.response.output == streamed[1:]
         async with client.responses.stream(model="m", input="again") as failing:
             final = [event.type async for event in failing]
         assert final[-1] == "response.failed"
@@ -234,7 +229,7 @@ async def test_a_plain_client_that_leaves_stops_its_run_after_a_grace() -> None:
                 run_id = answer.headers["X-Hermes-Run-Id"]
                 await answer.content.readline()
             if status == "cancelled":
-                shown = await server.ended(run_id)
+                shown = await server.ended_unread(run_id)
                 assert (shown["status"], shown["cause"]) == ("cancelled", "client_gone")
             else:
                 await server.until_streams(0)
@@ -261,7 +256,7 @@ async def test_a_store_that_is_locked_when_the_client_leaves_only_delays_the_sto
         async with server.http.post(f"{server.url}/v1/chat/completions", json=body) as answer:
             run_id = answer.headers["X-Hermes-Run-Id"]
             await answer.content.readline()
-        shown = await server.ended(run_id)
+        shown = await server.ended_unread(run_id)
         assert (shown["status"], shown["cause"], len(refused)) == ("cancelled", "client_gone", 1)
 
 
@@ -278,7 +273,7 @@ async def test_a_client_that_waits_for_the_whole_and_leaves_stops_its_run_too(pa
         waiting.cancel()
         await asyncio.wait([waiting])
         (run,) = (await server.get("/v1/runs"))[1]["data"]
-        shown = await server.ended(run["run_id"])
+        shown = await server.ended_unread(run["run_id"])
         assert (shown["status"], shown["cause"]) == ("cancelled", "client_gone")
 
 

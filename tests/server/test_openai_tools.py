@@ -1,6 +1,7 @@
 """Tools that the server runs itself, as plain OpenAI clients see them."""
 
 import asyncio
+import json
 from typing import Any
 
 import openai
@@ -15,7 +16,7 @@ def client_of(server: Served) -> openai.AsyncOpenAI:
 
 
 async def test_a_response_lists_each_tool_call_with_what_it_brought() -> None:
-    """They stand together, so that no client takes the call for one to run; a chat answer lists none."""
+    """P6: as run elsewhere, since a loop over `function_call` would run it again; a chat lists none."""
     tool, script = Counted(), [Say("hm"), CallTool("touch", {"n": 1})]
     async with (
         ChaosServer(script, [Say("done")], script, [Say("done")]) as chaos,
@@ -28,9 +29,9 @@ async def test_a_response_lists_each_tool_call_with_what_it_brought() -> None:
     assert made.output == shown.output
     assert made.output_text == "done"
     items: list[Any] = list(made.output)
-    assert [item.type for item in items] == ["function_call", "function_call_output", "message"]
+    assert [item.type for item in items] == ["mcp_call", "message"]
     assert (items[0].name, items[0].arguments) == ("touch", '{"n":1}')
-    assert (items[1].call_id, items[1].output) == (items[0].call_id, "touch done")
+    assert (items[0].status, items[0].output, items[0].error) == ("completed", "touch done", None)
     assert (plain.choices[0].message.tool_calls, plain.choices[0].finish_reason) == (None, "stop")
     assert tool.done == [{"n": 1}] * 2
 
@@ -51,9 +52,33 @@ async def test_a_refused_call_is_streamed_with_its_refusal() -> None:
             if event.type == "response.created":
                 tasks.create_task(denied(server, event.response.id.replace("resp_", "run_")))
     done = [event.item for event in events if event.type == "response.output_item.done"]
-    assert [item.type for item in done] == ["function_call", "function_call_output", "message"]
-    assert events[-1].response.output[:2] == done[:2]
+    assert [item.type for item in done] == ["mcp_call", "message"]
+    assert (done[0].status, done[0].output) == ("failed", None)
+    assert "denied" in str(done[0].error).lower()
+    assert events[-1].response.output == done
     assert tool.done == []
+
+
+async def test_clients_of_hermes_get_the_call_and_beside_it_what_it_brought() -> None:
+    """P7: whole, streamed and shown again; they show such items and run none."""
+    script = [Say("hm"), CallTool("touch", {"n": 1})]
+    async with (
+        ChaosServer(script, [Say("done")], script, [Say("done")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(Counted(),))) as server,
+    ):
+        _, made = await server.post("/v1/responses", {"input": "hi"})
+        _, shown = await server.get(f"/v1/responses/{made['id']}")
+        stream = await server.call("POST", "/v1/responses", body={"input": "hi", "stream": True})
+    call, brought, said = made["output"]
+    assert [one["type"] for one in made["output"]] == ["function_call", "function_call_output", "message"]
+    assert (call["name"], call["arguments"], said["content"][0]["text"]) == ("touch", '{"n":1}', "done")
+    assert (brought["call_id"], brought["output"]) == (call["call_id"], "touch done")
+    assert shown == made
+    events = [json.loads(line[6:]) for line in stream.body.decode().splitlines() if line.startswith("data: ")]
+    done = [event for event in events if event["type"] == "response.output_item.done"]
+    assert [event["output_index"] for event in done] == [0, 1, 2, 3]
+    assert [event["item"] for event in done[1:]] == events[-1]["response"]["output"]
+    assert "response.function_call_arguments.done" in [event["type"] for event in events]
 
 
 async def denied(server: Served, run_id: str) -> None:

@@ -110,6 +110,10 @@ async def test_the_model_that_is_asked_for_by_name_answers() -> None:
                 _, answer = await server.post("/v1/chat/completions", {"messages": USER, "model": model})
                 assert answer["choices"][0]["message"]["content"] == said, model
                 assert answer["model"] == model
+            for asked, said in ({}, "small"), ({"model": "other"}, "large"), ({"model": "gpt-x"}, "small"):
+                run_id = await server.start(**asked)
+                await server.ended(run_id)
+                assert (await server.get(f"/v1/runs/{run_id}"))[1]["model"] == said
 
 
 async def test_what_cannot_be_meant_is_refused_by_name() -> None:

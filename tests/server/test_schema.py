@@ -18,6 +18,7 @@ from serving import AsksAbout, Served, Setting, served, target_of
 SECRET = "a-key-for-the-fuzzer"  # noqa: S105  # the key of a server that lives for a test
 KEY = {"Authorization": f"Bearer {SECRET}"}
 SEED = 20_240_602
+_NO_BRACES = str.maketrans("", "", "{}")
 SETTING = Setting(
     options=ServerOptions(keys=(ApiKey("fuzzer", SECRET),), limits=Limits(heartbeat_s=0.2)),
     tools=(Counted(),),
@@ -129,3 +130,20 @@ async def test_every_route_is_described_and_shown_to_people() -> None:
         assert not names
         for outside in ("<script", "http://", "https://", "src="):
             assert outside not in page
+
+
+async def test_the_codes_of_what_is_no_body_are_described_for_every_route_that_takes_one() -> None:
+    """P12: a client that switches on codes meets none that it was not told of."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        _, document = await server.get("/openapi.json")
+        tried = 0
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                if "application/json" not in operation.get("requestBody", {}).get("content", {}):
+                    continue
+                for body in (b"{", b"[" * 100, b"[" + b"0," * 100_001):
+                    answer = await server.call(method.upper(), path.translate(_NO_BRACES), body=body)
+                    described = operation["responses"][str(answer.status)]["description"]
+                    assert answer.code in described.split(", "), (method, path)
+                    tried += 1
+        assert tried > 30

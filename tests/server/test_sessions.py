@@ -303,7 +303,7 @@ async def test_chat_waits_for_the_answer_or_streams_it() -> None:
             json.loads(line[6:]) for line in lines if '"assistant.delta"' in line and line.startswith("data")
         ]
         assert "".join(delta["delta"] for delta in deltas) == "two three"
-        assert lines[-2:] == ["data: [DONE]", ""]
+        assert lines[-3] == "event: done"
         assert stream.headers["X-Hermes-Run-Id"].startswith("run_")
         status, failed = await server.post("/api/sessions/s/chat", {"message": "again"})
         assert (status, failed["error"]["type"]) == (502, "server_error")

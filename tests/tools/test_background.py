@@ -10,6 +10,7 @@ import pytest
 from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces import ToolResult
 from holdfast.tools.background import Background
+from holdfast.tools.proctable import look
 from holdfast.tools.ring import Ring
 from holdfast.tools.scope import find_marked, kill_leftovers
 from holdfast.tools.shell_jobs import ShellJobs, ShellKill
@@ -218,3 +219,15 @@ async def test_a_state_that_cannot_be_read_is_left_alone(
     assert await background.adopt() == []
     assert await listed(background, call) == ["No background process was started in this session."]
     assert (folder / name).exists()
+
+
+async def test_a_daemon_that_threw_its_environment_away_ends_with_its_job(
+    background: Background, call: Call
+) -> None:
+    pid = call.workspace / "pid"
+    daemon = "env -i setsid -f bash -c 'echo $$ > pid.new; mv pid.new pid; exec sleep 1000' >/dev/null 2>&1"
+    job_id = await start(background, call, f"{daemon}; sleep 1000")
+    await until(pid.exists)
+    await kill(background, call, job_id)
+    alive = await asyncio.to_thread(lambda: look(int(pid.read_text())))
+    assert alive is None or alive.is_dead

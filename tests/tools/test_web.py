@@ -196,10 +196,23 @@ async def test_a_redirect_is_checked_like_any_url(call: Call, target: str) -> No
 
 async def test_a_redirect_to_a_name_that_leads_inside_is_refused(call: Call) -> None:
     async with serving({"/": redirect("http://evil.example:PORT/end"), "/end": page("end")}) as server:
-        names = Names([["127.0.0.2"]])
-        result = await fetch(call, f"http://127.0.0.1:{server.port}/", tool(names))
+        names = Names([["127.0.0.1"], ["127.0.0.2"]])
+        result = await fetch(call, f"http://www.evil.example:{server.port}/", tool(names))
         assert result.text == "evil.example is 127.0.0.2, which is not public."
         assert len(server.asked) == 1
+
+
+async def test_a_redirect_to_another_host_than_the_allowed_one_is_told_and_not_followed(call: Call) -> None:
+    """P8: the person allowed good.example, and what an open redirect makes of that is another action."""
+    target = "http://other.example:PORT/end?key=1"
+    async with serving({"/": redirect(target), "/end": page("end")}) as server:
+        result = await fetch(call, f"http://good.example:{server.port}/")
+        went = target.replace("PORT", str(server.port))
+        assert result.text == f"It is redirected to another host: {went}. To go there, fetch that URL."
+        assert not result.ok
+        assert len(server.asked) == 1
+        near = await fetch(call, f"http://www.other.example:{server.port}/end")
+        assert near.text.endswith("\nend")
 
 
 async def test_redirects_are_followed_but_not_for_ever(call: Call) -> None:

@@ -197,3 +197,16 @@ def test_a_person_is_shown_where_a_path_really_leads(root: Path) -> None:
     assert workspace.resolved("") == str(root)
     assert workspace.resolved("../x") == str(root.parent / "x")
     assert workspace.resolved("/etc/passwd") == "/etc/passwd"
+    # Also behind a folder that the writing would make, where a link still leads where it leads.
+    assert workspace.resolved("new/../absolute in/../x") == str(root / "folder" / "x")
+    assert workspace.resolved("new/../link out/x") == str(root.parent / "x")
+    assert workspace.resolved("no\0path") == f"{root}/no\0path"
+
+
+def test_what_is_written_is_what_was_shown_also_where_a_folder_is_new(root: Path) -> None:
+    """P8: the folder on the way is made only by the writing."""
+    path = "new/../absolute in/../made"
+    shown = Workspace(root).resolved(path)
+    with Workspace(root).spot_with_folders(path) as spot:
+        replace_whole(spot, b"x", was=None)
+    assert Path(shown).read_text() == "x"

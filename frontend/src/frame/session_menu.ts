@@ -1,7 +1,16 @@
 /** What a chat's menu offers. */
 import { newId, sessionPath } from "../api.ts";
 import { ask } from "../state/asking.ts";
-import { archive, exportUrl, type ListedSession, pin, type Result, remove, undelete } from "../state.ts";
+import {
+  archive,
+  exportUrl,
+  type ListedSession,
+  pin,
+  type Result,
+  remove,
+  session,
+  undelete,
+} from "../state.ts";
 import { linkOf } from "./address.ts";
 import { show } from "./commands.ts";
 import type { MenuItem } from "./menu.tsx";
@@ -53,9 +62,14 @@ async function archivedAway(row: ListedSession, tell: Tell): Promise<void> {
 
 async function deleted(row: ListedSession, tell: Tell): Promise<void> {
   const next = neighbourOf(row.id);
+  const wasOpen = session.value?.id === row.id;
   if ((await told(remove(row.id), tell)).ok) {
     focusLater(next);
-    offerUndo(`“${short(row)}” is deleted.`, () => undelete(row.id));
+    offerUndo(`“${short(row)}” is deleted.`, async () => {
+      const result = await undelete(row.id);
+      if (result.ok && wasOpen && session.value === null) show(row.id);
+      return result;
+    });
   }
 }
 

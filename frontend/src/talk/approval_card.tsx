@@ -84,7 +84,10 @@ function Exactly({ ask, here }: { readonly ask: AskEntry; readonly here: OpenSes
         <Icon name={toolIcon(action.tool)} />
         <strong>{exact(action.tool)}</strong>
         {action.host ? <span class="muted">{exact(action.host)}</span> : null}
-        {command ? null : <span class="muted">{(action.paths ?? []).map(exact).join(", ")}</span>}
+        <span class="muted">
+          {command && action.paths?.length ? "in " : ""}
+          {(action.paths ?? []).map(exact).join(", ")}
+        </span>
       </p>
       {action.diff ? (
         <ShadedText text={exact(action.diff)} language={languageOf("diff").language} label="Changes" />
@@ -158,7 +161,13 @@ function Deny({ disabled, onDeny, onBack }: DenyProps): JSX.Element {
   // the step was asked for by a key or a click on this very card
   useEffect(() => field.current?.focus(), []);
   return (
-    <div class="step">
+    <form
+      class="step"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (!disabled) onDeny(reason.trim());
+      }}
+    >
       <label>
         <span>Why not? The model is told (optional).</span>
         <input
@@ -174,11 +183,11 @@ function Deny({ disabled, onDeny, onBack }: DenyProps): JSX.Element {
           Back
         </button>
         <span class="spread" />
-        <button type="button" class="button danger" disabled={disabled} onClick={() => onDeny(reason.trim())}>
+        <button type="submit" class="button danger" disabled={disabled}>
           Deny
         </button>
       </div>
-    </div>
+    </form>
   );
 }
 

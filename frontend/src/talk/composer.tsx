@@ -9,6 +9,7 @@ import { attach, attached, takeParts } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
 import { focusComposer } from "./focus.ts";
 import { Problem } from "./problem.tsx";
+import { sends } from "./send_key.ts";
 
 const MODES: readonly { readonly mode: SendMode; readonly words: string; readonly title: string }[] = [
   { mode: "steer", words: "Steer", title: "Heard at the next step of this run" },
@@ -86,13 +87,6 @@ export function Composer(): JSX.Element {
       <Problem words={note || acting.trouble} />
     </form>
   );
-}
-
-/** Whether the key sends; on a phone Enter is a line break, since Shift is out of reach there. */
-function sends(event: KeyboardEvent): boolean {
-  if (event.key !== "Enter" || event.isComposing || event.shiftKey) return false;
-  if (event.ctrlKey || event.metaKey) return true;
-  return settings.value.sendKey === "enter" && !event.altKey && !matchMedia("(pointer: coarse)").matches;
 }
 
 /** As high as its text, up to a limit, in browsers whose styles cannot say so; to measure costs a layout. */

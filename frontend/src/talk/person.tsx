@@ -21,6 +21,7 @@ import { CopyButton } from "./copy_button.tsx";
 import { focusComposer, useFocusBack } from "./focus.ts";
 import { Parts } from "./parts.tsx";
 import { Problem } from "./problem.tsx";
+import { onEditingKey } from "./send_key.ts";
 
 const LONG_CHARS = 1500;
 const LONG_LINES = 18;
@@ -182,7 +183,8 @@ function Editing({
           aria-label="Message"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
-          onKeyDown={(event) => event.key === "Escape" && onClose()}
+          dir="auto"
+          onKeyDown={(event) => onEditingKey(event, save, onClose)}
         />
         <p class="muted small-words">What came after this message leaves the chat; the log keeps it.</p>
         <div class="buttons">

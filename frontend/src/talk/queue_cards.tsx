@@ -8,6 +8,7 @@ import { type Message, type OpenSession, queue } from "../state.ts";
 import { useActing } from "./acting.ts";
 import { useFocusBack } from "./focus.ts";
 import { Problem } from "./problem.tsx";
+import { onEditingKey } from "./send_key.ts";
 
 /** The message that is about to be taken up: nothing stands before it, so it does not look like waiting. */
 export function startingOf(here: OpenSession): Message | null {
@@ -167,7 +168,8 @@ function Editing({
           aria-label="Waiting message"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
-          onKeyDown={(event) => event.key === "Escape" && onClose()}
+          dir="auto"
+          onKeyDown={(event) => onEditingKey(event, save, onClose)}
         />
         <Problem words={acting.trouble} />
         <div class="buttons">

@@ -17,6 +17,9 @@ from holdfast.run import Ask
 from holdfast.tools.ask import AskUserArgs
 from holdfast.values import Action, Choice
 
+# A machine that was suspended stops the loop's clock, but not the one that people go by.
+LOOK_AGAIN_S = 30.0
+
 
 class People:
     """Asks for one run; an ask that is open already is waited for, not asked again."""
@@ -68,17 +71,24 @@ class People:
 
     async def settled(self, ask: Ask) -> Ask:
         """Wait for the answer, or for its expiry; of the two the one that the journal took first counts."""
-        expires_at_ms = ask.asked.expires_at_ms
         self._log.live = lambda: "waiting for a person to answer"
         try:
-            left_s = (expires_at_ms - self._means.clock.now_ms()) / 1000 if expires_at_ms else None
-            async with asyncio.timeout(left_s if left_s is None else max(0.0, left_s)):
-                await self._view.until(lambda: ask.state != "open")
-        except TimeoutError:
-            await self._expire(ask)
+            if not await self._is_settled_in_time(ask):
+                await self._expire(ask)
         finally:
             self._log.live = None
         return ask
+
+    async def _is_settled_in_time(self, ask: Ask) -> bool:
+        expires_at_ms, now_ms = ask.asked.expires_at_ms, self._means.clock.now_ms
+        settled = self._view.when(lambda: ask.state != "open")
+        try:
+            while not settled.done() and (not expires_at_ms or now_ms() < expires_at_ms):
+                left_s = (expires_at_ms - now_ms()) / 1000
+                await asyncio.wait({settled}, timeout=min(left_s, LOOK_AGAIN_S) if expires_at_ms else None)
+            return settled.done()
+        finally:
+            settled.cancel()
 
     async def _expire(self, ask: Ask) -> None:
         asked = ask.asked

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.agent.asking import People
+from holdfast.agent.clean_blobs import CleanBlobs
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
@@ -21,12 +22,13 @@ from holdfast.interfaces import Blobs, JournalError, Tool, ToolResult
 from holdfast.phases import Phase
 from holdfast.policy.verdicts import Ask, Deny, Verdict
 from holdfast.run import Ask as SettledAsk
+from holdfast.run import Run
 from holdfast.run import ToolCall as CallState
 from holdfast.secrets_out import StreamFilter
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import ASK_USER, AskUserArgs
 from holdfast.tools.registry import insist_on_arguments
-from holdfast.values import Action, Choice
+from holdfast.values import Action, Choice, GrantRule
 
 _log = logging.getLogger(__name__)
 
@@ -106,9 +108,8 @@ class ToolCalls:
 
     async def finish(self) -> bool:
         """Bring every open call to its end, in order; False if an expired ask is to end the run."""
-        tools = self._means.tools
-        calls = self._view.run(self._log.run_id).unfinished_tools
-        numbered = [(call, ordinal, tools.get(call.asked.name)) for ordinal, call in enumerate(calls)]
+        tools, run = self._means.tools, self._view.run(self._log.run_id)
+        numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in run.unfinished_tools]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
         for beside, group in groupby(numbered, key=lambda item: _may_run_beside_others(item[2])):
             finish = self._side_by_side if beside else self._one_by_one
@@ -130,12 +131,14 @@ class ToolCalls:
         return True
 
     async def _finish(self, call: CallState, tool: Tool | None, *, ordinal: int) -> bool:
+        was_begun = call.started is not None  # before a crash
         try:
             result = await self._result(call, tool, ordinal=ordinal)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as stop:
             # A shutdown settles nothing: after the restart an open approval is still open.
             if self._view.run(self._log.run_id).phase is Phase.STOPPING:
-                self._ended(call, stopped(begun=call.asked.tool_call_id in self._begun))
+                result = stopped(begun=was_begun or call.asked.tool_call_id in self._begun)
+                self._ended(call, replace(result, text=_with_notes(result.text, stop)))
             raise
         now_s = self._means.clock.monotonic_s()
         # Waiting for a person's word is no time of the tool.
@@ -179,7 +182,7 @@ class ToolCalls:
                 continue
             try:
                 insist_on_arguments(tool, asked.args)
-                judged = await asyncio.to_thread(self._judge, asked, tool)
+                judged = await self._judged(asked, tool)
             except BadArguments:
                 continue  # the model hears of it when the call's turn comes
             # What a later call does to the same file is known only when the earlier one is done.
@@ -206,7 +209,7 @@ class ToolCalls:
             if ask is not None and (refused := _heard(await self._people.settled(ask))) is not None:
                 return refused
             # People answer late: what they were shown may no longer be what would be done.
-            judged = await asyncio.to_thread(self._judge, asked, tool)
+            judged = await self._judged(asked, tool)
             is_approved = ask is not None and self._people.is_about(ask, judged.action)
             verdict = judged.verdict
             if isinstance(verdict, Deny) and not (is_approved and verdict.reason == "no_approver"):
@@ -218,16 +221,24 @@ class ToolCalls:
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
             ask = await self._ask(asked, replace(judged, verdict=Ask(findings)))
 
-    def _judge(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
-        """What is to be said about the action; it looks at files, so it runs in a thread."""
-        judge, place = self._means.judge, self._workspace
+    async def _judged(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
+        """What is to be said about the action."""
+        # Gathered here: while a thread looks at files the log goes on.
         grants = [grant.rule for grant in self._view.session.grants.values()]
-        action = tool.action(asked.args, workspace=place)
-        verdict = judge.verdict(action, grants, workspace=place)
+        judged = await asyncio.to_thread(self._judge, asked, tool, grants)
+        verdict = judged.verdict
         if isinstance(verdict, Deny) or tool.traits.read_only or not self._repeats_unknown(asked):
-            return Judged(action, verdict, judge.choices(action, grants, workspace=place))
+            return judged
         findings = verdict.findings if isinstance(verdict, Ask) else ()
-        return Judged(action, judge.for_a_person((REPEATS_UNKNOWN, *findings)), ("once", "deny"))
+        verdict = self._means.judge.for_a_person((REPEATS_UNKNOWN, *findings))
+        return Judged(judged.action, verdict, ("once", "deny"))
+
+    def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
+        """It looks at files, so it runs in a thread."""
+        judge, place = self._means.judge, self._workspace
+        action = _action(tool, asked, place)
+        verdict = judge.verdict(action, grants, workspace=place)
+        return Judged(action, verdict, judge.choices(action, grants, workspace=place))
 
     def _repeats_unknown(self, asked: e.ToolAsked) -> bool:
         digest = arguments_hash(asked.name, asked.args)
@@ -258,7 +269,7 @@ class ToolCalls:
             asked.tool_call_id,
             key,
             self._workspace,
-            self._means.store,
+            CleanBlobs(self._means.store, self._log.secrets),
             self._log,
             StreamFilter(self._log.secrets),
             self._approved.get(asked.tool_call_id, ""),
@@ -285,14 +296,31 @@ class ToolCalls:
         )
 
 
+def _place(run: Run, call: CallState) -> int:
+    """The call's place in its answer, the same when those before it have ended."""
+    answer = (one for one in run.tools.values() if one.attempt_id == call.attempt_id)
+    return next(place for place, one in enumerate(answer) if one is call)
+
+
+def _action(tool: Tool, asked: e.ToolAsked, workspace: Path) -> Action:
+    """What the call would do; raises BadArguments, also where the tool cannot say it."""
+    try:
+        return tool.action(asked.args, workspace=workspace)
+    except BadArguments:
+        raise
+    except Exception as error:  # a tool is other people's code
+        _log.exception("tool %s cannot say what it would do", tool.spec.name)
+        raise BadArguments(f"The tool cannot say what this would do: {error!r}") from error
+
+
 async def _carefully(tool: Tool, args: Mapping[str, object], one: OneCall) -> ToolResult:
     """Run it within its patience; whatever it raises is its result, not the end of the run."""
     try:
         async with asyncio.timeout(tool.traits.patience_s):
             return await tool.run(args, one)
-    except TimeoutError:
+    except TimeoutError as late:
         text = f"Not finished after {tool.traits.patience_s:g} s, so it was ended; it may have had an effect."
-        return ToolResult(text, ok=False, ending="killed")
+        return ToolResult(_with_notes(text, late.__cause__), ok=False, ending="killed")
     except (JournalError, BadArguments):
         raise
     except Exception as error:  # a tool is other people's code
@@ -302,6 +330,12 @@ async def _carefully(tool: Tool, args: Mapping[str, object], one: OneCall) -> To
             # Stop code that fails does not turn a stop into a result.
             raise asyncio.CancelledError from error
         return ToolResult(f"The tool failed: {error!r}", ok=False)
+
+
+def _with_notes(text: str, error: BaseException | None) -> str:
+    """The text, and what a tool that was ended has to say: which of its processes would not die."""
+    notes: Sequence[str] = getattr(error, "__notes__", ())
+    return " ".join([text, *(f"[{note}]" for note in notes)])
 
 
 def _may_run_beside_others(tool: Tool | None) -> bool:

@@ -4,20 +4,23 @@ The transcript keeps everything; the summary is an event like any other. It happ
 count, or a provider that says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from holdfast import events as e
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.capabilities import Answer
-from holdfast.entries import Ending, Entry, Notice, Person, Text, ToolCard
+from holdfast.context import since_summary
+from holdfast.entries import Ending, Entry, Person, Text, ToolCard
 from holdfast.messages import ModelRequest, UserMessage
 
 NEAR = 0.8  # of the window: past this the next answer may not fit
 KEPT = 0.25  # of the window stays as it is
 CHARS_PER_TOKEN = 4
 PIECE_CHARS_MAX = 4_000
+_SPEAKERS: Mapping[str, str] = MappingProxyType({"user": "USER", "assistant": "ASSISTANT"})
 ASK = (
     "Below is the older part of a conversation between a user and an assistant that works with tools. "
     "Write a summary with which the assistant can go on without it: what the user wants, what was "
@@ -31,7 +34,9 @@ async def compact(view: SessionView, log: RunLog, means: AgentMeans) -> bool:
     if not entries:
         return False
     room_chars = int(NEAR * means.context_window * CHARS_PER_TOKEN) - len(ASK)
-    request = ModelRequest(messages=(UserMessage(ASK + _told(entries, room_chars)),))
+    earlier = _earlier(view, log.run_id, room_chars=room_chars // 2)
+    told = earlier + _told(entries, room_chars - len(earlier))
+    request = ModelRequest(messages=(UserMessage(ASK + told),))
     answer = await means.model.answer(request, log, turn=view.run(log.run_id).turns, purpose="compaction")
     if not isinstance(answer, Answer) or not answer.text.strip():
         return False
@@ -47,13 +52,8 @@ async def compact(view: SessionView, log: RunLog, means: AgentMeans) -> bool:
 
 def _older(view: SessionView, run_id: str, *, kept_chars: int) -> Sequence[Entry]:
     """What comes before the newest stretch of so many characters; a call and its results stay together."""
-    kinds = Person | Text | ToolCard | Notice | Ending
-    entries = [entry for entry in view.transcript.entries if isinstance(entry, kinds)]
-    summaries = [entry for entry in entries if isinstance(entry, Notice) and _is_summary(entry)]
-    after = max((summary.upto_seq for summary in summaries), default=0)
-    entries = [entry for entry in entries if entry.seq > after or _is_summary(entry)]
-    if view.transcript.runs[run_id].history is not None:
-        entries = [entry for entry in entries if entry.run_id == run_id]
+    _, shown = since_summary(view.transcript, run_id)
+    entries = [entry for entry in shown if isinstance(entry, Person | Text | ToolCard | Ending)]
     # A provider may know of a smaller window than we do: at least half of it must go.
     kept_chars = min(kept_chars, sum(map(_chars, entries)) // 2)
     kept, cut = 0, len(entries)
@@ -67,8 +67,16 @@ def _older(view: SessionView, run_id: str, *, kept_chars: int) -> Sequence[Entry
     return entries[:cut]
 
 
-def _is_summary(entry: Entry) -> bool:
-    return isinstance(entry, Notice) and entry.notice == "compacted"
+def _earlier(view: SessionView, run_id: str, *, room_chars: int) -> str:
+    """What the model was shown before the entries: the last summary, or else the history of the caller."""
+    summary, _ = since_summary(view.transcript, run_id)
+    if summary is not None:
+        return f"EARLIER: {_short(summary.summary, room_chars)}\n\n"
+    history = view.transcript.runs[run_id].history or ()
+    said = [message for message in history if message.role in _SPEAKERS and message.content]
+    piece_chars = _piece_chars(len(said), room_chars)
+    lines = [f"{_SPEAKERS[message.role]}: {_short(message.content, piece_chars)}\n\n" for message in said]
+    return "".join(lines)[-room_chars:]
 
 
 def _same_call(one: Entry, other: Entry) -> bool:
@@ -90,10 +98,13 @@ def _chars(entry: Entry) -> int:
 
 def _told(entries: Sequence[Entry], room_chars: int) -> str:
     """The entries as plain text; where it is too much, each piece is shortened alike."""
-    piece_chars = max(200, min(PIECE_CHARS_MAX, room_chars // max(1, len(entries))))
+    piece_chars = _piece_chars(len(entries), room_chars)
     lines = [_line(entry, piece_chars) for entry in entries]
-    text = "\n\n".join(line for line in lines if line)
-    return text if len(text) <= room_chars else text[-room_chars:]
+    return "\n\n".join(line for line in lines if line)[-room_chars:]
+
+
+def _piece_chars(count: int, room_chars: int) -> int:
+    return max(200, min(PIECE_CHARS_MAX, room_chars // max(1, count)))
 
 
 def _line(entry: Entry, chars_max: int) -> str:
@@ -105,8 +116,6 @@ def _line(entry: Entry, chars_max: int) -> str:
         case ToolCard():
             args = _short(str(entry.args), chars_max // 4)
             return f"TOOL {entry.name} {args}: {_short(entry.result, chars_max)}"
-        case Notice(notice="compacted"):
-            return f"EARLIER: {entry.summary}"
         case Ending() if entry.outcome != "completed":
             return f"HERE THE RUN ENDED: {_short(entry.words, chars_max)}"
         case _:

@@ -72,13 +72,14 @@ async def _turns(
         steered = await _take_steers(view, log)
         messages = context_for(view.transcript, log.run_id)
         added: tuple[Message, ...] = ()
-        if run.finish == "length" and not steered:
-            if continuations == CONTINUATIONS_MAX or run.settings.max_output_tokens:
-                return Outcome("truncated", cause="length")
-            said = isinstance(messages[-1], AssistantMessage)
-            added = (UserMessage(GO_ON if said else SHORTER),)
-        elif (outcome := _finished(run, messages)) is not None:
+        if (outcome := _finished(run, messages)) is not None:
             return outcome
+        is_cut = run.finish == "length" and not steered
+        # A crash or a summary may lie between the half of an answer and its continuation.
+        if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
+            if continuations == CONTINUATIONS_MAX or (is_cut and run.settings.max_output_tokens):
+                return Outcome("truncated", cause="length")
+            added = (UserMessage(GO_ON if is_half else SHORTER),)
         if (used_up := limits.used_up(log.now_ms())) is not None:
             return _spent(limits, used_up)
         await means.rest.point(log.run_id)

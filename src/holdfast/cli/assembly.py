@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 import uvicorn
 
@@ -14,6 +16,7 @@ from holdfast.agent.means import AgentMeans
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.cli.configuration_faults import rules_of
 from holdfast.cli.configuration_files import own_config_home
+from holdfast.cli.configuration_secrets import names_secret
 from holdfast.cli.importing import uncollected
 from holdfast.cli.tooling import Tooling, open_tooling
 from holdfast.clock import SystemClock
@@ -50,6 +53,7 @@ async def assemble(
 ) -> Edge:
     """The application; the stack owns all that it needs."""
     clock = SystemClock()
+    await asyncio.to_thread(_make_spool_dir, settings)
     path = settings.data_dir / "holdfast.db"
     store = await SqliteStore.open_readable(path, durability=settings.server.durability)
     stack.push_async_callback(store.close)
@@ -61,7 +65,7 @@ async def assemble(
     stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
     calls = ModelCalls(call_means(settings, http, shared=shared, store=store, prices=prices), targets)
     tooling = await stack.enter_async_context(open_tooling(settings, clock.now_ms))
-    hidden = Secrets([*secrets_of(targets), *(key.secret for key in keys or ())])
+    hidden = Secrets([*secrets_of(targets), *mcp_secrets_of(settings), *(key.secret for key in keys or ())])
     means = await _means(settings, store, calls=calls, tooling=tooling, hidden=hidden)
     return make_app(
         means,
@@ -94,6 +98,27 @@ def secrets_of(targets: Sequence[Target]) -> Iterator[str]:
         yield from proxy_secrets(target.proxy)
 
 
+def mcp_secrets_of(settings: Settings) -> Iterator[str]:
+    """What MCP servers are given that looks like a key: a server may well repeat it in an error."""
+    for server in settings.mcp_servers:
+        given = [str(value) for name, value in server.env.items() if names_secret(name)]
+        given += [value.split()[-1] for value in server.headers.values() if value.strip()]
+        given += [value for _, value in parse_qsl(urlsplit(server.url).query)]
+        yield from (text for text in given if len(text) >= HEADER_SECRET_CHARS_MIN)
+
+
+def _make_spool_dir(settings: Settings) -> None:
+    """A spool elsewhere is for a full disk, when it is too late to find that nothing can be kept there."""
+    if not settings.server.spool_dir:
+        return
+    try:
+        settings.spool_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryFile(dir=settings.spool_dir):
+            pass
+    except OSError as error:
+        raise OSError(f"cannot write to spool_dir {settings.spool_dir}: {error.strerror}") from error
+
+
 async def _demo(stack: AsyncExitStack) -> Target:
     # Who has a model of their own does not wait for the import of this one.
     with uncollected():
@@ -120,7 +145,7 @@ async def _means(
         ),
         tools=tooling.registry,
         tools_that_change=tooling.from_mcp,
-        workspace=_workspace(settings),
+        workspace=workspace_of(settings),
         instructions=settings.agent.instructions,
         secrets=hidden,
         spool=Spool(settings.spool_dir),
@@ -132,7 +157,8 @@ async def _means(
     )
 
 
-def _workspace(settings: Settings) -> Path:
+def workspace_of(settings: Settings) -> Path:
+    """The directory that runs work in."""
     return Path(settings.agent.workspace).expanduser().absolute()
 
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from holdfast import __version__
@@ -16,9 +16,11 @@ from holdfast.cli.chat_asks import ChatAsks
 from holdfast.cli.chat_commands import COMMANDS, Commands
 from holdfast.cli.chat_entries import entry_text, person_text
 from holdfast.cli.ink import Ink
+from holdfast.cli.naming import Unnamed, session_named
 from holdfast.cli.run import workspace_of
 from holdfast.cli.safe_text import safe_line
 from holdfast.cli.teller import Teller
+from holdfast.cli.terminal_out import is_drawable
 from holdfast.client.address import Patience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.client.heard import Away, Back, LiveLine, Seen
@@ -34,10 +36,9 @@ PATIENCE = Patience(call_s=15.0, follow_s=600.0)
 
 def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
     """Talk until the person leaves; the exit code."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print(
-            "holdfast: chat needs a terminal; scripts use holdfast run (see holdfast --help)", file=sys.stderr
-        )
+    if not (sys.stdin.isatty() and is_drawable(sys.stdout)):
+        kind = "a terminal" + (" that can move its cursor (TERM is dumb)" if sys.stdout.isatty() else "")
+        print(f"holdfast: chat needs {kind}; holdfast run works everywhere", file=sys.stderr)
         return FAILED
 
     async def work(attached: Attached) -> int:
@@ -171,14 +172,15 @@ class Chat:
             await self.close_session()
             self._watch(started.session_id, after=0)
 
-    async def open(self, session_id: str) -> bool:
+    async def open(self, name: str) -> bool:
         """Show the end of a session and go on with it; False if there is none."""
         try:
+            session_id = await session_named(self.client, name)
             page = await self.client.messages(session_id, limit=SHOWN_AT_FIRST)
             runs = await self.client.runs(session_id=session_id, limit=20)
-        except Refused as error:
+        except (Refused, Unnamed) as error:
             await self.complain(error)
-            if error.code == "session_not_found":
+            if isinstance(error, Refused) and error.code == "session_not_found":
                 there = "/sessions" if self.prompt.is_running else "holdfast sessions list"
                 await self.prompt.print(self.ink.dim(f"  {there} shows those that are there."))
             return False
@@ -242,6 +244,9 @@ class Chat:
         if isinstance(event, e.RunEnded) and event.outcome not in {"completed", "refused", "cancelled"}:
             await self.prompt.print(self.ink.dim("  /retry tries it again."))
         await self.asks.hear()
+        if isinstance(event, e.RunEnded):
+            with suppress(ClientError):  # what was read here is not unread on the page; only a courtesy
+                await self.client.mark_read(self.session_id)
 
     def _interrupt(self) -> None:
         now_s = time.monotonic()

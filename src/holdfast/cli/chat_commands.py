@@ -69,13 +69,14 @@ class Commands:
         await self._chat.prompt.print(self._chat.ink.dim(text))
 
     async def _help(self, _: str) -> None:
-        width = max(len(name) for name, _ in COMMANDS)
-        lines = [f"{name:<{width}}  {about}" for name, about in COMMANDS]
+        ink = self._chat.ink
+        width = max(len(name) for name, _ in COMMANDS) + 2
+        lines = [ink.line(f"{name:<{width}}{about}", "dim", hang=width) for name, about in COMMANDS]
         keys = (
             "Enter sends, Esc Enter makes a new line, Ctrl-C stops the run and twice leaves, Tab completes."
         )
         busy = "What you type while a run works is told to it at its next step."
-        await self._say("\n".join([*lines, "", keys, busy]))
+        await self._chat.prompt.print("".join([*lines, "\n", ink.dim(keys), ink.dim(busy)]))
 
     async def _stop(self, _: str) -> None:
         await self._chat.stop()
@@ -167,8 +168,8 @@ def _is_message(rest: str) -> bool:
     return rest.strip() not in {"", "resume", "pause", "clear"}
 
 
-def _about(one: SessionShown, chars_max: int) -> str:
-    words = safe_line(one.title or one.preview or "(empty)", max(10, chars_max))
+def _about(one: SessionShown, columns_max: int) -> str:
+    words = safe_line(one.title or one.preview or "(empty)", max(10, columns_max))
     return words + (" · at work" if one.open_runs else "")
 
 

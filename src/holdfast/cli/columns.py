@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.cli.safe_text import safe_line
+from holdfast.cli.safe_text import columns_of, cut, safe_line
 
 GAP = "  "
 INDENT = "    "
@@ -22,12 +22,12 @@ def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("There are none.")
         return
     for line in fitted([list(head), *cells], room):
-        print(line[: room - 1] + "…" if room and len(line) > room else line)
+        print(cut(line, room) if room else line)
 
 
 def fitted(table: list[list[str]], room: int) -> list[str]:
     """A head and its rows as lines for so many columns, any number if `room` is 0."""
-    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    widths = [max(columns_of(row[at]) for row in table) for at in range(len(table[0]))]
     # The last column may be cut, but not to nothing: with less room than this it goes to the next line.
     needed = [*widths[:-1], min(LAST_COLUMNS_MIN, widths[-1])]
     breaks = _breaks(needed, room)
@@ -35,7 +35,8 @@ def fitted(table: list[list[str]], room: int) -> list[str]:
     has_plain_head = len(breaks) > 1 and breaks[-1] == len(widths) - 1
     lines: list[str] = []
     for row in table:
-        padded = [*(cell.ljust(width) for cell, width in zip(row, widths[:-1], strict=False)), row[-1]]
+        spare = (width - columns_of(cell) for cell, width in zip(row, widths[:-1], strict=False))
+        padded = [*(cell + " " * width for cell, width in zip(row, spare, strict=False)), row[-1]]
         ends = [*breaks[1:], len(row)]
         parts = [GAP.join(padded[begin:end]).rstrip() for begin, end in zip(breaks, ends, strict=True)]
         shown = parts[:-1] if row is table[0] and has_plain_head else parts

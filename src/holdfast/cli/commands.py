@@ -120,7 +120,8 @@ def run(
 ) -> None:
     """Do one task and print the answer; with --json every event as a line.
 
-    Exit code: 0 completed, 1 failed, 2 used wrongly, 130 stopped. Ctrl-C stops the run.
+    Exit code: 0 completed, 1 failed or refused, 2 used wrongly, 130 stopped. Ctrl-C stops the run, and
+    so does SIGTERM.
     """
     wanted = starting.Run(
         words=words or [],
@@ -136,16 +137,16 @@ def run(
 
 @app.command(short_help="Where the time of a run or a session went.")
 def inspect(
-    session: Annotated[
-        str, typer.Argument(metavar="SESSION", help="A session, a run, or an exported .jsonl file.")
-    ],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A run, a session, last, or a .jsonl file of events.")
+    ] = "last",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Print a session's log as a timeline: what happened, when, and where the time went."""
+    """Print a run, the last one if none is named, or a session as a timeline: where the time went."""
     from holdfast.cli.inspect import inspect as run
 
-    raise typer.Exit(run(session, {"data_dir": data_dir, "config": config}))
+    raise typer.Exit(run(name, {"data_dir": data_dir, "config": config}))
 
 
 @app.command(short_help="Check everything here, and say what to do.")

@@ -2,10 +2,9 @@
 
 import asyncio
 import os
-import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -32,13 +31,13 @@ from holdfast.cli.configuration_known import (
 )
 from holdfast.cli.configuration_lines import lines_of
 from holdfast.cli.configuration_proxies import put_proxies
-from holdfast.cli.configuration_secrets import ENV, References, TextFile, read_text_file
+from holdfast.cli.configuration_secrets import ENV, References, TextFile, names_secret, read_text_file
 from holdfast.cli.configuration_sources import BadConfiguration, Fault, KeyPath, Source, Sources, sentence
+from holdfast.cli.configuration_toml import parsed
 from holdfast.cli.configuration_values import Checker, Tree
 from holdfast.settings import ServerSettings, Settings
 
 FAULTS_TOLD_MAX = 50
-_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +113,24 @@ def load(given: Given, *, known: Known | None = None, found: Sequence[FoundServe
     notes = [*put_hermes_server(layers, given.environ)]
     if layers.tree.get("targets", []) == []:
         _put_targets(layers, given, known=known or shipped_known(), found=found)
-    _put_model(layers, given)
+    cautions = [*_put_model(layers, given)]
     notes += put_hermes_patience(layers, given.environ)
-    cautions = put_proxies(layers, given.environ)
+    cautions += put_proxies(layers, given.environ)
     layers.put(("server", "data_dir"), ServerSettings().data_dir, Source("default"))
-    base = given.file.path.parent if given.file else Path()
-    references = References(given.environ, base, read=given.read)
+    references = References(given.environ, partial(_base, given, Sources(layers.sources)), read=given.read)
     checked = _checked(layers, given, references=references, notes=notes)
     return replace(checked, warnings=(*checked.warnings, *cautions))
+
+
+def _base(given: Given, sources: Sources, path: KeyPath) -> Path:
+    """Where a file that this key names is: beside the file that says so, else where we are."""
+    return given.file.path.parent if given.file and sources.near(path).kind == "file" else Path()
 
 
 def _put_file(layers: Layers, file: ConfigFile) -> None:
     place = str(file.path)
     found: dict[KeyPath, Source] = {}
-    try:
-        tree = tomllib.loads(file.text)
-    except (ValueError, RecursionError) as error:
-        raise BadConfiguration([_unreadable(place, error)]) from error
+    tree = parsed(file.text, place)
     for path, line in lines_of(file.text).items():
         if not any(layers.has(path[:length]) for length in range(1, len(path) + 1)):
             found[path] = Source("file", place, line)
@@ -149,16 +149,6 @@ def _merge(tree: Tree, below: Tree) -> None:
                 tree[key] = value  # a table was expected, and the check says so
 
 
-def _unreadable(place: str, error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return f"{place}: is nested too deeply"
-    match = _TOML_PLACE.search(str(error))
-    if match is None:
-        return f"{place}: is not TOML: {error}"
-    line = f", line {match[1]}" if match[1] else ", at the end"
-    return f"{place}{line}: is not TOML: {str(error)[: match.start()]}"
-
-
 def _put_targets(layers: Layers, given: Given, *, known: Known, found: Sequence[FoundServer]) -> None:
     """Targets that nobody wrote: of known keys, else of servers that were found."""
     tables = list(tables_by_key(known, given.environ)) or [table_of(one) for one in found]
@@ -168,13 +158,16 @@ def _put_targets(layers: Layers, given: Given, *, known: Known, found: Sequence[
         layers.sources |= {("targets", index, key): table.source_of(key) for key in table.values}
 
 
-def _put_model(layers: Layers, given: Given) -> None:
+def _put_model(layers: Layers, given: Given) -> Iterator[str]:
+    """Lay the model of the default target; where there is none, the demo model answers by any name."""
     model, source = _model(given)
     targets = layers.tree.get("targets")
     first = cast("list[object]", targets)[0] if isinstance(targets, list) and targets else None
     if model and isinstance(first, dict):
         first["model"] = model
         layers.sources[("targets", 0, "model")] = source
+    elif model and not targets:
+        yield f"{source} is not used: no target is configured, so the built-in demo model answers"
 
 
 def _model(given: Given) -> tuple[str, Source]:
@@ -226,6 +219,11 @@ def _written_keys(settings: Settings, sources: Sources, references: References) 
     """Whether a key itself, not a reference to it, stands in the file."""
     keys: list[KeyPath] = [(*API_KEYS, index) for index, _ in enumerate(settings.server.api_keys or ())]
     keys += [("targets", index, "api_key") for index, target in enumerate(settings.targets) if target.api_key]
+    for index, target in enumerate(settings.targets):
+        keys += [("targets", index, "headers", name) for name in target.headers if names_secret(name)]
+    for index, server in enumerate(settings.mcp_servers):
+        keys += [("mcp_servers", index, "headers", name) for name in server.headers if names_secret(name)]
+        keys += [("mcp_servers", index, "env", name) for name in server.env if names_secret(name)]
     keys += [
         ("targets", index, "proxy")
         for index, target in enumerate(settings.targets)

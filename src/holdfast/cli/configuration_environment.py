@@ -8,8 +8,9 @@ from typing import cast
 
 from msgspec import inspect
 
-from holdfast.cli.configuration_sources import KeyPath, Source
+from holdfast.cli.configuration_sources import BadConfiguration, KeyPath, Source
 from holdfast.cli.configuration_values import SETTINGS, Tree, plain
+from holdfast.tools.marker import VARIABLE as MARK
 
 PREFIX = "HOLDFAST_"
 CONFIG = "HOLDFAST_CONFIG"
@@ -101,10 +102,10 @@ def _is_tables(kind: inspect.Type) -> bool:
 
 
 def put_flags(layers: Layers, flags: Mapping[str, object]) -> None:
-    """Lay the flags: log_level is --log-level; None is not given."""
+    """Lay the flags: agent_workspace is --workspace, log_level is --log-level; None is not given."""
     known = variables()
     for name, value in flags.items():
-        source = Source("flag", f"--{name.replace('_', '-')}")
+        source = Source("flag", f"--{name.removeprefix('agent_').replace('_', '-')}")
         if value is None or name in {"model", "config"}:
             continue
         if name == "no_auth":
@@ -122,12 +123,17 @@ def _flag_value(value: object, kind: inspect.Type) -> object:
 
 
 def put_environment(layers: Layers, environ: Mapping[str, str]) -> None:
-    """Lay the variables of our own; an empty one is as good as none."""
+    """Lay the variables of our own; an empty one is as good as none. Raises BadConfiguration."""
     for name, (path, kind) in variables().items():
         if text := environ.get(name, "").strip():
             layers.put(path, from_text(text, kind), Source("environment", name))
-    if environ.get(NO_AUTH, "").strip().lower() in YES:
-        layers.put(API_KEYS, [], Source("environment", NO_AUTH))
+    match environ.get(NO_AUTH, "").strip().lower():
+        case word if word in YES:
+            layers.put(API_KEYS, [], Source("environment", NO_AUTH))
+        case word if word and word not in NO:
+            raise BadConfiguration([f"{NO_AUTH}: must be 1 or 0"])
+        case _:
+            pass
 
 
 def put_single_key(layers: Layers, environ: Mapping[str, str]) -> None:
@@ -219,6 +225,6 @@ def unknown_variables(environ: Mapping[str, str], *, used: frozenset[str]) -> It
     """A warning for each variable that looks like ours, sets nothing, and is referred to by nobody."""
     known = [*variables(), *SPECIAL]
     for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in known and name not in used:
+        if name.startswith(PREFIX) and name not in {*known, *used, MARK}:
             near = difflib.get_close_matches(name, known, n=1)
             yield f"{name} sets nothing" + (f"; did you mean {near[0]}?" if near else "")

@@ -1,6 +1,8 @@
 """What is wrong with settings that are each right by themselves but do not go together."""
 
+import difflib
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -8,7 +10,7 @@ import msgspec
 from holdfast.cli.configuration_meanings import is_loopback
 from holdfast.cli.configuration_sources import Fault, KeyPath
 from holdfast.deadlines import is_local
-from holdfast.policy.approval_rules import BadRule, Rule, plain_host, rule_from
+from holdfast.policy.approval_rules import EVERY_TOOL, BadRule, Rule, plain_host, rule_from
 from holdfast.settings import (
     ApprovalSettings,
     McpServerSettings,
@@ -18,8 +20,30 @@ from holdfast.settings import (
     Settings,
     TargetSettings,
 )
+from holdfast.targets import Wire
+
+if TYPE_CHECKING:
+    from holdfast.tools.mcp_config import McpServerConfig
 
 KEY_CHARS_MIN = 16
+CALL_PATHS: Mapping[Wire, str] = {
+    "chat": "/chat/completions",
+    "responses": "/responses",
+    "anthropic": "/messages",
+}
+TOOLS = (
+    "shell",
+    "shell_jobs",
+    "shell_kill",
+    "read_file",
+    "write_file",
+    "edit_file",
+    "list_files",
+    "search_files",
+    "fetch_url",
+    "ask_user",
+)
+MCP_TOOL = "mcp__"
 
 
 def faults_of(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator[Fault]:
@@ -43,6 +67,8 @@ def faults_of(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
 
 def _server(server: ServerSettings) -> Iterator[Fault]:
     loopback = is_loopback(server.host)
+    if not server.data_dir.strip():
+        yield Fault(("data_dir",), "must not be empty")
     if not loopback and server.api_keys is None:
         yield Fault(("host",), "is not loopback, so api_keys must hold a key (set HOLDFAST_API_KEY, for one)")
     if not loopback and server.api_keys == ():
@@ -61,6 +87,9 @@ def _server(server: ServerSettings) -> Iterator[Fault]:
 def _target(target: TargetSettings) -> Iterator[Fault]:
     url = urlsplit(target.base_url)
     local = is_local(url.hostname or "")
+    call_path = CALL_PATHS[target.wire]
+    if url.path.rstrip("/").endswith(call_path):
+        yield Fault(("base_url",), f"must end before {call_path}, which every call adds")
     if not (target.api_key or target.headers or local):
         yield Fault((), "has no api_key", is_warning=True)
     if url.scheme == "http" and target.api_key and not local:
@@ -77,9 +106,14 @@ def _retry(retry: RetrySettings) -> Iterator[Fault]:
 def _rule(table: Mapping[str, object]) -> Iterator[Fault]:
     """As the policy reads it: an empty list that somebody wrote is not the same as none."""
     try:
-        rule_from(table)
+        rule = rule_from(table)
     except BadRule as error:
         yield Fault((), f"cannot be meant: {error}")
+        return
+    if rule.tool not in {*TOOLS, EVERY_TOOL} and not rule.tool.startswith(MCP_TOOL):
+        near = difflib.get_close_matches(rule.tool, TOOLS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(TOOLS)}"
+        yield Fault((rule.verdict,), f"names no tool; {hint}")
 
 
 def rules_of(approvals: ApprovalSettings) -> tuple[Rule, ...]:
@@ -99,6 +133,31 @@ def _mcp_server(server: McpServerSettings) -> Iterator[Fault]:
         yield Fault(("headers",), "are for a url; a command takes env")
     elif server.url and server.env:
         yield Fault(("env",), "is for a command; a url takes headers")
+    else:
+        yield from _unusable(server)
+
+
+def _unusable(server: McpServerSettings) -> Iterator[Fault]:
+    """As the tools read it: what they refuse must not wait until the server starts."""
+    from holdfast.tools.mcp_config import BadMcpServer
+
+    try:
+        mcp_config(server)
+    except BadMcpServer as error:
+        yield Fault((), f"cannot be used: {error}")
+
+
+def mcp_config(server: McpServerSettings) -> "McpServerConfig":
+    """The configured server as the tools know it; raises BadMcpServer."""
+    from holdfast.tools.mcp_config import McpServerConfig
+
+    return McpServerConfig(
+        name=server.name,
+        command=server.command,
+        url=server.url,
+        env={name: str(value) for name, value in server.env.items()},
+        headers={name: str(value) for name, value in server.headers.items()},
+    )
 
 
 def _together(settings: Settings) -> Iterator[Fault]:

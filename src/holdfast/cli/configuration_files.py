@@ -1,6 +1,7 @@
 """Where holdfast.toml is looked for, and whether the one that lies about in a working directory counts."""
 
 import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,8 +66,9 @@ def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Pat
     A file that lies in a directory may have come with somebody else's repository, and it could name programs
     to start and servers to send conversations to. Raises BadConfiguration.
     """
-    named = config or (Path(environ[CONFIG]) if environ.get(CONFIG) else None)
-    if named is not None:
+    text = str(config or environ.get(CONFIG, "").strip())
+    if text:
+        named = Path(_at_home(text, environ))
         file = read_config(named)
         if file is None:
             raise BadConfiguration([f"{named}: there is no such file"])
@@ -78,9 +80,17 @@ def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Pat
     return here if here.file else Found(read_config(home / FILE_NAME), here.ignored)
 
 
+def _at_home(text: str, environ: Mapping[str, str]) -> str:
+    """The path of a named file; no shell replaces ~ in --config=~/x, nor in a variable of a service."""
+    home = environ.get("HOME", "")
+    return home + text[1:] if home and text.startswith("~/") else text
+
+
 def _file_of(directory: Path, book: TrustBook) -> Found:
     """The directory's file if it counts; one that is not trusted can do nothing but be named."""
     path = directory / FILE_NAME
+    if _is_strange(path):
+        return Found(ignored=Ignored(path, "it is no regular file"))
     try:
         file = read_config(path)
         if file is None or book.trusts(path, file.text):
@@ -91,6 +101,15 @@ def _file_of(directory: Path, book: TrustBook) -> Found:
     except TrustUnreadable as error:
         raise BadConfiguration([str(error)]) from error
     return Found(ignored=Ignored(path, why, _sets(file.text), ADVICE))
+
+
+def _is_strange(path: Path) -> bool:
+    """Whether it is a pipe or a device, which could keep its reader waiting for ever."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False  # the reader says why
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _sets(text: str) -> tuple[str, ...]:

@@ -99,8 +99,9 @@ def _origin(text: str) -> str:
     if text == "*":
         return ""
     url = _split(text)
-    whole = url is not None and text == f"{url.scheme}://{url.netloc}"
-    if url is None or not whole or url.scheme not in {"http", "https"} or not url.hostname or "@" in text:
+    # Pages of desktop apps and extensions have schemes of their own: tauri://localhost.
+    whole = url is not None and text.lower() == f"{url.scheme}://{url.netloc.lower()}"
+    if url is None or not whole or not url.hostname or "@" in text:
         return "must be an origin such as https://chat.example.com, without a path or a slash at the end"
     return "" if text == text.lower() else "must be in lower case, as browsers send it"
 

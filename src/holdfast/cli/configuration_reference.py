@@ -20,7 +20,7 @@ directory, if you have trusted it (`holdfast config trust`; a change of it needs
 `~/.config/holdfast/holdfast.toml`. Everything is read once, at the start. A wrong key, type or value is an
 error that names file, line and the nearest right key; `holdfast config check` prints what counts and where
 each value comes from. A secret is `env:NAME`, `file:PATH` (relative to the file that says so), or the text
-itself.
+itself. Other relative paths begin in the working directory; `~` at the beginning is your home directory.
 """
 _WORDS: dict[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",

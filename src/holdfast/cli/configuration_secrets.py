@@ -1,6 +1,7 @@
 """Values that stand elsewhere: env:NAME, file:PATH; and ~ for the home directory."""
 
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from holdfast.settings import Secret
 
 TEXT_BYTES_MAX = 1_048_576
 ENV, FILE = "env:", "file:"
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|COOKIE|CREDENTIAL|DSN", re.IGNORECASE)
+# $NAME, ${NAME}, ENV:NAME
+_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)|\$\{([A-Za-z_]\w*)\}|(?i:env):\s*([A-Za-z_]\w*)", re.ASCII)
 
 
 class Unresolved(Exception):
@@ -26,26 +30,41 @@ class TextFile:
 
 
 def read_text_file(path: Path) -> TextFile:
-    """Read a small text file; raises OSError, or ValueError if it is too large or no text."""
+    """Read a small text file, with or without a byte order mark; raises OSError, or ValueError if unfit."""
     with path.open("rb") as file:
         mode = os.fstat(file.fileno()).st_mode
         body = file.read(TEXT_BYTES_MAX + 1)
     if len(body) > TEXT_BYTES_MAX:
         raise ValueError("it has more than 1 MiB")
     try:
-        return TextFile(body.decode(), open_to_all=bool(mode & stat.S_IROTH))
+        return TextFile(body.decode("utf-8-sig"), open_to_all=bool(mode & stat.S_IROTH))
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8 text") from error
+
+
+def names_secret(variable: str) -> bool:
+    """Whether a variable of this name holds a secret, as far as names tell."""
+    return _SECRET_NAME.search(variable) is not None
+
+
+def _shell_variable(text: str) -> str | None:
+    """The variable that a shell, or somebody in a hurry, would mean by this text."""
+    match = _VARIABLE.fullmatch(text)
+    return match[1] or match[2] or match[3] if match else None
 
 
 class References:
     """Looks up what a text refers to, and remembers which keys of the configuration are references."""
 
     def __init__(
-        self, environ: Mapping[str, str], base: Path, *, read: Callable[[Path], TextFile] = read_text_file
+        self,
+        environ: Mapping[str, str],
+        base_of: Callable[[KeyPath], Path],
+        *,
+        read: Callable[[Path], TextFile] = read_text_file,
     ) -> None:
         self._environ = environ
-        self._base = base
+        self._base_of = base_of
         self._read = read
         self.found: dict[KeyPath, str] = {}
         self.open_to_all: dict[KeyPath, Path] = {}
@@ -54,10 +73,10 @@ class References:
         """The secret that a text names, or is; raises Unresolved."""
         if text.startswith(ENV):
             self.found[path] = text
-            return Secret(self._variable(text.removeprefix(ENV)))
+            return Secret(self._variable(text.removeprefix(ENV).strip()))
         if text.startswith(FILE):
             self.found[path] = text
-            place = self._place(text)
+            place = self._place(text, path)
             content = self._content(place)
             if content.open_to_all:
                 self.open_to_all[path] = place
@@ -65,6 +84,8 @@ class References:
             if not first:
                 raise Unresolved(f"names the file {place}, which is empty")
             return Secret(first)
+        if (name := _shell_variable(text.strip())) is not None:
+            raise Unresolved(f"looks like a variable, which nothing replaces here; write env:{name}")
         return Secret(text.strip())
 
     def document(self, text: str, path: KeyPath) -> str:
@@ -72,12 +93,20 @@ class References:
         if not text.startswith(FILE):
             return text
         self.found[path] = text
-        return self._content(self._place(text)).text
+        return self._content(self._place(text, path)).text
 
     def expanded(self, text: str) -> str:
-        """A path with the home directory in place of ~; raises Unresolved if there is none."""
-        if text != "~" and not text.startswith("~/"):
+        """A path with the home directory in place of ~; raises Unresolved if there is none.
+
+        What only a shell would replace would become a folder of that odd name.
+        """
+        first = text.partition("/")[0]
+        if first.startswith("$"):
+            raise Unresolved(f"begins with {first}, which nothing replaces; write ~/ or the whole path")
+        if not first.startswith("~"):
             return text
+        if first != "~":
+            raise Unresolved(f"begins with {first}; only ~ alone stands for a home directory")
         if not (home := self._environ.get("HOME", "")):
             raise Unresolved("begins with ~, but HOME is not set")
         return home + text[1:]
@@ -90,8 +119,8 @@ class References:
             raise Unresolved(f"names the environment variable {name}, which is empty")
         return value.strip()
 
-    def _place(self, text: str) -> Path:
-        return self._base / self.expanded(text.removeprefix(FILE))
+    def _place(self, text: str, path: KeyPath) -> Path:
+        return self._base_of(path) / self.expanded(text.removeprefix(FILE).strip())
 
     def _content(self, place: Path) -> TextFile:
         try:

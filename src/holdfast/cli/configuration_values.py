@@ -171,6 +171,8 @@ class Checker:
         tables = isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType)
         if tables and isinstance(value, dict):
             self._fault(path, f"must be a list of tables: write [[{dotted(path)}]]")
+        elif isinstance(kind, inspect.VarTupleType) and isinstance(value, str):
+            self._fault(path, 'must be a list, not text: write ["…"], with each word or item in quotes')
         else:
             self._fault(path, f"must be {_WANTED[type(kind)]}, not {got}")
 

@@ -16,13 +16,13 @@ import apsw
 
 from holdfast import __version__
 from holdfast.cli.doctor_findings import Finding, fault, note, ok
+from holdfast.cli.open_files import files_to_allow, files_wanted
 from holdfast.server.lock import Holder, holder_of
 from holdfast.settings import Settings
 
 MIB = 1024 * 1024
 FREE_BYTES_MIN, FREE_BYTES_WANTED = 100 * MIB, 1024 * MIB
 FILES_MIN = 256
-FILES_ELSE = 128  # libraries, the database, blobs, logs
 CLOCK_SLACK_MS = 60_000
 CLOCK_MIN_MS = 1_767_225_600_000  # this program did not exist before 2026
 
@@ -72,16 +72,13 @@ def programs(settings: Settings) -> list[Finding]:
 
 def open_files(settings: Settings) -> Finding:
     """Whether as many files and sockets may be open as the settings allow clients to ask for."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limits = settings.server
-    wanted = limits.limits.subscribers_max + 4 * limits.max_concurrent_runs + FILES_ELSE
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return ok("open files", f"up to {soft}", soft=soft, wanted=wanted)
-    raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    advice = f"run `ulimit -n {raised}` before the server, or lower subscribers_max and max_concurrent_runs"
-    text = f"up to {soft}; with every place taken the server may need {wanted}"
-    make = fault if soft < FILES_MIN else note
-    return make("open files", text, advice, soft=soft, wanted=wanted)
+    allowed, wanted = files_to_allow(settings), files_wanted(settings)
+    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
+        return ok("open files", f"up to {allowed}", allowed=allowed, wanted=wanted)
+    advice = f"let this user have {wanted} (`ulimit -Hn`), or lower subscribers_max and max_concurrent_runs"
+    text = f"up to {allowed}; with every place taken the server may need {wanted}"
+    make = fault if allowed < FILES_MIN else note
+    return make("open files", text, advice, allowed=allowed, wanted=wanted)
 
 
 def clock(newest_ms: int, now_ms: int | None = None) -> Finding:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH_MAX = 120
 MARKDOWN_CHARS_MAX = 20_000  # a longer paragraph is no prose, and reading it as markdown takes too long
+_BEGIN = re.compile(r" *(?:[·■✗✓] )?")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -43,11 +44,22 @@ class Ink:
             console.print(what, crop=False, overflow="fold")
         return without_padding(captured.get())
 
-    def line(self, text: str, style: str = "") -> str:
-        """Text of ours in one style; it is wrapped, and ends with a line's end."""
+    def line(self, text: str, style: str = "", *, hang: int = 0) -> str:
+        """Text of ours in one style, with a line's end; a wrapped line is indented like its first.
+
+        `hang` is where a wrapped line begins if that is not behind the indent and the sign of the first.
+        """
         from rich.text import Text
 
-        return self.rendered(Text(text, style=style))
+        whole = Text(text, style=style)
+        begin = hang or _BEGIN.match(text).end()  # pyright: ignore[reportOptionalMemberAccess]  # it may be empty
+        width = max(20, self.width())
+        if not begin or begin > width // 2 or "\n" in text or whole.cell_len <= width:
+            return self.rendered(whole)
+        lines = whole[begin:].wrap(self._console, width - begin, overflow="fold")
+        first, *rest = lines
+        indent = Text(" " * begin)
+        return self.rendered(Text("\n").join([whole[:begin] + first, *(indent + line for line in rest)]))
 
     def dim(self, text: str) -> str:
         """What a person may pass over."""

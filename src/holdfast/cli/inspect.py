@@ -8,10 +8,12 @@ from pathlib import Path
 import msgspec
 
 from holdfast.cli.attach import FAILED, OK, TROUBLE, told
-from holdfast.cli.place import place_of
+from holdfast.cli.naming import LAST, run_named, session_named
+from holdfast.cli.place import Place, place_of
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import Event
 from holdfast.journal.reader import SqliteReader
+from holdfast.rows import run_of
 from holdfast.timeline import rendered, timeline
 
 LINE_BYTES_MAX = 64 * 1024 * 1024
@@ -28,8 +30,8 @@ def inspect(name: str, flags: Mapping[str, object]) -> int:
         if path.suffix == ".jsonl":
             pairs, where = from_file(path), str(path)
         else:
-            folder = place_of(flags).data_dir
-            pairs, where = asyncio.run(from_store(name, folder)), f"{name!r} (data in {folder})"
+            place = place_of(flags)
+            pairs, where = asyncio.run(_named(name, place)), f"{name!r} (data in {place.data_dir})"
         if pairs:
             print("\n".join(rendered(timeline(pairs))), flush=True)
             return OK
@@ -49,8 +51,18 @@ def from_file(path: Path) -> Sequence[tuple[int, Event]]:
     return pairs
 
 
+async def _named(name: str, place: Place) -> Sequence[tuple[int, Event]]:
+    """The events of the run or the session that is meant."""
+    from holdfast.cli.stored import StoredReads
+
+    async with StoredReads(place.settings) as reads:
+        whole = await session_named(reads, name) if name != LAST else name
+        whole = await run_named(reads, whole)
+    return await from_store(whole, place.data_dir)
+
+
 async def from_store(name: str, data_dir: Path) -> Sequence[tuple[int, Event]]:
-    """The events of a session, or of the session that a run belongs to, without locking anything."""
+    """The events of a session, or those of a run, without locking anything."""
     database = data_dir / "holdfast.db"
     if not await asyncio.to_thread(database.exists):
         return []
@@ -59,9 +71,10 @@ async def from_store(name: str, data_dir: Path) -> Sequence[tuple[int, Event]]:
         run = await reader.run(name)
         session_id = run.session_id if run else name
         pairs: list[tuple[int, Event]] = []
-        after = 0
+        after = run.first_seq - 1 if run else 0
         while records := await reader.read(session_id, after=after):
-            pairs.extend((record.seq, record.event) for record in records)
+            found = ((record.seq, record.event) for record in records)
+            pairs.extend((seq, event) for seq, event in found if run is None or run_of(event) == name)
             after = records[-1].seq
         return pairs
     finally:

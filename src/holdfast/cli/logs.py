@@ -36,4 +36,6 @@ def _is_for_people(record: logging.LogRecord) -> bool:
     """What is amiss, and what the server does about it; attempts of calls and what libraries do are not."""
     own, _, place = record.name.partition(".")
     is_news = own == "holdfast" and not place.startswith("models")
-    return is_news or record.levelno >= logging.WARNING
+    # Below an error, the HTTP server only complains about what strangers send.
+    least = logging.ERROR if own == "uvicorn" else logging.WARNING
+    return is_news or record.levelno >= least

@@ -22,8 +22,13 @@ sessions_app = _group("Conversations: list, find, read, export, delete.")
 approvals_app = _group("What waits for a person.")
 keys_app = _group("Keys of the server, by name.")
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run (run_…).")]
-Conversation = Annotated[str, typer.Argument(metavar="SESSION", help="The id of the session.")]
+Run = Annotated[
+    str, typer.Argument(metavar="RUN", help="The id of the run (run_…), the beginning of it, or last.")
+]
+Conversation = Annotated[
+    str, typer.Argument(metavar="SESSION", help="The id of the session, the beginning of it, or last.")
+]
+WholeSession = Annotated[str, typer.Argument(metavar="SESSION", help="The whole id of the session.")]
 RuleSession = Annotated[
     str, typer.Option("--session", "-s", metavar="ID", help="Only in this session; else in all.")
 ]
@@ -75,7 +80,7 @@ def runs_show(run: Run, as_json: AsJson = False, data_dir: DataDir = None, confi
 def runs_tail(run: Run, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
     """Follow a run from its beginning to its end. Leaving does not stop it.
 
-    Exit code: 0 completed, 1 failed, 130 stopped.
+    Exit code: 0 completed, 1 failed or refused, 130 stopped.
     """
     from holdfast.cli.runs import tail_run
 
@@ -102,7 +107,7 @@ def runs_retry(
 ) -> None:
     """Answer a run's input anew and print the answer.
 
-    Exit code: 0 completed, 1 failed, 130 stopped.
+    Exit code: 0 completed, 1 failed or refused, 130 stopped.
     """
     from holdfast.cli.runs import retry_run
 
@@ -179,7 +184,7 @@ def sessions_export(
 
 @sessions_app.command("delete")
 def sessions_delete(
-    session: Conversation,
+    session: WholeSession,
     now: Annotated[bool, typer.Option("--now", help="At once and for good.")] = False,
     data_dir: DataDir = None,
     config: Config = None,

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, STOPPED, Attached, with_server
+from holdfast.cli.naming import session_named
 from holdfast.cli.run_asks import Asks
-from holdfast.cli.run_output import Output, output_for
+from holdfast.cli.run_output import Output, TerminalOutput, output_for
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.heard import Seen
 
 if TYPE_CHECKING:
     from holdfast.client import Client
+    from holdfast.client.answers import Started
 
 STDIN_BYTES_MAX = 8 * 1024 * 1024
 LEAVING_S = 10.0  # how long one who is no longer read waits for the end of the run
-EXIT_CODES: Mapping[str, int] = {"completed": OK, "refused": OK, "cancelled": STOPPED}
+EXIT_CODES: Mapping[str, int] = {"completed": OK, "cancelled": STOPPED}
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +61,23 @@ def run(flags: Mapping[str, object], task: Task) -> int:
     async def work(attached: Attached) -> int:
         started = await attached.client.start(
             task.text,
-            session_id=task.session_id,
+            session_id=await session_named(attached.client, task.session_id),
             model=task.model,
             more={"workspace": str(workspace_of(attached))},
         )
-        return await followed(attached.client, started.run_id, output=output_for(task.form))
+        return await told_here(attached.client, started, form=task.form)
 
     return with_server(flags, work)
+
+
+async def told_here(client: "Client", started: "Started", *, form: str) -> int:
+    """Tell the run to its ending; what a person has read here is not unread on the page."""
+    output = output_for(form)
+    code = await followed(client, started.run_id, output=output)
+    if isinstance(output, TerminalOutput) and code != STOPPED:  # who stops a run wants to leave
+        with suppress(ClientError):  # the answer is there, and a mark is only a courtesy
+            await client.mark_read(started.session_id)
+    return code
 
 
 def workspace_of(attached: Attached) -> Path:
@@ -73,11 +86,12 @@ def workspace_of(attached: Attached) -> Path:
 
 
 async def followed(client: "Client", run_id: str, *, output: Output) -> int:
-    """Tell the run to its ending; Ctrl-C stops it, a second one leaves at once."""
+    """Tell the run to its ending; Ctrl-C or SIGTERM stops it, a second one leaves at once."""
     telling = asyncio.create_task(_told(client, run_id, output=output))
     stopping = _Stopping(client, run_id, telling)
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, stopping.interrupt)
+    for number in STOPPING:
+        loop.add_signal_handler(number, stopping.interrupt)
     try:
         return await telling
     except asyncio.CancelledError:
@@ -90,7 +104,8 @@ async def followed(client: "Client", run_id: str, *, output: Output) -> int:
         await stopping.over()
         raise
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
+        for number in STOPPING:
+            loop.remove_signal_handler(number)
         await stopping.settled()
         await output.close()
 

@@ -11,6 +11,7 @@ from holdfast.cli.ink import Ink
 from holdfast.cli.live_region import LiveRegion
 from holdfast.cli.teller import Teller
 from holdfast.cli.telling import plain_ending
+from holdfast.cli.terminal_out import is_drawable
 from holdfast.client.heard import Away, Back, Heard, LiveLine, Seen
 
 TICK_S = 0.5
@@ -202,7 +203,7 @@ def output_for(form: str) -> TerminalOutput | PlainOutput | JsonOutput:
     """The output that suits what was asked for and where it goes."""
     if form == "json":
         return JsonOutput(sys.stdout, sys.stderr)
-    if sys.stdout.isatty():
+    if is_drawable(sys.stdout):
         return TerminalOutput(sys.stdout, sys.stderr)
     return PlainOutput(sys.stdout, sys.stderr)
 

@@ -8,8 +8,9 @@ from datetime import timedelta
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
 from holdfast.cli.columns import print_columns, print_json, when
+from holdfast.cli.naming import run_named, session_named
 from holdfast.cli.reads import Reads
-from holdfast.cli.run import EXIT_CODES, followed
+from holdfast.cli.run import EXIT_CODES, told_here
 from holdfast.cli.run_output import output_for
 from holdfast.cli.safe_text import exact, safe, safe_line
 from holdfast.client.answers import RunShown
@@ -24,7 +25,7 @@ def list_runs(flags: Mapping[str, object], *, session: str, status: str, limit: 
     """Print runs, newest first."""
 
     async def work(reads: Reads) -> int:
-        found = await _found(reads, session, status=status, limit=limit)
+        found = await _found(reads, await session_named(reads, session), status=status, limit=limit)
         if form == "json":
             print_json(found)
         else:
@@ -61,7 +62,7 @@ def show_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
     """Print one run."""
 
     async def work(reads: Reads) -> int:
-        run = await reads.run(run_id)
+        run = await reads.run(await run_named(reads, run_id))
         if form == "json":
             print_json(run)
         else:
@@ -78,7 +79,7 @@ def tail_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
         output = output_for(form)
         ticking = asyncio.create_task(output.tick())
         try:
-            async with aclosing(reads.watch(run_id)) as heard:
+            async with aclosing(reads.watch(await run_named(reads, run_id))) as heard:
                 async for one in heard:
                     await output.hear(one)
                     if isinstance(one, Seen) and isinstance(one.event, e.RunEnded):
@@ -94,11 +95,12 @@ def tail_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
     return reading(flags, work)
 
 
-def stop_run(flags: Mapping[str, object], run_id: str) -> int:
+def stop_run(flags: Mapping[str, object], name: str) -> int:
     """Stop a run, and wait until it has stopped."""
 
     async def work(attached: Attached) -> int:
         client = attached.client
+        run_id = await run_named(client, name)
         try:
             await client.stop(run_id)
         except Refused as error:
@@ -121,8 +123,10 @@ def retry_run(flags: Mapping[str, object], run_id: str, *, session: str, form: s
     """Answer the same input anew, and tell that run as `holdfast run` does."""
 
     async def work(attached: Attached) -> int:
-        started = await attached.client.retry(run_id, session_id=session)
-        return await followed(attached.client, started.run_id, output=output_for(form))
+        client = attached.client
+        of, where = await run_named(client, run_id), await session_named(client, session)
+        started = await client.retry(of, session_id=where)
+        return await told_here(client, started, form=form)
 
     return with_server(flags, work)
 

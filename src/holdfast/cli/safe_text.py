@@ -19,12 +19,28 @@ def safe(text: str) -> str:
     return _CONTROLS.sub("", _SEQUENCES.sub("", text))
 
 
-def safe_line(text: str, chars_max: int = 0) -> str:
-    """The same in one line, cut with an ellipsis if it is longer."""
+def safe_line(text: str, columns_max: int = 0) -> str:
+    """The same in one line, cut with an ellipsis if it takes more columns."""
     line = _LINE.sub(" ", safe(text)).strip()
-    if chars_max and len(line) > chars_max:
-        return line[: max(0, chars_max - 1)] + "…"
-    return line
+    return cut(line, columns_max) if columns_max else line
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a line takes: some letters take two, some none."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def cut(line: str, columns_max: int) -> str:
+    """The line, with an ellipsis for what has no room."""
+    if columns_of(line) <= columns_max:
+        return line
+    from rich.cells import set_cell_size
+
+    return set_cell_size(line, max(0, columns_max - 1)).rstrip() + "…"
 
 
 def exact(text: str) -> str:

@@ -1,8 +1,10 @@
 """`holdfast serve`: the server on its data directory."""
 
 import asyncio
+import errno
 import gc
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -13,9 +15,10 @@ from types import FrameType
 import uvicorn
 
 from holdfast import __version__
-from holdfast.cli.assembly import assemble, http_server
+from holdfast.cli.assembly import assemble, http_server, workspace_of
 from holdfast.cli.configuration import BadConfiguration, Loaded, configure
 from holdfast.cli.logs import log_to, to_terminal
+from holdfast.cli.open_files import allow_open_files
 from holdfast.cli.server_keys import keys_of, made_key
 from holdfast.interfaces import JournalError
 from holdfast.server.edge import Edge
@@ -23,6 +26,8 @@ from holdfast.server.lock import DirectoryBusy, DirectoryLock
 from holdfast.server.stream import Streams
 
 OK, FAILED = 0, 1
+_ABOUT_PORT = (errno.EADDRINUSE, errno.EACCES)
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared, not listened on
 ENDING = (signal.SIGINT, signal.SIGTERM)
 # The objects of a run live as long as it does: looked through as often as Python does by default, they cost a
 # tenth of the server's time.
@@ -36,6 +41,10 @@ def serve(flags: Mapping[str, object]) -> int:
     except BadConfiguration as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
+    if not (workspace := workspace_of(loaded.settings)).is_dir():
+        place = loaded.sources.of(("agent", "workspace"))
+        print(f"holdfast: {place}: agent.workspace names no folder: {workspace}", file=sys.stderr)
+        return FAILED
     os.umask(0o077)  # conversations, keys and logs are their owner's business
     for warning in loaded.cautions:
         print(f"holdfast: {warning}", file=sys.stderr)
@@ -45,6 +54,7 @@ def serve(flags: Mapping[str, object]) -> int:
             key = made_key(loaded.settings)
             loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
             gc.set_threshold(*COLLECTED_AFTER)
+            allow_open_files(loaded.settings)
             with asyncio.Runner(loop_factory=loop_factory) as runner:
                 runner.run(_serve(loaded, lock, made_key=key))
     except (DirectoryBusy, JournalError, OSError) as error:
@@ -62,7 +72,7 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         keys = keys_of(settings, made_key)
         app = await assemble(stack, settings, streams, keys=keys)
         config = http_server(app, settings)
-        url = f"http://{settings.server.host}:{listening.getsockname()[1]}"
+        url = url_of(settings.server.host, listening.getsockname()[1])
         lock.announce(url)
         # Whoever can read this terminal may sign in once; the link's fragment never reaches a log or a proxy.
         page = f"{url}/#token={app.sign_ins.new_token(keys[0].name)}" if keys else url
@@ -73,11 +83,19 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         await _Server(config, app, streams=streams, greet=greet).serve(sockets=[listening])
 
 
+def url_of(host: str, port: int) -> str:
+    """Where this machine reaches what listens there: one that listens on every address, on its own."""
+    host = _EVERY_ADDRESS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def _greet(url: str, loaded: Loaded, *, made_key: str | None, page: str) -> None:
     settings = loaded.settings
     key = settings.data_dir / "api-key"
-    auth = "" if made_key is None else f' -H "Authorization: Bearer $(cat {key})"'
-    print(f"Holdfast {__version__} on {url} (data in {settings.data_dir})")
+    secret = f"$(cat {shlex.quote(str(key))})" if made_key is not None else "YOUR_KEY"
+    auth = f' -H "Authorization: Bearer {secret}"' if settings.server.api_keys != () else ""
+    further = " and every other address of this machine" if settings.server.host in _EVERY_ADDRESS else ""
+    print(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")
     if loaded.is_demo:
         print("No model is configured, so the built-in demo model answers.")
     print(f"Open {page}")
@@ -138,8 +156,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        text = f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port"
-        raise OSError(text) from error
+        advice = "--port" if error.errno in _ABOUT_PORT else "--host"
+        raise OSError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; choose another with {advice}"
+        ) from error
     listening.listen(1024)
     listening.setblocking(False)
     return listening

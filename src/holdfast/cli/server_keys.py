@@ -4,20 +4,24 @@ import os
 import secrets
 from pathlib import Path
 
+from holdfast.cli.configuration_meanings import unfit
 from holdfast.server.options import ApiKey
 from holdfast.settings import Settings
 
+KEY_BYTES_MAX = 4_096
+
 
 def made_key(settings: Settings) -> str | None:
-    """The key that is made at the first start, where the configuration has no word about keys."""
+    """The key that is made at the first start, where the configuration has no word about keys.
+
+    Raises OSError, also where the file holds something that can be no key.
+    """
     if settings.server.api_keys is not None:
         return None
     path = _path(settings)
-    if not path.exists():
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-        with os.fdopen(file, "w", encoding="ascii") as out:
-            out.write(f"hf-{secrets.token_urlsafe(32)}\n")
-    return path.read_text(encoding="ascii").strip()
+    if not _kept(path):
+        _write(path, f"hf-{secrets.token_urlsafe(32)}\n")
+    return _kept(path)
 
 
 def keys_of(settings: Settings, made: str | None) -> tuple[ApiKey, ...] | None:
@@ -32,10 +36,32 @@ def key_for_clients(settings: Settings) -> str:
     """A key that opens the server of this data directory; nothing if none is needed or known."""
     if settings.server.api_keys is not None:
         return next((str(key) for key in settings.server.api_keys), "")
+    return _kept(_path(settings))
+
+
+def _kept(path: Path) -> str:
+    """The key that is kept there; empty if there is none, as after a start that a full disk ended."""
     try:
-        return _path(settings).read_text(encoding="ascii").strip()
+        key = path.read_bytes()[:KEY_BYTES_MAX].decode("ascii", "replace").strip()
     except FileNotFoundError:
         return ""
+    if unfit("key", key):
+        raise OSError(f"{path} holds no key; remove it, and the next start makes one")
+    return key
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing, whatever happens meanwhile."""
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "w", encoding="ascii") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _path(settings: Settings) -> Path:

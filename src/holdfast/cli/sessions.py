@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
 from holdfast.cli.columns import print_columns, print_json, when
+from holdfast.cli.naming import session_named
 from holdfast.cli.reads import Reads
 from holdfast.cli.safe_text import safe, safe_line
 from holdfast.client.answers import SessionShown
@@ -36,7 +37,7 @@ def show_session(flags: Mapping[str, object], session_id: str, *, limit: int, fo
     """Print the end of a conversation."""
 
     async def work(reads: Reads) -> int:
-        page = await reads.messages(session_id, limit=min(limit, ENTRIES_MAX))
+        page = await reads.messages(await session_named(reads, session_id), limit=min(limit, ENTRIES_MAX))
         if form == "json":
             print_json(page)
             return OK
@@ -63,7 +64,7 @@ def export_session(
     """Write a conversation to a file, or to the standard output."""
 
     async def work(reads: Reads) -> int:
-        data = await reads.export(session_id, form=form)
+        data = await reads.export(await session_named(reads, session_id), form=form)
         if output:
             Path(output).write_bytes(data)  # noqa: ASYNC240  # nothing else goes on here
         else:

@@ -56,7 +56,8 @@ def approval_text(ink: Ink, asked: e.ApprovalAsked, rule: GrantRule | None = Non
     text = "\n" + ink.line(f"May this be done?  ({exact(action.tool)})", "bold yellow")
     for line in exact(action.summary).split("\n"):
         text += ink.line(f"  {line}", "bold")
-    if action.paths and not all(path in action.summary for path in action.paths):
+    # A command may name any path, and still run in another.
+    if action.paths and (action.tool == "shell" or not all(path in action.summary for path in action.paths)):
         what = "in" if action.tool == "shell" else "paths:"
         text += ink.line(f"  {what} {', '.join(exact(path) for path in action.paths)}")
     if action.host:

@@ -5,6 +5,13 @@ import select
 import sys
 from typing import TextIO
 
+DUMB = frozenset({"", "dumb", "unknown"})
+
+
+def is_drawable(stream: TextIO) -> bool:
+    """Whether this is a terminal, and one that can do more than print line after line."""
+    return stream.isatty() and os.environ.get("TERM", "").lower() not in DUMB  # noqa: TID251  # this is the edge
+
 
 def write_all(out: TextIO, text: str) -> None:
     """Write it all; a terminal that an event loop reads from refuses to wait, so this waits for it."""

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from holdfast.cli.configuration_faults import mcp_config
 from holdfast.interfaces import Tool
 from holdfast.settings import Settings
 from holdfast.tools.background import Background
 from holdfast.tools.environment import child_environment
-from holdfast.tools.mcp_config import McpServerConfig
 from holdfast.tools.reaper import Orphans, become_subreaper, collect_forever
 from holdfast.tools.registry import Registry, tools_in_the_box
 
@@ -52,15 +52,6 @@ async def _mcp(
         return
     from holdfast.tools.mcp import McpServers
 
-    configs = [
-        McpServerConfig(
-            name=server.name,
-            command=server.command,
-            url=server.url,
-            env={name: str(value) for name, value in server.env.items()},
-            headers={name: str(value) for name, value in server.headers.items()},
-        )
-        for server in settings.mcp_servers
-    ]
+    configs = [mcp_config(server) for server in settings.mcp_servers]
     async with McpServers(configs, environment=environment, owner=str(settings.data_dir)) as servers:
         yield servers.snapshot

@@ -19,6 +19,7 @@ from holdfast.client.streams import heard, hermes_frames
 from holdfast.values import Choice, GrantRule
 
 ENDINGS = frozenset({"run.completed", "run.failed", "run.cancelled"})
+SEQ_MAX = 2**53 - 1
 
 Answer = TypeVar("Answer")
 
@@ -198,8 +199,12 @@ class Client:
 
     async def rename(self, session_id: str, title: str) -> a.SessionShown:
         """Give the session another title."""
-        asked = Asked("PATCH", _session(session_id), {"title": title})
+        asked = Asked("PATCH", _session(session_id), {"title": title}, _once())
         return await self._answer(asked, a.SessionShown)
+
+    async def mark_read(self, session_id: str) -> None:
+        """Someone has seen all that there is of the session by now."""
+        await self._exchange.call(Asked("PATCH", _session(session_id), {"read_seq": SEQ_MAX}, _once()))
 
     async def delete(self, session_id: str) -> None:
         """Hide the session and purge it in a minute; until then it can be restored."""
@@ -268,7 +273,7 @@ def _once() -> str:
 
 
 def _in_path(name: str) -> str:
-    return quote(name, safe="")
+    return quote(name, safe="", errors="surrogatepass")
 
 
 def _session(session_id: str) -> str:

@@ -1,6 +1,7 @@
 """One request and its answer, tried again while that is safe and the patience lasts."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,12 +13,12 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.client.address import Address, Patience, Where
-from holdfast.client.errors import BadAnswer, Refused, Unreachable, refusal
+from holdfast.client.errors import BadAnswer, Envelope, Refused, Unreachable, refusal
 
 ANSWER_BYTES_MAX = 512 * 1024 * 1024
 PIECE_BYTES = 256 * 1024
 # A server that goes down, or whose store is busy, says so; the next one takes the request.
-_LATER = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+LATER = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 _SAFE_METHODS = frozenset({"GET", "PUT", "DELETE"})
 
 # What aiohttp raises for a connection that is not there or breaks; a deadline is a TimeoutError.
@@ -53,6 +54,7 @@ class Exchange:
         self._where = where
         self.patience = patience
         self._address: Address | None = None
+        self._tried = "the server"
         self._http: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -72,14 +74,14 @@ class Exchange:
                     return await _body(answer)
             except Refused as error:
                 left_s = until_s - now_s()
-                if error.status not in _LATER or not asked.may_repeat or left_s <= error.retry_after_s:
+                if error.status not in LATER or not asked.may_repeat or left_s <= error.retry_after_s:
                     raise
                 pause_s = max(error.retry_after_s, self.pause_s(tries))
             except BROKEN as error:
                 left_s = until_s - now_s()
                 never_sent = isinstance(error, aiohttp.ClientConnectorError | NowhereToBeFound)
                 if left_s <= 0 or not (asked.may_repeat or never_sent):
-                    raise self.unreachable(error) from error
+                    raise self.unreachable(told(error)) from error
                 pause_s = self.pause_s(tries)
             tries += 1
             await asyncio.sleep(min(pause_s, left_s))
@@ -91,12 +93,12 @@ class Exchange:
         assert self._http is not None
         headers = {"Accept": asked.accept, "User-Agent": f"holdfast/{__version__}", **asked.headers}
         if address.key:
-            headers["Authorization"] = f"Bearer {address.key}"
+            headers["Authorization"] = f"Bearer {address.key.strip()}"  # a key file ends with a line break
         if asked.once:
             headers["Idempotency-Key"] = asked.once
         body = None
         if asked.body is not None:
-            body = msgspec.json.encode(asked.body)
+            body = _encoded(asked.body)
             headers["Content-Type"] = "application/json"
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=5.0, sock_read=silence_s or self.patience.answer_s
@@ -115,6 +117,8 @@ class Exchange:
                     retry_after = answer.headers.get("Retry-After", "")
                     raise refusal(answer.status, await _body(answer), retry_after=retry_after)
                 yield answer
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+            raise Unreachable(address.url, "an address begins with http:// or https://") from error
         except BROKEN:
             self._address = None  # it may have moved: the next try asks where it is
             raise
@@ -123,10 +127,9 @@ class Exchange:
         """How long to wait before the next try."""
         return min(self.patience.most_s, self.patience.first_s * 2 ** min(tries, 16))
 
-    def unreachable(self, error: Exception) -> Unreachable:
+    def unreachable(self, why: str) -> Unreachable:
         """Nobody answers."""
-        url = self._address.url if self._address else "the server"
-        return Unreachable(getattr(error, "url", None) or url, told(error))
+        return Unreachable(self._tried, why)
 
     async def _reach(self) -> Address:
         if self._address is None:
@@ -134,6 +137,7 @@ class Exchange:
                 self._address = await self._where()
             except OSError as error:
                 raise NowhereToBeFound(str(error)) from error
+            self._tried = self._address.url
         if self._http is None:
             socket = self._address.socket
             connector = aiohttp.UnixConnector(socket) if socket else aiohttp.TCPConnector(limit=0)
@@ -141,12 +145,22 @@ class Exchange:
         return self._address
 
 
+def _encoded(body: Any) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError as error:
+        text = "The text holds half a character (a lone surrogate), which cannot be sent"
+        raise Refused(HTTPStatus.BAD_REQUEST, Envelope(message=text, code="invalid_json")) from error
+
+
 def told(error: Exception) -> str:
     """An exception of a connection in a few words."""
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return error.os_error.strerror or "no such host"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or "no connection"
+        return os.strerror(error.os_error.errno) if error.os_error.errno else "no connection"
     return str(error) or type(error).__name__
 
 

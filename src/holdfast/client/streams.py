@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.client.errors import BadAnswer, Refused, Unreachable
-from holdfast.client.exchange import BROKEN, Asked, Exchange, told
+from holdfast.client.errors import BadAnswer, Refused
+from holdfast.client.exchange import BROKEN, LATER, Asked, Exchange, told
 from holdfast.client.heard import Away, Back, Heard, HermesFrame, LiveLine, Seen
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import AnyEvent
 
+EVENTS = "text/event-stream"
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -91,7 +92,7 @@ async def frames(
         if not tries:
             lost_s = now_s()
         elif now_s() - lost_s > exchange.patience.follow_s:
-            raise Unreachable("the server", why)
+            raise exchange.unreachable(why)
         tries += 1
         yield Away(why, tries)
         await asyncio.sleep(exchange.pause_s(tries - 1))
@@ -107,6 +108,8 @@ async def _connection(exchange: Exchange, asked: Asked, *, newest: int) -> Async
             if answer.status == HTTPStatus.NO_CONTENT:
                 yield None
                 return
+            if answer.content_type != EVENTS:
+                raise BadAnswer(f"{asked.path} was not answered by a Holdfast: {answer.content_type}")
             yield Frame(0, b"")
             parser = FrameParser()
             async for piece in answer.content.iter_any():
@@ -114,7 +117,7 @@ async def _connection(exchange: Exchange, asked: Asked, *, newest: int) -> Async
                     if frame.id > newest or not frame.id:
                         yield frame
     except Refused as error:
-        if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+        if error.status not in LATER:
             raise
         raise ConnectionError(error.message) from error
 
@@ -124,7 +127,7 @@ def _asked(path: str, view: str, cursor: int) -> Asked:
         "GET",
         path,
         query={"view": view} if view else {},
-        accept="text/event-stream",
+        accept=EVENTS,
         headers={"Last-Event-ID": str(cursor)} if cursor else {},
     )
 

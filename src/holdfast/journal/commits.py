@@ -164,6 +164,8 @@ class Commits:
         elif self._wal_pages >= WAL_PAGES_MAX:
             try:
                 self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            except apsw.BusyError:
+                _log.debug("another process moves the write-ahead log of %s just now", self._path)
             except apsw.Error as error:
                 _log.warning("could not shorten the write-ahead log of %s: %s", self._path, error)
 
@@ -201,6 +203,9 @@ class Commits:
         if self._mark is not None:
             self._mark.close()
         if self._room is not None:
+            if self._room.is_removed:
+                # Whoever removed the log has moved it into the file, and others may have written there since.
+                self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._room.close()
         try:
             self._db.close()

@@ -116,14 +116,26 @@ def open_for_reading(path: Path, *, vfs: str | None) -> apsw.Connection:
 
 
 def _make_private(path: Path) -> None:
-    """A conversation is nobody else's business: the file is created for its owner alone."""
+    """A conversation is nobody else's business: the file is created for its owner alone.
+
+    One that is there is not opened: closing it would let go of the locks that other connections of this
+    process have on it, and then whoever looks at the file from outside takes its log away.
+    """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        if not os.access(path, os.R_OK | os.W_OK):
+            denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            raise _not_writable(path, denied) from None
     except OSError as error:
-        raise seams.StoreReadOnly(
-            f"cannot write {path}: {error.strerror}; check that the directory exists and that this user "
-            "may write to it"
-        ) from error
+        raise _not_writable(path, error) from error
+
+
+def _not_writable(path: Path, error: OSError) -> seams.StoreReadOnly:
+    return seams.StoreReadOnly(
+        f"cannot write {path}: {error.strerror}; check that the directory exists and that this user "
+        "may write to it"
+    )
 
 
 def migrate(connection: apsw.Connection, path: Path) -> None:

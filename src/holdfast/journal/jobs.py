@@ -63,7 +63,7 @@ class Call(Job):
     """Anything else that is written, and what to do afterwards."""
 
     task: "Work"
-    then: Callable[[], None] | None = None
+    then: Callable[[Any], None] | None = None
 
     def work(self, transaction: "Transaction") -> Any:
         """Do what was asked."""
@@ -72,4 +72,4 @@ class Call(Job):
     def publish(self) -> None:
         """Do what comes afterwards."""
         if self.then is not None:
-            self.then()
+            self.then(self.result)

@@ -133,8 +133,10 @@ class LateWrites:
                     events = await meanwhile()
             except TimeoutError:
                 return
+            # Behind what only memory has: a crash must not leave a hole in what the run said.
+            is_behind = waiting[-1].spooled is None
             # Out of the time's reach: what was taken from the run must not be dropped half-way.
-            waiting.append(await self._kept(events))
+            waiting.append(_Batch(events) if is_behind else await self._kept(events))
 
     async def _put(self, batch: _Batch) -> Result:
         return await self._journal.append_run(

@@ -8,6 +8,8 @@ import logging
 import os
 from pathlib import Path
 
+from holdfast.interfaces import StoreFailed
+
 _log = logging.getLogger(__name__)
 
 LOG_HEADER_BYTES = 32
@@ -32,8 +34,18 @@ class LogRoom:
         self._file: int | None = None
         self._is_given_up = False
 
+    @property
+    def is_removed(self) -> bool:
+        """Whether someone took the file away: what is written to it now is lost with the process."""
+        return self._file is not None and not os.fstat(self._file).st_nlink
+
     def make(self, pages: int) -> None:
-        """Lengthen the file if it ends soon behind so many pages."""
+        """Lengthen the file if it ends soon behind so many pages; raises StoreFailed if it was removed."""
+        if self.is_removed:
+            raise StoreFailed(
+                f"another program has removed {self._path} while it was in use; nothing was accepted since, "
+                "and what was saved before is safe: restart Holdfast"
+            )
         needed = LOG_HEADER_BYTES + pages * self._frame_bytes + LEFT_BYTES_MIN
         if needed <= self._length or needed > self._bytes_max or self._is_given_up:
             return

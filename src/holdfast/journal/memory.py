@@ -5,7 +5,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import assert_never
 
 from holdfast import interfaces as seams
@@ -145,7 +145,7 @@ class MemoryStore:
                 return run is not None and run.session_id == session_id and run.status != "ended"
             case seams.IfAskOpen():
                 ask = disk.asks.get(condition.ask_id)
-                return ask is not None and ask.session_id == session_id and ask.state == "open"
+                return ask is not None and ask.session_id == session_id and ask.is_open_at(condition.at_ms)
             case seams.IfSessionNew():
                 return session_id not in disk.logs
             case seams.IfSessionKnown():
@@ -190,10 +190,14 @@ class MemoryStore:
         self._tails.forget_one(session_id)
         yield gone
 
-    async def purge(self, session_id: str) -> None:
+    async def purge(
+        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+    ) -> bool:
         """See Journal.purge."""
         self._check_open()
         disk = self._disk
+        if last_seq is not None and disk.last_seq(session_id) > last_seq:
+            return False
         disk.logs.pop(session_id, None)
         disk.sessions.pop(session_id, None)
         disk.texts.pop(session_id, None)
@@ -210,6 +214,9 @@ class MemoryStore:
                 if name not in disk.blobs_to_be_named:
                     disk.blobs.pop(name, None)
         self._tails.end(session_id)
+        if then is not None:
+            then()
+        return True
 
     async def session(self, session_id: str) -> rows.SessionRow | None:
         """See Index.session."""

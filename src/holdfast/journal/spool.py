@@ -107,9 +107,14 @@ def _append(path: Path, body: bytes, *, known_bytes: int) -> int:
             os.ftruncate(file, end)
         frame = _FRAME.pack(len(body), crc32(body)) + body
         written = 0
-        while written < len(frame):
-            written += os.pwrite(file, frame[written:], end + written)
-        os.fsync(file)
+        try:
+            while written < len(frame):
+                written += os.pwrite(file, frame[written:], end + written)
+            os.fsync(file)
+        except OSError:
+            # The caller keeps it elsewhere: found here after a crash as well, it would land twice.
+            os.ftruncate(file, end)
+            raise
     finally:
         os.close(file)
     if not known_bytes:

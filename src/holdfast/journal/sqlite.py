@@ -208,7 +208,7 @@ class SqliteStore(SqliteReader):
         known = self._known.run(run_id)
         return await super().run(run_id) if known is None else known
 
-    async def _call(self, work: "Work", *, then: Callable[[], None] | None = None) -> Any:
+    async def _call(self, work: "Work", *, then: Callable[[Any], None] | None = None) -> Any:
         return await self._writer.submit(Call(future=self._writer.future(), task=work, then=then))
 
     def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
@@ -222,19 +222,28 @@ class SqliteStore(SqliteReader):
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         return await self.read(session_id, after=after, limit=limit)
 
-    async def purge(self, session_id: str) -> None:
+    async def purge(
+        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+    ) -> bool:
         """See Journal.purge."""
-        await self._call(
-            lambda transaction: transaction.purge(session_id), then=lambda: self._end(session_id)
-        )
+
+        def end(is_gone: object) -> None:
+            if is_gone:
+                self._end(session_id)
+                if then is not None:
+                    then()
+
+        if not await self._call(lambda transaction: transaction.purge(session_id, last_seq), then=end):
+            return False
         # A little after each commit, and others commit in between; without any, these empty ones.
         for _ in range(HELD_UP_MAX):
             while (state := await self._call(lambda transaction: transaction.wiping)) == "going":
                 pass
             if state != "held up":
-                return
+                return True
             await asyncio.sleep(HELD_UP_S)
         _log.warning("someone reads %s for so long that purged text is overwritten later", self._path)
+        return True
 
     async def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
         """See Journal.thin."""
@@ -275,7 +284,7 @@ class SqliteStore(SqliteReader):
     async def _thin(self, joining: Joining) -> int:
         gone = await self._call(
             lambda transaction: transaction.thin(joining),
-            then=lambda: self._tails.forget_one(joining.session_id),
+            then=lambda _: self._tails.forget_one(joining.session_id),
         )
         return int(gone)
 

@@ -173,12 +173,14 @@ class Transaction:
             while len(remembered) > HEADS_MAX:
                 remembered.popitem(last=False)
 
-    def purge(self, session_id: str) -> None:
-        """Delete the session's rows and note which blobs no other session names."""
-        self.flush()
+    def purge(self, session_id: str, last_seq: int | None) -> bool:
+        """Delete the session's rows and note which blobs no other session names; whether it is gone."""
         head = self._head(session_id)
         if head is None:
-            return
+            return True
+        if last_seq is not None and head.last_seq > last_seq:
+            return False
+        self.flush()
         bindings = {
             "session": head.key,
             "notes_from": f"session/{session_id}/",
@@ -192,6 +194,7 @@ class Transaction:
         self._forget()
         self.is_dirty = self.has_purged = True
         self.wiping = "going"
+        return True
 
     def thin(self, joining: Joining) -> int:
         """Join some deltas of an old run; how many records went."""
@@ -252,7 +255,7 @@ class Transaction:
                 return run is not None and run.session_id == session_id and run.status != "ended"
             case seams.IfAskOpen():
                 ask = self._ask(condition.ask_id)
-                return ask is not None and ask.session_id == session_id and ask.state == "open"
+                return ask is not None and ask.session_id == session_id and ask.is_open_at(condition.at_ms)
             case seams.IfSessionNew():
                 return head is None
             case seams.IfSessionKnown():

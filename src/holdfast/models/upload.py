@@ -99,4 +99,3 @@ else:
 
     def _in_kernel(bare: socket.socket) -> int:  # noqa: ARG001  # only Linux tells
         return 0
-

@@ -66,6 +66,7 @@ class Part:
     writes: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     host: str = ""
+    guess: bool = False  # it may be a part: only what denies is about it
 
 
 def rule_from(table: Mapping[str, object]) -> Rule:

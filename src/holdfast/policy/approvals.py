@@ -151,6 +151,8 @@ def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _J
         rule = first_rule(part, policy.rules, places=policy.places)
         if rule is not None and rule.verdict == "deny":
             denials.append(f"A rule denies {_named(rule)}.")
+        if part.guess:
+            continue
         left = _left(part, policy, rule=rule, grants=grants)
         open_parts.append((part, left))
         reasons.append(_reason(part, policy.mode, rule=rule))
@@ -205,7 +207,9 @@ def _parts(action: Action, places: Places) -> tuple[list[Part], list[str]]:
             )
             for step in script.steps
         ]
-        return steps, list(script.denials)
+        # What a wrapper may run besides is nothing to ask about, but a rule may deny it.
+        guesses = [Part("shell", (), argv=argv, guess=True) for argv in script.guesses]
+        return [*steps, *guesses], list(script.denials)
     paths = tuple(
         sorted(path for each in action.paths for path in places.resolved(each, (places.workspace,)))
     )

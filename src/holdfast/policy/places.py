@@ -4,10 +4,13 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
+from holdfast.policy.shell_names import NOTHING
 from holdfast.policy.shell_words import GLOB, Word
 
 PIECES_MAX = 16
+SPELLINGS_MAX = 16
 HARMLESS_DEVICES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 
 _SECRET_PARTS = frozenset((".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", "keyrings"))
@@ -26,8 +29,12 @@ _SYSTEM_TREES = frozenset((
 _SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore", ".jks")
 _EXAMPLES = (".example", ".sample", ".template", ".dist")
 _DISK = re.compile(r"/dev/(?:r?disk|sd|hd|vd|xvd|nvme|mmcblk|md|dm-|mapper/|loop|nbd|zd|sr|ram)\w*.*")
-_ALL_OF_IT = re.compile(r"[.*?]*\*[.*?]*")
-_HOME = re.compile(r"(?:~|\$HOME)(?=/|$)")
+_ALL_OF_IT = re.compile(r"(?:[.*?]|\[(?:[!^]|[^]]*a-z)[^]]*\])*\*(?:[.*?]|\[[!^][^]]*\])*")
+_HOME = re.compile(r"(?:~(\w*)|\$HOME|\$\{HOME\b[^{}]*\})(?=/|$)")
+_HERE = re.compile(r"(?:~\+|\$PWD|\$\{PWD\b[^{}]*\})(?=/|$)")
+_OWN = re.compile(r"/+proc/+(?:self|thread-self|\d+)/+(root|cwd)(?=/|$)")
+_BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+_PATTERN = re.compile(r"[*?\[]")
 _PIECES = re.compile(r"[=:,@]")
 
 
@@ -65,31 +72,102 @@ class Places:
             return frozenset(("/\0",))
         if text in HARMLESS_DEVICES:
             return frozenset((text,))
-        return frozenset(self.resolve(posixpath.join(cwd, text)) for cwd in cwds)
+        return frozenset(self.resolve(_as_its_own(posixpath.join(cwd, text), cwd)) for cwd in cwds)
 
     def expanded(self, word: Word) -> str:
-        """The word's text, with home in place of what would be expanded to it."""
-        return word.text if word.literal else _HOME.sub(lambda _: self.home, word.text, count=1)
+        """The word's text, with home and the directory in place of what would be expanded to them."""
+        if word.literal:
+            return word.text
+        text = word.text.replace('"', "") if "${" in word.text else word.text
+        text = NOTHING.sub("", text) if text.startswith("/") else text
+        return _HERE.sub(".", _HOME.sub(self._home_of, text, count=1), count=1)
+
+    def _home_of(self, found: re.Match[str]) -> str:
+        user = found[1] or ""
+        if user in {"", posixpath.basename(self.home)}:
+            return self.home
+        return "/root" if user == "root" else found[0]
+
+    def spellings(self, word: Word) -> tuple[str, ...]:
+        """Every text that a word may become, as far as it shows: braces stand for several."""
+        if word.literal or not _BRACES.search(word.text):
+            return (self.expanded(word),)
+        return tuple(self.expanded(Word(text, word.why)) for text in _spread(word.text))
 
     def named(self, word: Word, cwds: Iterable[str]) -> frozenset[str]:
-        """The one path that a word names."""
-        return self.resolved(self.expanded(word), cwds)
+        """The paths that a word as a whole may name."""
+        known = tuple(cwds)
+        return frozenset(path for text in self.spellings(word) for path in self.resolved(text, known))
 
     def mentioned(self, word: Word, cwds: Iterable[str]) -> frozenset[str]:
         """Every path that a word may name to some program: whole, or behind an option's letter or an =."""
         known = tuple(cwds)
-        found = (self.resolved(piece, known) for piece in _pieces(self.expanded(word)))
-        return frozenset(path for paths in found for path in paths)
+        pieces = [piece for text in self.spellings(word) for piece in _pieces(text)]
+        found = frozenset(path for piece in pieces for path in self.resolved(piece, known))
+        return found if word.literal else found | self._matched(pieces, known, among=self.protected)
 
     def emptied(self, word: Word, cwds: Iterable[str]) -> frozenset[str]:
         """What a word stands for as the target of a removal: x/* is as good as x."""
-        text = self.expanded(word)
-        directory, slash, last = text.rpartition("/")
-        if not word.literal and word.why != GLOB and not slash:
-            return self.resolved(text, cwds)
-        if not word.literal and _ALL_OF_IT.fullmatch(last):
-            text = (directory or "/") if slash else "."
-        return self.resolved(text, cwds)
+        known = tuple(cwds)
+        texts = self.spellings(word)
+        if word.literal:
+            return self.resolved(texts[0], known)
+        whole = frozenset(path for text in texts for path in self.resolved(_whole(text, word.why), known))
+        return whole | self._matched(texts, known, among=(*_SYSTEM_TREES, self.home))
+
+    def _matched(
+        self, texts: Iterable[str], cwds: tuple[str, ...], *, among: Iterable[str]
+    ) -> frozenset[str]:
+        """Those of the paths that patterns for file names reach: themselves, what is above or below them."""
+        patterns = {
+            posixpath.normpath(posixpath.join(cwd, text))
+            for text in texts
+            if _PATTERN.search(text)
+            for cwd in cwds
+        }
+        found = (_reached(pattern, path) for pattern in patterns for path in among)
+        return frozenset(path for path in found if path)
+
+
+def _spread(text: str) -> list[str]:
+    """The texts that braces stand for; only the ends of a range, and no more than are needed to know it."""
+    texts, done = [text], 0
+    while done < len(texts) <= SPELLINGS_MAX:
+        found = _BRACES.search(texts[done])
+        if found is None:
+            done += 1
+            continue
+        parts = re.split(r",|\.\.", found[1])
+        before, after = texts[done][: found.start()], texts[done][found.end() :]
+        texts[done : done + 1] = [f"{before}{part}{after}" for part in parts]
+    return texts[:SPELLINGS_MAX]
+
+
+def _whole(text: str, why: str) -> str:
+    """The directory of which a pattern takes all, or the text itself."""
+    directory, slash, last = text.rpartition("/")
+    if not _ALL_OF_IT.fullmatch(last) or (why != GLOB and not slash):
+        return text
+    return (directory or "/") if slash else "."
+
+
+def _reached(pattern: str, path: str) -> str:
+    """Where a pattern meets a path: at it, above it or below it; nothing if it does not."""
+    wanted, parts = pattern.split("/")[1:], path.split("/")[1:]
+    for want, part in zip(wanted, parts, strict=False):
+        # A pattern finds no hidden file unless it says so.
+        if not fnmatchcase(part, want) or (part.startswith(".") and not want.startswith(".")):
+            return ""
+    both = min(len(wanted), len(parts))
+    return "/" + "/".join((*parts[:both], *wanted[both:]))
+
+
+def _as_its_own(path: str, cwd: str) -> str:
+    """The path with what a process calls its own root and directory in place of these names."""
+    found = _OWN.match(path)
+    if found is None:
+        return path
+    return ("" if found[1] == "root" else cwd) + path[found.end() :] or "/"
 
 
 def is_within(path: str, root: str) -> bool:

@@ -5,21 +5,32 @@ program counts under any path. What it cannot recognise here still asks.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from holdfast.policy.places import Places, is_disk
+from holdfast.policy.shell_commands import Command
 from holdfast.policy.shell_names import likely_name
-from holdfast.policy.shell_syntax import Command
 from holdfast.policy.shell_words import FROM_INPUT, Word
 
 _FORMATS = frozenset(("mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "sgdisk", "sfdisk"))
 _WRITES_DISKS = frozenset(("dd", "shred", "tee", "truncate", "badblocks"))
 _COPIES = frozenset(("cp", "mv", "install"))
 _RECURSIVE = frozenset(("rm", "chmod", "chown", "chgrp"))
+_INTO = frozenset(("-t", "--target-directory"))
 _MOVES = frozenset(("rm", "mv", "rmdir", "chmod", "chown", "chgrp", "shred"))
-# Find's words that still leave everything below its paths to be removed.
-_FIND_ALL = frozenset(("-delete", "-depth", "-xdev", "-mount", "-mindepth", "-maxdepth", "-type", "-print"))
-_FIND_VALUES = frozenset(("0", "1", "2", "f", "d", "l"))
+# Find's words that still leave everything below its paths, or nearly, to be removed.
+# fmt: off
+_FIND_ALL = frozenset((
+    "-delete", "-depth", "-xdev", "-mount", "-print", "-print0", "-true", "-noleaf", "-follow", "-daystart",
+    "(", ")", "-a", "-and", ",",
+))
+# fmt: on
+_FIND_SOME = frozenset(("-mindepth", "-maxdepth", "-type", "-xtype"))
+_FIND_NAMES = frozenset(("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename"))
+_FIND_FIRST = re.compile(r"-[HLP]+|-O\d*")
+_ANY_NAME = re.compile(r"[*/.]*\*[*/.]*")
+_REMOVES = re.compile(r"(?:^|[\s/;&|(])(?:rm|unlink|shred)(?:\s|$)")
 
 # A function that pipes itself into itself or starts itself beside itself, also in a text that is not parsed.
 _BOMB = re.compile(
@@ -32,6 +43,28 @@ def bombs(text: str) -> Iterator[str]:
     """Sentences about functions of the text that would start themselves without end."""
     for name in dict.fromkeys(found[1] for found in _BOMB.finditer(text)):
         yield _again_and_again(name)
+
+
+def circles(commands: Sequence[Command]) -> Iterator[str]:
+    """Sentences about functions that start themselves beside others, also by way of one another."""
+    calls: dict[str, set[str]] = {}
+    for command in commands:
+        for function in command.functions if command.words else ():
+            calls.setdefault(function, set()).add(likely_name(command.words[0]))
+    for command in commands:
+        name = likely_name(command.words[0]) if command.words and command.forks else ""
+        if name in calls and not command.functions.isdisjoint(_reached(name, calls)):
+            yield _again_and_again(name)
+
+
+def _reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
+    """The functions that one calls, itself included, and those that they call."""
+    found, ahead = {name}, [name]
+    while ahead:
+        new = calls.get(ahead.pop(), set()) - found
+        found |= new
+        ahead += new
+    return found
 
 
 def dangers(command: Command, places: Places, *, cwds: tuple[str, ...], reads_only: bool) -> Iterator[str]:
@@ -51,7 +84,7 @@ def dangers(command: Command, places: Places, *, cwds: tuple[str, ...], reads_on
 
 def losses(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
     """Sentences that say that the workspace as a whole would be gone: allowed, but never unasked."""
-    name, words = likely_name(command.words[0]), command.words[1:]
+    name, words = _name(command), command.words[1:]
     starts = tuple(word for word in words if not word.text.startswith("-"))
     if name in {"rm", "mv", "rmdir"} or (name == "find" and _removes_all(words)):
         for word in starts:
@@ -59,12 +92,16 @@ def losses(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterat
                 yield f"`{name}` would take the whole workspace away."
 
 
+def _name(command: Command) -> str:
+    """The program's name, in the letters of a disk that knows no capitals."""
+    return likely_name(command.words[0]).lower()
+
+
 def _of_program(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
-    name, words = likely_name(command.words[0]), command.words[1:]
-    if name in command.functions and command.forks:
-        yield _again_and_again(name)
+    name, words = _name(command), command.words[1:]
+    operands = tuple(word for word in words if not word.text.startswith("-"))
     if name.partition(".")[0] in _FORMATS or name in _WRITES_DISKS or name in _COPIES:
-        for word in words[-1:] if name in _COPIES else words:
+        for word in _targets(words) if name in _COPIES else words:
             for path in sorted(places.mentioned(word, cwds)):
                 if is_disk(path) and not word.text.startswith("if="):
                     yield f"`{name}` would overwrite the disk {path}."
@@ -72,9 +109,20 @@ def _of_program(command: Command, places: Places, *, cwds: tuple[str, ...]) -> I
         yield "`rm` is told to remove even the root of the disk."
     if name in _RECURSIVE and any(_is_recursive(word) for word in words):
         yield from _of_everything(name, words, places, cwds=cwds)
+    if name == "mv":
+        into = any(word.text.partition("=")[0] in _INTO for word in words)
+        yield from _of_everything(name, operands if into else operands[:-1], places, cwds=cwds)
     if name == "find" and _removes_all(words):
-        starts = [word for word in words if not word.text.startswith("-")]
-        yield from _of_everything(name, tuple(starts), places, cwds=cwds)
+        yield from _of_everything(name, operands, places, cwds=cwds)
+
+
+def _targets(words: tuple[Word, ...]) -> Iterator[Word]:
+    """Where cp and the like write: the last operand, or what -t names, in whatever order they stand."""
+    # What xargs adds may be the last one, or nothing.
+    operands = [word for word in words if not word.text.startswith("-") and word.why != FROM_INPUT]
+    yield from operands[-1:]
+    yield from (word for word in words if word.text.startswith("-"))
+    yield from (after for word, after in pairwise(words) if word.text in _INTO)
 
 
 def _again_and_again(name: str) -> str:
@@ -93,7 +141,7 @@ def _of_everything(
 
 def _of_holdfast(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
     """Any program but a reader that is given Holdfast's own files, or told to move what is above them."""
-    name = likely_name(command.words[0])
+    name = _name(command)
     for word in command.words[1:]:
         for path in sorted(places.mentioned(word, cwds)):
             if places.holdfast(path) or (name in _MOVES and places.above_holdfast(path)):
@@ -113,13 +161,31 @@ def _abbreviates(text: str, option: str, *, chars_min: int) -> bool:
 
 
 def _removes_all(words: tuple[Word, ...]) -> bool:
-    """Whether find removes whatever it meets: -delete, or -exec rm, without a test that leaves things out."""
+    """Whether find removes whatever it meets: -delete, or -exec rm, without a test that leaves much out."""
     # What xargs adds may be anything, also nothing.
     texts = [word.text for word in words if word.why != FROM_INPUT]
-    first = next((at for at, text in enumerate(texts) if text.startswith("-")), len(texts))
+    while texts and (_FIND_FIRST.fullmatch(texts[0]) or texts[0] == "-D"):
+        del texts[: 2 if texts[0] == "-D" else 1]
+    first = next((at for at, text in enumerate(texts) if text[:1] in {"-", "!", "("}), len(texts))
     expression = texts[first:]
     for at, text in enumerate(expression):
         if text in {"-exec", "-execdir"}:
-            runs_rm = expression[at + 1 : at + 2] == ["rm"] or "rm" in expression[at + 1 : at + 4]
-            return runs_rm and all(each in _FIND_ALL | _FIND_VALUES for each in expression[:at])
-    return "-delete" in expression and all(each in _FIND_ALL | _FIND_VALUES for each in expression)
+            runs = [each for each in expression[at + 1 :] if each not in {"{}", ";", "+"}]
+            return any(_REMOVES.search(each) for each in runs) and _leaves_nothing_out(expression[:at])
+    return "-delete" in expression and _leaves_nothing_out(expression)
+
+
+def _leaves_nothing_out(expression: list[str]) -> bool:
+    """Whether the tests of find let nearly everything pass: none, any name, or all but some."""
+    at = 0
+    while at < len(expression):
+        text, value = expression[at], "".join(expression[at + 1 : at + 2])
+        if text in {"!", "-not"}:
+            at += 3
+        elif text in _FIND_SOME or (text in _FIND_NAMES and _ANY_NAME.fullmatch(value)):
+            at += 2
+        elif text in _FIND_ALL:
+            at += 1
+        else:
+            return False
+    return True

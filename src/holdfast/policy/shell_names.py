@@ -8,6 +8,8 @@ from holdfast.policy.shell_words import Word
 SYSTEM_DIRECTORIES = frozenset(
     ("/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin")
 )
+# Parameters that stand for nothing in a shell that was given none.
+NOTHING = re.compile(r"\$[@*!1-9]")
 _VERSIONED = re.compile(r"(python|pip|perl|ruby|node|php|lua|tclsh|pypy)[0-9.]+")
 
 
@@ -25,7 +27,8 @@ def known_name(word: Word) -> str:
 
 def likely_name(word: Word) -> str:
     """The name of the program that this may well be: what to forbid, never what to trust."""
-    return _family(word.text.rpartition("/")[2])
+    text = word.text if word.literal else NOTHING.sub("", word.text)
+    return _family(text.rpartition("/")[2])
 
 
 def _family(name: str) -> str:

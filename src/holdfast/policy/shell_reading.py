@@ -85,12 +85,16 @@ _TEST_BINARY = frozenset(("=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-
 _AWK_MORE = re.compile(
     r"[|<>@]|\b(?:system|getline|close|fflush|ENVIRON|ARGV|ARGC|ARGIND|SYMTAB|FUNCTAB|PROCINFO|include|load)\b"
 )
-_SED_PART = r"(?:[^/\\\n]|\\[^\n])*"
-_SED_PLACE = r"(?:\d+|\$|/" + _SED_PART + r"/)"
+_SED_TEXT = r"(?:[^/\\\n]|\\[^\n])*"
+# Within brackets a slash ends nothing, so these must be seen to end before one.
+_SED_CLASS = r"\[(?!\^?\])(?:[^]/\\\n\[]|\\[^]/\\\n\[]|\[:[a-z]+:\])+\]"
+_SED_PATTERN = rf"(?:[^/\\\n\[]|\\[^\n]|{_SED_CLASS})*"
+_SED_PLACE = rf"(?:\d+|\$|/{_SED_PATTERN}/)"
 _SED_COMMAND = (
-    rf"(?:{_SED_PLACE}(?:,(?:{_SED_PLACE}|\+\d+))?)?!?(?:[pdq=]|s/{_SED_PART}/{_SED_PART}/[gpiI0-9]*)"
+    rf"(?:{_SED_PLACE}(?:,(?:{_SED_PLACE}|\+\d+))?)?!?(?:[pdq=]|s/{_SED_PATTERN}/{_SED_TEXT}/[gpiI0-9]*)"
 )
 _SED_SCRIPT = re.compile(_SED_COMMAND)
+_PRINTF_SETS = re.compile(r"%[-+ #0-9'*.]*[hlLjtz]*n")
 _STRICT = re.compile(r"-[eux]+|-[eux]*o")
 
 
@@ -199,6 +203,15 @@ def _sed(words: tuple[Word, ...]) -> Reading:
     return Reading(paths=files)
 
 
+def _printf(words: tuple[Word, ...]) -> Reading:
+    """A text; the conversion %n of bash sets the variable that an argument names, PATH for one."""
+    reading = read_with(READERS["printf"], words)
+    operands = [word.text for word in words[1:] if word.text != "--"]
+    if operands and _PRINTF_SETS.search(operands[0].replace("%%", "")):
+        reading.problem = "`printf` may set a variable."
+    return reading
+
+
 def _set(words: tuple[Word, ...]) -> Reading:
     """The strict modes, which make a script stop earlier."""
     options = [word.text for word in words[1:]]
@@ -231,6 +244,7 @@ _SPECIAL: dict[str, Callable[[tuple[Word, ...]], Reading]] = {
     "gawk": _awk,
     "mawk": _awk,
     "sed": _sed,
+    "printf": _printf,
     "set": _set,
     "cd": _cd,
     "date": _date,

@@ -9,6 +9,8 @@ from tree_sitter import Node
 from holdfast.policy.shell_words import BLANKS
 
 _NEIGHBOURS = frozenset(b" \t\n;|&<>()")
+
+
 # Bounded, so that a text of nothing else takes no longer than any other.
 _NEGATIONS = re.compile(
     r"(?<![^\s;&|(){}])(?:(?:!|time(?:\s{1,8}-p)?)\s{1,8}){1,4}"

@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Literal, TypeAlias
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from holdfast.policy.shell_commands import RESERVED, Command, Redirect, RedirectKind, Script
 from holdfast.policy.shell_documents import Document, mask_documents, read_document
+from holdfast.policy.shell_guesses import guessed
 from holdfast.policy.shell_source import Source, unprintable, without_negations
 from holdfast.policy.shell_words import LOOPED, UNREADABLE, Word, read_word, read_words
 
@@ -21,8 +22,6 @@ TEXT_BYTES_MAX = 65_536
 # The parser's recovery from errors takes quadratic time, so what is not the body of a document is kept short.
 SYNTAX_BYTES_MAX = 8_192
 DEPTH_MAX = 60
-
-RedirectKind: TypeAlias = Literal["read", "write", "append", "dup", "document"]
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _OPERATORS: dict[str, RedirectKind] = {
@@ -51,60 +50,42 @@ _STATEMENTS = _STRUCTURE | frozenset((
 # fmt: on
 _LOOPS = frozenset(("for_statement", "c_style_for_statement", "while_statement"))
 _SUBSTITUTIONS = frozenset(("command_substitution", "process_substitution"))
+_TOO_LONG = "The text is too long to be judged."
 _NOT_READ = {
     "c_style_for_statement": "It holds an arithmetic loop.",
     "case_statement": "It chooses by pattern (case).",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
-    """Where a command's input comes from or its output goes."""
-
-    kind: RedirectKind
-    target: Word
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One simple command, or the redirections of a compound one (then without words)."""
-
-    words: tuple[Word, ...] = ()
-    assignments: tuple[tuple[str, Word], ...] = ()
-    redirects: tuple[Redirect, ...] = ()
-    fed: bool = False  # its input is not the caller's: a pipe, a document, a file
-    forks: bool = False  # runs beside other commands: in a pipeline or in the background
-    looped: bool = False
-    functions: frozenset[str] = frozenset()  # the functions whose bodies it stands in
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """Every command of a text, and what makes the text one to ask about."""
-
-    commands: tuple[Command, ...] = ()
-    findings: tuple[str, ...] = ()
-
-
 def parse(text: str) -> Script:
     """Read a shell text; never raises, whatever the text."""
-    if (found := unprintable(text)) is not None:
-        return Script(findings=(found,))
+    hidden = unprintable(text)
+    text = text.encode("utf-8", "replace").decode()
+    script = _read(text)
+    if hidden is not None:
+        script = replace(script, findings=(hidden, *script.findings))
+    doubted = script.findings or any(
+        each.words and each.words[0].text in RESERVED for each in script.commands
+    )
+    if not doubted:
+        return script
+    plainer = without_negations(text)
+    # The parser knows these only before simple commands, and takes the words behind them for one.
+    again = _read(plainer).commands if plainer != text else ()
+    return replace(script, guesses=(*again, *guessed(text[:TEXT_BYTES_MAX])))
+
+
+def _read(text: str) -> Script:
     if len(text.encode()) > TEXT_BYTES_MAX:
-        return Script(findings=("The text is too long to be judged.",))
+        return Script(findings=(_TOO_LONG,))
     masked, documents = mask_documents(text)
     if len(text.encode()) - sum(end - start for start, end in documents) > SYNTAX_BYTES_MAX:
-        return Script(findings=("The text is too long to be judged.",))
+        return Script(findings=(_TOO_LONG,))
     root = Parser(_LANGUAGE).parse(masked.encode()).root_node
     walk = _Walk(Source(text.encode()))
     if root.has_error:
         walk.find("The text is not one that a shell would accept.")
     walk.visit(root, _Place())
-    if (plainer := without_negations(masked)) != masked:
-        # The parser knows these only before simple commands, and takes the words behind them for one.
-        again = _Walk(Source(plainer.encode()))
-        again.visit(Parser(_LANGUAGE).parse(plainer.encode()).root_node, _Place())
-        walk.commands += again.commands
     if not walk.source.explained():
         walk.find(f"A part of it {UNREADABLE}.")
     if not set(documents) <= walk.documents:

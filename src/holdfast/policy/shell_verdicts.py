@@ -6,16 +6,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from holdfast.policy.places import HARMLESS_DEVICES, Places, is_repository_file, is_secret
-from holdfast.policy.shell_dangers import bombs, dangers, losses
+from holdfast.policy.shell_commands import Command, Redirect, Script
+from holdfast.policy.shell_dangers import bombs, circles, dangers, losses
 from holdfast.policy.shell_names import SYSTEM_DIRECTORIES, known_name
 from holdfast.policy.shell_programs import concerns
 from holdfast.policy.shell_reading import Reading, reading_of
-from holdfast.policy.shell_syntax import Command, Redirect, parse
+from holdfast.policy.shell_syntax import parse
 from holdfast.policy.shell_words import Word
 from holdfast.policy.shell_wrappers import Step, steps
 from holdfast.policy.verdicts import Finding
 
 DIRECTORIES_MAX = 4
+GUESSES_MAX = 10_000
 
 # fmt: off
 # Variables that only change how a program prints or how much it says.
@@ -43,10 +45,11 @@ class JudgedStep:
 
 @dataclass(frozen=True, slots=True)
 class JudgedScript:
-    """All steps of a command, and why it is denied (empty if it is not)."""
+    """All steps of a command, why it is denied (empty if it is not), and the words of what else may run."""
 
     steps: tuple[JudgedStep, ...]
     denials: tuple[str, ...]
+    guesses: tuple[tuple[str, ...], ...] = ()
 
 
 def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedScript:
@@ -55,17 +58,24 @@ def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedSc
     denials = [sentence for text in argv for sentence in bombs(text)]
     # A path is looked at for several reasons, and a real resolver asks the disk each time.
     places = replace(places, resolve=cache(places.resolve))
-    cwds = (places.resolve(cwd),)
-    for step in _steps(argv):
+    cwds = tuple(places.resolved(cwd, ("/",)))
+    found, guesses = list(_steps(argv)), list[Command]()
+    denials += circles([step.command for step in found])
+    for step in found:
         command = step.command
-        reading = _reading(command)
-        reads_only = reading is not None and not reading.problem
-        for sentence in dangers(command, places, cwds=cwds, reads_only=reads_only):
-            if sentence not in denials:
-                denials.append(sentence)
-        judged.append(_judge_step(step, reading, places, cwds=cwds))
+        if step.guess:
+            guesses += [command] if len(guesses) < GUESSES_MAX else []
+            continue
+        denials += dangers(command, places, cwds=cwds, reads_only=_only_reads(command))
+        judged.append(_judge_step(step, _reading(command), places, cwds=cwds))
         cwds = _moved(command, places, cwds)
-    return JudgedScript(tuple(judged), tuple(denials))
+    # Seen from every directory that the script may have come to: what they say is too generous anyway.
+    for command in guesses:
+        cwds = _moved(command, places, cwds)
+    for command in guesses:
+        denials += dangers(command, places, cwds=cwds, reads_only=_only_reads(command))
+    words = dict.fromkeys(tuple(word.text for word in command.words) for command in guesses if command.words)
+    return JudgedScript(tuple(judged), tuple(dict.fromkeys(denials)), tuple(words))
 
 
 def _steps(argv: tuple[str, ...]) -> Iterator[Step]:
@@ -74,17 +84,22 @@ def _steps(argv: tuple[str, ...]) -> Iterator[Step]:
             script = parse(text)
             if script.findings:
                 yield Step(Command(), tuple(Finding("syntax", sentence) for sentence in script.findings))
-            yield from steps(script.commands)
+            yield from steps(script)
         case []:
             yield Step(Command(), (Finding("syntax", "There is nothing in it to run."),))
         case _:
-            yield from steps((Command(words=tuple(Word(each) for each in argv)),))
+            yield from steps(Script((Command(words=tuple(Word(each) for each in argv)),)))
 
 
 def _reading(command: Command) -> Reading | None:
     """What the command would read, if its program is a known one of the system."""
     name = known_name(command.words[0]) if command.words else ""
     return reading_of(name, command.words) if name else None
+
+
+def _only_reads(command: Command) -> bool:
+    reading = _reading(command)
+    return reading is not None and not reading.problem
 
 
 def _judge_step(step: Step, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]) -> JudgedStep:

@@ -46,14 +46,14 @@ class Word:
 
 def read_word(raw: str) -> Word:
     """The one word that `raw` is, quotes and all."""
-    reader = _Reader(raw)
+    reader = WordReader(raw)
     word = reader.word()
     return word if reader.at == len(raw) and raw else Word(raw, UNREADABLE)
 
 
 def read_words(raw: str) -> tuple[Word, ...] | None:
     """The words of a stretch without operators, or None if it has some."""
-    reader = _Reader(raw)
+    reader = WordReader(raw)
     words: list[Word] = []
     while not reader.skip_blanks():
         start = reader.at
@@ -63,7 +63,7 @@ def read_words(raw: str) -> tuple[Word, ...] | None:
     return tuple(words)
 
 
-class _Reader:
+class WordReader:
     """Reads one word after the other; stops before blanks and operators."""
 
     def __init__(self, raw: str) -> None:

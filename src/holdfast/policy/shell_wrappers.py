@@ -6,23 +6,19 @@ be read, so that something forbidden is found there too.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from holdfast.policy.shell_commands import RESERVED, Command, Script
+from holdfast.policy.shell_guesses import bare, behind, filled, moves_of, said_in, substituted_in, texts_in
 from holdfast.policy.shell_names import known_name, likely_name
-from holdfast.policy.shell_syntax import Command, parse
+from holdfast.policy.shell_syntax import parse
 from holdfast.policy.shell_words import FROM_INPUT, Word
 from holdfast.policy.verdicts import Finding
 
 NESTING_MAX = 8
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-# fmt: off
-_RESERVED = frozenset((
-    "{", "}", "(", ")", "((", "))", "[[", "]]", "!", "if", "then", "elif", "else", "fi", "for", "while",
-    "until", "do", "done", "case", "esac", "in", "select", "function",
-))
-# fmt: on
 _OTHER_USER = "it runs a program as another user"
 _STARTS = "it runs another program, and its rules are not known here"
 
@@ -34,6 +30,8 @@ class Step:
     command: Command
     findings: tuple[Finding, ...] = ()
     outers: tuple[tuple[str, ...], ...] = ()  # the words of the wrappers that were opened
+    unseen: bool = False  # it runs a text that comes from elsewhere
+    guess: bool = False  # it may be what runs: a reason to refuse, never one to allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ _WRAPPERS: dict[str, _Wrapper] = {
     "time": replace(_wrapper("-p"), assigns=True),  # a word of the shell: settings may follow it
     "command": _wrapper("-p"),
     "builtin": _wrapper(),
-    "exec": _wrapper("-c -l", "-a"),
+    "exec": _wrapper("-c -l", doubted="-a"),  # a program of many names goes by the one that it is given
     "nohup": _wrapper(),
     "nice": _wrapper("", "-n --adjustment"),
     "stdbuf": _wrapper("", "-i -o -e --input --output --error"),
@@ -107,13 +105,50 @@ _SHELLS = frozenset(("sh", "bash", "dash"))
 _OTHER_SHELLS = frozenset(("zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash"))
 _SHELL_FLAGS = frozenset(("--norc", "--noprofile", "--posix", "--login"))
 _SHELL_LETTERS = frozenset("ceuxlof")
+_KEEPS_TEXTS = frozenset(("alias", "mapfile", "readarray", "complete", "compgen", "bind"))
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
-def steps(commands: tuple[Command, ...], *, nesting: int = 0) -> Iterator[Step]:
-    """Every command that these would run, wrappers opened, in the order of the text."""
-    for command in commands:
-        yield from _open(command, nesting)
+def steps(script: Script, *, nesting: int = 0) -> Iterator[Step]:
+    """Every command that the script would run, wrappers opened, in the order of the text; and the guesses."""
+    unseen = False
+    for command in script.commands:
+        opened = list(_open(command, nesting))
+        yield from opened
+        yield from _as_guesses(_guesses(command, opened, nesting=nesting))
+        for step in opened:
+            unseen = unseen or step.unseen
+            if any(word.why == FROM_INPUT for word in step.command.words):
+                yield from (Step(each, guess=True) for each in filled(step.command.words, script.commands))
+    for command in script.guesses:
+        opened = list(_open(command, nesting))
+        yield from _as_guesses([*opened, *_guesses(command, opened, nesting=nesting)])
+    for text in said_in(script.commands) if unseen else ():
+        yield from _as_guesses(_inside(Command(), text, nesting=nesting))
+
+
+def _guesses(command: Command, opened: list[Step], *, nesting: int) -> Iterator[Step]:
+    """What a command may run beyond what its rule shows, or have run by others."""
+    texts = [text for each in (command, *(step.command for step in opened)) for text in _kept_texts(each)]
+    name = likely_name(command.words[0]) if command.words else ""
+    doubted = any(finding.kind == "wrapper" for step in opened for finding in step.findings)
+    if doubted and (name in _WRAPPERS or name == "xargs"):
+        yield from (Step(each) for each in (*moves_of(command), *behind(command)))
+        texts += texts_in(command)
+    for text in dict.fromkeys(texts):
+        yield from _inside(command, text, nesting=nesting)
+
+
+def _kept_texts(command: Command) -> Iterator[str]:
+    """The texts that a command substitutes, or keeps for somebody to run."""
+    yield from substituted_in(command)
+    yield from (value.text for _, value in command.assignments if " " in value.text)
+    if command.words and likely_name(command.words[0]) in _KEEPS_TEXTS:
+        yield from texts_in(command)
+
+
+def _as_guesses(found: Iterable[Step]) -> Iterator[Step]:
+    return (replace(step, guess=True) for step in found)
 
 
 def _open(command: Command, nesting: int) -> Iterator[Step]:
@@ -145,10 +180,11 @@ def _opened(command: Command, nesting: int) -> Iterator[Step]:
         )
     elif name in _WRAPPERS or name == "xargs":
         yield from _open_wrapper(command, name, nesting=nesting)
-    elif name in _RESERVED or _ASSIGNMENT.match(first.text):
+    elif name in RESERVED or _ASSIGNMENT.match(first.text):
         yield Step(command, (Finding("syntax", f"`{first.text}` stands where a command is expected."),))
+        yield from _as_guesses(_open(bare(command), nesting + 1))
     else:
-        yield Step(command)
+        yield Step(command, unseen=name in {"source", "."})
 
 
 def _open_wrapper(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
@@ -220,13 +256,13 @@ def _open_shell(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
         if not operand.literal:
             findings.append(Finding("wrapper", f"The text that `{name} -c` runs is not fixed."))
         # What stands behind the text is handed to it as parameters, and may be used there only by expansion.
-        yield Step(replace(command, words=()), tuple(findings))
+        yield Step(replace(command, words=()), tuple(findings), unseen=not operand.literal)
         yield from _inside(command, operand.text, nesting=nesting)
     elif operand is not None and operand.text not in {"-", "/dev/stdin", "/dev/fd/0"} and "-s" not in odd:
-        yield Step(command, tuple(findings))
+        yield Step(command, tuple(findings), unseen=not operand.literal)
     else:
         findings.append(Finding("wrapper", f"`{name}` runs whatever its input says."))
-        yield Step(command, tuple(findings))
+        yield Step(command, tuple(findings), unseen=True)
         for redirect in command.redirects:
             if redirect.kind == "document":
                 yield from _inside(command, redirect.target.text, nesting=nesting)
@@ -245,20 +281,22 @@ def _shell_options(words: tuple[Word, ...]) -> tuple[int, list[str], bool]:
         else:
             takes_text = takes_text or "c" in text
             odd += [f"-{letter}" for letter in text[1:] if letter not in _SHELL_LETTERS]
-            at += "o" in text or "O" in text
+            at += text.count("o") + text.count("O")
         at += 1
-    if at < len(words) and words[at].text == "--":
+    if at < len(words) and words[at].text in {"-", "--"}:
         at += 1
     return min(at, len(words)), odd, takes_text
 
 
 def _open_text(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
     """Open eval, which runs its words as one text, and trap, which keeps one for later."""
-    texts = command.words[1:] if name == "eval" else command.words[1:2]
+    first = 2 if [word.text for word in command.words[1:2]] == ["--"] else 1
+    texts = command.words[first:] if name == "eval" else command.words[first : first + 1]
     findings = [*_doubts(command.words, name)]
     if name == "trap":
         findings.append(Finding("wrapper", "`trap` runs a text at a later time."))
-    yield Step(replace(command, words=()), tuple(findings))
+    unseen = any(not word.literal for word in texts)
+    yield Step(replace(command, words=()), tuple(findings), unseen=unseen)
     yield from _inside(command, " ".join(word.text for word in texts), nesting=nesting)
 
 
@@ -285,17 +323,20 @@ def _inside(command: Command, text: str, *, nesting: int) -> Iterator[Step]:
     found = tuple(Finding("syntax", sentence) for sentence in script.findings)
     if found:
         yield Step(Command(), found)
-    inner = tuple(
-        replace(
-            each,
-            fed=each.fed or command.fed,
-            forks=each.forks or command.forks,
-            looped=each.looped or command.looped,
-            functions=each.functions | command.functions,
-        )
-        for each in script.commands
+    inner = tuple(_within(command, each) for each in script.commands)
+    guesses = tuple(_within(command, each) for each in script.guesses)
+    yield from steps(replace(script, commands=inner, guesses=guesses), nesting=nesting + 1)
+
+
+def _within(outer: Command, inner: Command) -> Command:
+    """A command of a text, with what is true of the command that runs the text."""
+    return replace(
+        inner,
+        fed=inner.fed or outer.fed,
+        forks=inner.forks or outer.forks,
+        looped=inner.looped or outer.looped,
+        functions=inner.functions | outer.functions,
     )
-    yield from steps(inner, nesting=nesting + 1)
 
 
 def _doubts(words: tuple[Word, ...], name: str) -> Iterator[Finding]:

@@ -214,13 +214,18 @@ class Inbox:
         return isinstance(await self._append(session_id, [said, removed], when=when), Appended)
 
     async def stop(self, session_id: str, run_id: str, *, cause: str = "user_stop", by: str = "") -> bool:
-        """Ask for the run's end; what waits behind it stays, paused. False if it has ended."""
+        """Ask for the run's end; what waits behind it stays, paused. False if it has ended.
+
+        One that itself waits behind another run is nobody's turn: its end holds up no other.
+        """
         now_ms = self._clock.now_ms()
         inputs: list[Input] = [e.StopRequested(at_ms=now_ms, run_id=run_id, cause=cause, by=by)]
         state = await self.state(session_id)
         own = state.runs[run_id].message_id if run_id in state.runs else ""
         waiting = [message for message in state.inbox.waiting() if message.message_id != own]
-        if any(not state.holds(message) for message in waiting):
+        current = state.current_run
+        is_its_turn = current is None or current.run_id == run_id
+        if is_its_turn and any(not state.holds(message) for message in waiting):
             inputs.append(e.QueuePaused(at_ms=now_ms, by_stop=True))
         return isinstance(await self._append(session_id, inputs, when=[IfRunOpen(run_id)]), Appended)
 
@@ -247,7 +252,7 @@ class Inbox:
                     by=answered.by,
                 )
             )
-        when = [IfAskOpen(answered.approval_id)]
+        when = [IfAskOpen(answered.approval_id, answered.at_ms)]
         if not isinstance(await self._append(session_id, inputs, when=when), Appended):
             return False
         if rule is not None and answered.choice == "always":
@@ -281,7 +286,7 @@ class Inbox:
 
     async def answer_question(self, session_id: str, answered: e.QuestionAnswered) -> bool:
         """Settle exactly this question."""
-        when = [IfAskOpen(answered.question_id)]
+        when = [IfAskOpen(answered.question_id, answered.at_ms)]
         return isinstance(await self._append(session_id, [answered], when=when), Appended)
 
     async def change_message(
@@ -295,6 +300,8 @@ class Inbox:
         if not isinstance(result, Appended):
             return None
         after = (await self.state(session_id)).inbox.messages[change.message_id]
+        if isinstance(change, e.MessageEdited) and (after.text, after.parts) == (change.text, change.parts):
+            return after  # also if it was taken up since: with these words
         # Whoever took it up first has it: then the change had no effect, and the caller hears so.
         return None if after.state is MessageState.DISPATCHED else after
 

@@ -1,11 +1,14 @@
 """What a crashed server left running: looked for once, and ended before the run that it is of goes on."""
 
 import asyncio
+import logging
 
 from holdfast.tools.marker import markers_in
 from holdfast.tools.offload import offload
 from holdfast.tools.proctable import environ_of, table
 from holdfast.tools.scope import kill_leftovers
+
+_log = logging.getLogger(__name__)
 
 LOOKS = 2  # a process that forks and exits while the table is read may hide its child
 
@@ -22,8 +25,8 @@ class Leftovers:
         async with self._looking:
             if self._runs is None:
                 self._runs = await offload(_runs_with_processes)
-        if run_id in self._runs:
-            await kill_leftovers(run_id)
+        if run_id in self._runs and (alive := await kill_leftovers(run_id)):
+            _log.warning("of run %s something is alive after KILL: %s", run_id, ", ".join(map(str, alive)))
 
 
 def _runs_with_processes() -> frozenset[str]:

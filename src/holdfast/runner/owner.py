@@ -129,6 +129,8 @@ class SessionOwner:
 
     async def _start_next(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         session = self.view.session
+        if any(self.view.run(run_id).started_ms for run_id in self._settling):
+            return True  # one run at a time: of this one an earlier process may have left something
         run = next((run for run in session.open_runs if run.phase is Phase.RUNNING), None)
         if run is None:
             message = self._next_message()
@@ -143,6 +145,8 @@ class SessionOwner:
         self._slot = Slot(self._floor.slots, run.run_id)
         self._is_under_way = self._is_ending = False
         self._current = tasks.create_task(self._carry_out(run, fence), name=f"run {run.run_id}")
+        # A stop may be next: a task that is cancelled before its first step would never end the run.
+        await asyncio.sleep(0)
         return True
 
     def _next_message(self) -> SessionMessage | None:

@@ -105,6 +105,11 @@ class Supervisor:
         """Who decides about actions."""
         return self._means.judge
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether all that earlier lives left is in the store."""
+        return self._is_going
+
     def owner(self, session_id: str) -> SessionOwner | None:
         """Who owns the session now, if anyone."""
         return self._owners[session_id][0] if session_id in self._owners else None

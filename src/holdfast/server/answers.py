@@ -244,6 +244,7 @@ class Session(TypedDict):
     workspace: str
     preview: str
     created_at: float
+    started_at: float
     updated_at: float
     last_active: float
     message_count: int
@@ -257,6 +258,7 @@ class Session(TypedDict):
     purge_at: NotRequired[float]
     last_seq: NotRequired[int]
     hit: NotRequired[Hit]
+    session: NotRequired[dict[str, Any]]
 
 
 class SessionList(TypedDict):
@@ -266,6 +268,8 @@ class SessionList(TypedDict):
     data: list[Session]
     has_more: bool
     next_cursor: str | None
+    limit: NotRequired[int]
+    offset: NotRequired[int]
 
 
 class MadeSession(TypedDict):
@@ -277,6 +281,7 @@ class MadeSession(TypedDict):
     title: str
     epoch: str
     created_at: float
+    session: dict[str, Any]
 
 
 class Forked(TypedDict):
@@ -286,7 +291,9 @@ class Forked(TypedDict):
     id: str
     session_id: str
     forked_from: str
+    parent_session_id: str
     at_seq: int
+    session: dict[str, Any]
 
 
 class DeletedSession(TypedDict):

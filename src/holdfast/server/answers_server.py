@@ -69,7 +69,7 @@ class Response(TypedDict):
     id: str
     object: Literal["response"]
     created_at: int
-    status: Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
+    status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
     model: str
     output: list[dict[str, Any]]
     error: dict[str, Any] | None

@@ -29,7 +29,7 @@ from holdfast.server.openai_chat import OpenAIChatRoutes
 from holdfast.server.openai_responses import OpenAIResponsesRoutes
 from holdfast.server.openapi import DescriptionRoutes
 from holdfast.server.options import ServerOptions
-from holdfast.server.page import PageRoutes
+from holdfast.server.page import PageRoute, PageRoutes
 from holdfast.server.purging import Purges
 from holdfast.server.read_marks import ReadMarks
 from holdfast.server.run_inputs import RunInputRoutes
@@ -112,9 +112,11 @@ def other_routes(means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> Table
         ("DELETE", "/api/keys/{name}", keys.revoke),
         ("POST", "/v1/chat/completions", openai.complete),
         ("GET", "/v1/models", openai.models),
+        ("GET", "/v1/models/{model:path}", openai.model),
         ("POST", "/v1/responses", responses.create),
         ("GET", "/v1/responses/{response_id}", responses.show),
         ("DELETE", "/v1/responses/{response_id}", responses.delete),
+        ("POST", "/v1/responses/{response_id}/cancel", responses.cancel),
         ("GET", "/api/targets", health.targets),
         ("GET", "/v1/capabilities", health.capabilities),
         ("GET", "/health/detailed", health.detailed),
@@ -136,7 +138,7 @@ def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
     about, page = DescriptionRoutes(found), PageRoutes(means.options.page)
     table += [("GET", "/openapi.json", about.document), ("GET", "/docs", about.page)]
     found += api_routes(table)
-    return [*found, Route("/{path:path}", page.show)]
+    return [*found, PageRoute(page)]
 
 
 def make_app(

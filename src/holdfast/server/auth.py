@@ -60,6 +60,8 @@ class KeyRing:
 
     def name_of(self, secret: str) -> str | None:
         """Whose key it is; every key is compared, in constant time."""
+        if not secret:
+            return None  # whatever is kept by mistake, no key is empty
         given, found = digest_of(secret), None
         for name, known in self._all():
             if hmac.compare_digest(given, known):
@@ -102,6 +104,17 @@ class SignIns:
         """The name of the key that the token stands for; it opens nothing a second time."""
         name = self._tokens.pop(digest_of(token), None)
         return name if name is not None and self._keys.mark_of(name) else None
+
+    async def sign_in_once(self, token: str) -> tuple[str, str] | None:
+        """Whose token it is and a new cookie; where the store takes none now, the token is good again."""
+        name = self.spend_token(token)
+        if name is None:
+            return None
+        try:
+            return name, await self.sign_in(name)
+        except BaseException:
+            self._tokens[digest_of(token)] = name
+            raise
 
     async def sign_in(self, key_name: str) -> str:
         """A new cookie; it is on disk before the browser has it."""

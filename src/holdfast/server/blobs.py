@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.server.bodies import json_answer, read_body
+from holdfast.server.bodies import has_already, json_answer, read_body
 from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem, bad_request
 
@@ -37,7 +37,9 @@ class BlobRoutes:
         if data is None:
             raise Problem(404, "There is no such blob", code="blob_not_found", param="blob")
         media_type = request.query_params.get("media_type", "")
-        headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+        headers = {"Cache-Control": "private, max-age=31536000, immutable", "ETag": f'"{name}"'}
+        if has_already(request, headers["ETag"]):
+            return Response(None, 304, headers)
         if media_type not in _SHOWN:
             media_type = "application/octet-stream"
             headers["Content-Disposition"] = "attachment"

@@ -1,6 +1,7 @@
 """What clients send: read within limits, decoded into typed values, refused with the field's name."""
 
 import asyncio
+import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ Body = TypeVar("Body")
 
 async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0) -> bytes:
     """The whole body; raises a Problem if it is too long or comes too slowly."""
+    _check_encoding(request)
     most = bytes_max or limits.body_bytes_max
     chunks: list[bytes] = []
     size = 0
@@ -56,6 +58,13 @@ async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0) -> 
         ) from None
 
 
+def _check_encoding(request: Request) -> None:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in {"", "identity"}:
+        text = f"A body in the encoding {encoding[:40]!r} is not taken; send it as it is"
+        raise Problem(415, text, code="unsupported_encoding", param="Content-Encoding")
+
+
 async def decoded(request: Request, limits: Limits, kind: type[Body]) -> Body:
     """The body as a value; nothing at all counts as an empty object."""
     return await parsed(await read_body(request, limits), limits, kind)
@@ -69,7 +78,7 @@ async def parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
 
 
 def _parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
-    body = body.strip()
+    body = body.removeprefix(codecs.BOM_UTF8).strip()
     if body in _NOTHING:
         body = b"{}"
     _check_shape(body, limits)
@@ -166,7 +175,7 @@ def raw_answer(body: bytes, status: int = 200, *, headers: Mapping[str, str] | N
     return Response(body, status, headers, media_type="application/json")
 
 
-def checked_session_id(session_id: str) -> str:
+def checked_session_id(session_id: str, *, param: str = "session_id") -> str:
     """The id, if it is one; raises a Problem."""
     fits = (
         0 < len(session_id) <= SESSION_ID_CHARS_MAX
@@ -175,9 +184,7 @@ def checked_session_id(session_id: str) -> str:
         and not set(session_id) & {"/", "\\"}
     )
     if not fits:
-        raise bad_request(
-            "'session_id' must be 1 to 256 printable characters without / and \\", param="session_id"
-        )
+        raise bad_request(f"'{param}' must be 1 to 256 printable characters without / and \\", param=param)
     return session_id
 
 
@@ -200,6 +207,12 @@ async def known_workspace(folder: str) -> str:
     if checked_workspace(folder) and not await asyncio.to_thread(_is_folder, Path(folder)):
         raise bad_request(f"'workspace' is no folder on the server: {folder[:200]}", param="workspace")
     return folder
+
+
+def has_already(request: Request, etag: str) -> bool:
+    """Whether the client holds what this tag is of; one that a proxy has compressed is the same to it."""
+    known = request.headers.get("if-none-match", "")
+    return known.strip() == "*" or etag in (one.strip().removeprefix("W/") for one in known.split(","))
 
 
 def whole_number(request: Request, name: str, *, default: int, most: int) -> int:

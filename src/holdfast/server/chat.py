@@ -1,7 +1,7 @@
 """One message and its answer over HTTP, whole or as a stream, on a session."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from starlette.requests import Request
@@ -21,8 +21,13 @@ from holdfast.server.runs import RunRoutes
 from holdfast.server.stream import EventStream
 from holdfast.server.waiting import wait_for
 
-_RENAMED = {"message.delta": "assistant.delta"}
 _encode = msgspec.json.Encoder().encode
+
+
+class SessionChatRequest(RunRequest, kw_only=True):
+    """The body of POST /api/sessions/{session_id}/chat and /chat/stream."""
+
+    system_message: Annotated[str | None, msgspec.Meta(description="Another name for instructions.")] = None
 
 
 class ChatRoutes:
@@ -35,7 +40,7 @@ class ChatRoutes:
     async def chat(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/chat."""
         row, headers = await self._begun(request)
-        frames = await wait_for(self._means, row, request)
+        frames = await wait_for(self._means, row, request, on_left=await self._runs.read_by(row))
         run, output = frames.known_run, frames.output
         answer: dict[str, Any] = {"object": "hermes.session.chat.completion", "session_id": row.session_id}
         answer |= {"run_id": row.run_id, "status": status_of(run)}
@@ -48,17 +53,20 @@ class ChatRoutes:
     async def stream(self, request: Request) -> Any:
         """POST /api/sessions/{session_id}/chat/stream."""
         means = self._means
+        means.streams.check_room(means.limits.streams_max)
         row, headers = await self._begun(request)
         live = Live(lambda: live_logs(means.supervisor, row.session_id), limits=means.limits, view="hermes")
         frames = means.read.frames(row, 0)
-        feed = _Named(HermesFeed(means.store, row, after=0, live=live, frames=frames))
-        return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers))
+        feed = _Named(HermesFeed(means.store, row, after=0, live=live, frames=frames), row)
+        on_left = await self._runs.read_by(row)
+        return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 
     async def _begun(self, request: Request) -> tuple[RunRow, dict[str, str]]:
         """The run that the message has, and what the answer's headers say of it."""
         means = self._means
         body = await read_body(request, means.limits)
-        wanted = await parsed(body, means.limits, RunRequest)
+        wanted = await parsed(body, means.limits, SessionChatRequest)
+        wanted.instructions = wanted.system_message or wanted.instructions
         message = message_of(wanted, means.limits)
         session_id = checked_session_id(request.path_params["session_id"])
         key = once_for(request, body, means, session_id=session_id, message=message)
@@ -69,11 +77,16 @@ class ChatRoutes:
 
 
 class _Named:
-    """Frames with an event name in front, as clients of chat streams expect them; a last one says done."""
+    """Frames with an event name in front, as clients of chat streams expect them; a last one says done.
 
-    def __init__(self, feed: HermesFeed) -> None:
+    What has no id is told beside the log, to clients that know no other words for it.
+    """
+
+    def __init__(self, feed: HermesFeed, row: RunRow) -> None:
         self._feed = feed
         self._over = False
+        self._about = {"run_id": row.run_id, "session_id": row.session_id}
+        self._message_id = f"msg_{row.run_id.removeprefix('run_')}"
 
     async def more(self) -> Sequence[bytes] | None:
         """See Feed.more."""
@@ -83,8 +96,39 @@ class _Named:
         if frames is None:
             return None
         self._over = self._feed.is_over
-        named = [_named(frame) for frame in frames if frame.startswith(b"id: ")]
-        return [*named, b"event: done\ndata: [DONE]\n\n"] if self._over else named
+        named = [one for frame in frames if frame.startswith(b"id: ") for one in self._named(frame)]
+        return [*named, self._said("done")] if self._over else named
+
+    def _named(self, frame: bytes) -> list[bytes]:
+        line, _, data = frame.partition(b"\ndata: ")
+        body: dict[str, Any] = msgspec.json.decode(data)
+        about = {"message_id": self._message_id}
+        head, name = line + b"\n", body["event"]
+        body["ts"] = body["timestamp"]
+        match name:
+            case "run.started":
+                message = {"id": self._message_id, "role": "assistant"}
+                return [head + self._said(name, **body), self._said("message.started", message=message)]
+            case "message.delta":
+                return [head + self._said("assistant.delta", **body | about)]
+            case "tool.started" | "tool.completed":
+                return [head + self._said(name, **body | about, tool_name=body["tool"])]
+            case "reasoning.available":
+                thought = self._said("tool.progress", **about, tool_name="_thinking", delta=body["text"])
+                return [head + self._said(name, **body), thought]
+            case "run.completed":
+                ends = {"completed": True, "partial": False, "interrupted": False}
+                said = self._said("assistant.completed", **about, content=body["output"], **ends)
+                messages = [{"role": "assistant", "content": body["output"]}]
+                return [said, head + self._said(name, **body | about, completed=True, messages=messages)]
+            case "run.failed":
+                error = self._said("error", message=body["error"], code=body["code"])
+                return [error, head + self._said(name, **body | about)]
+            case _:
+                return [head + self._said(name, **body)]
+
+    def _said(self, name: str, /, **fields: Any) -> bytes:
+        return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode({**self._about, **fields, "event": name}))
 
     def nudge(self) -> None:
         """See Feed.nudge."""
@@ -97,10 +141,3 @@ class _Named:
     def look_again_s(self, silent_s: float) -> float | None:
         """See Feed.look_again_s."""
         return self._feed.look_again_s(silent_s)
-
-
-def _named(frame: bytes) -> bytes:
-    line, _, data = frame.partition(b"\ndata: ")
-    body: dict[str, Any] = msgspec.json.decode(data)
-    name: str = _RENAMED.get(body["event"]) or body["event"]
-    return b"%b\nevent: %b\ndata: %b\n\n" % (line, name.encode(), _encode(body | {"event": name}))

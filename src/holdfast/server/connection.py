@@ -3,9 +3,11 @@
 import asyncio
 import socket
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from holdfast.server.edge import SECURITY_HEADERS
 from holdfast.server.options import Limits
@@ -28,17 +30,22 @@ class _TooLong(Exception):
     """More headers than are taken; the parser hands it on as an error of its own."""
 
 
-class DeadlinedConnection(HttpToolsProtocol):
-    """Cuts a connection whose headers, or whose unread body, take too long, and one with too many headers.
+class _NoTunnel(Exception):
+    """A request for a connection to somewhere else; the parser hands it on, too."""
 
-    A body that a route reads has a deadline there, and an answer that says so; this one is for the rest of a
-    body that nobody reads any more.
+
+class DeadlinedConnection(HttpToolsProtocol):
+    """Cuts a connection that is slow to send or to read, and one that sends too much besides bodies.
+
+    A body that a route reads has a deadline there, and an answer that says so; the one here is for the rest
+    of a body that nobody reads any more.
     """
 
     deadlines = Limits()
     _deadline: asyncio.TimerHandle | None = None
     _last: asyncio.TimerHandle | None = None
-    _head_bytes = 0
+    _unread: asyncio.TimerHandle | None = None
+    _loose_bytes = 0  # since a head began, or since the last of a body: headers, or what stands for nothing
     _is_in_head = True
     _is_too_long = False
 
@@ -49,26 +56,66 @@ class DeadlinedConnection(HttpToolsProtocol):
         if known is not None and known.family in {socket.AF_INET, socket.AF_INET6}:
             known.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
+        self.timeout_keep_alive = self.deadlines.keep_alive_s
         self._cut_after(self.deadlines.headers_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is expected any more."""
         self._rest()
-        if self._last is not None:
-            self._last.cancel()
+        for timer in (self._last, self._unread):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A head that never ends is not gathered."""
-        if self._is_in_head:
-            self._head_bytes += len(data)
-        super().data_received(data)
-        if self._is_in_head and self._head_bytes > self.deadlines.header_bytes_max:
+        """A head that never ends is not gathered, nor is what follows a body."""
+        self._loose_bytes += len(data)
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self.send_400_response("")
+            return
+        if self._loose_bytes > self.deadlines.header_bytes_max:
             self._is_too_long = True
             self.send_400_response("")
+            self.transport.close()  # also while something else is answered: the parser would gather on
+
+    def _parse(self, data: bytes) -> None:
+        """Hand the bytes to the parser; it stops behind a request to speak something else than HTTP/1.1.
+
+        Such a request is to be served as if it had not asked. What the parser takes for the other protocol is
+        its body, so it is parsed again without the question.
+        """
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as stop:
+                data = self._head_without_upgrade() + data[stop.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            else:
+                return
+
+    def _head_without_upgrade(self) -> bytes:
+        line = b"%b %b HTTP/%b\r\n" % (
+            self.parser.get_method(),
+            self.url,
+            self.parser.get_http_version().encode(),
+        )
+        kept = [b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"%b%b\r\n" % (line, b"".join(kept))
+
+    def on_url(self, url: bytes) -> None:
+        """Some more of the address."""
+        if len(self.url) + len(url) >= self.deadlines.header_bytes_max:
+            self._is_too_long = True
+            raise _TooLong
+        super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One more header."""
+        """One more header; what stands behind a body is none."""
+        if not self._is_in_head:
+            return
         is_too_long = len(name) + len(value) > self.deadlines.header_bytes_max
         if is_too_long or len(self.headers) >= self.deadlines.headers_max:
             self._is_too_long = True
@@ -77,22 +124,57 @@ class DeadlinedConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The next request on the same connection has a deadline of its own."""
-        self._is_in_head, self._head_bytes = True, 0
+        self._is_in_head, self._loose_bytes = True, 0
+        self._unset_keepalive_if_required()
         self._rest()
         self._cut_after(self.deadlines.headers_s)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """The body must follow."""
-        self._is_in_head = False
+        self._is_in_head, self._loose_bytes = False, 0
+        if self.parser.get_method() == b"CONNECT":
+            raise _NoTunnel
+        if self.parser.should_upgrade():
+            return  # it comes again without that
         self._rest()
         self._cut_after(self.deadlines.body_s + 1.0)
         super().on_headers_complete()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """See uvicorn; a client of HTTP/1.0 knows no chunks."""
+        super()._start_asgi_task(
+            cycle, _unchunked(app, cycle) if cycle.scope["http_version"] == "1.0" else app
+        )
+
+    def on_body(self, body: bytes) -> None:
+        """Some of the body; who still sends one is not idle."""
+        self._loose_bytes = 0
+        self._unset_keepalive_if_required()
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """All is there."""
+        if self.parser.should_upgrade():
+            return
         self._rest()
+        if self.cycle.response_complete and self.timeout_keep_alive_task is None:
+            # The answer went out before the body was there, so that nobody waits for the next request yet.
+            self._cut_after(self.deadlines.headers_s)
         super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """The client does not read as fast as it is written to; one that never reads is not waited for."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.deadlines.unread_s, self._abort)
+
+    def resume_writing(self) -> None:
+        """It read."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
 
     def shutdown(self) -> None:
         """The server goes: what is under way may end, but a client that does not read is not waited for."""
@@ -100,12 +182,19 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._last = self.loop.call_later(self.deadlines.going_s, self._abort)
 
     def send_400_response(self, msg: str) -> None:
-        """What cannot be parsed gets the same envelope as everything else."""
+        """What cannot be parsed gets the same envelope as everything else, in its turn."""
         del msg
         self._rest()
-        if not self.transport.is_closing():
-            self.transport.write(_answer(_TOO_LONG if self._is_too_long else _GARBLED))
-            self.transport.close()
+        if self.transport.is_closing():
+            return
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # none before the first head is whole
+        is_answering = cycle is not None and not cycle.response_complete
+        if cycle is not None and is_answering and (cycle.response_started or not cycle.more_body):
+            # It came behind a whole request, whose answer this would be taken for.
+            cycle.keep_alive = False
+            return
+        self.transport.write(_answer(_TOO_LONG if self._is_too_long else _GARBLED))
+        self.transport.close()
 
     def _cut_after(self, seconds: float) -> None:
         self._deadline = self.loop.call_later(seconds, self._cut)
@@ -124,6 +213,26 @@ class DeadlinedConnection(HttpToolsProtocol):
         transport: Any = self.transport
         if transport is not None and not transport.is_closing():
             transport.close()
+
+
+def _unchunked(app: ASGIApp, cycle: RequestResponseCycle) -> Any:
+    """The application for one request: an answer without a length ends with its connection."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        is_measured = True
+
+        async def send_plain(message: Message) -> None:
+            nonlocal is_measured
+            if message["type"] == "http.response.start":
+                is_measured = any(name.lower() == b"content-length" for name, _ in message.get("headers", ()))
+                cycle.chunked_encoding = None if is_measured else False
+            elif not is_measured:
+                cycle.expected_content_length = len(message.get("body", b""))
+            await send(message)
+
+        await app(scope, receive, send_plain)
+
+    return answered
 
 
 def _answer(problem: Problem) -> bytes:

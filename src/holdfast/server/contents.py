@@ -37,6 +37,8 @@ def content_of(
         kind = part.get("type") or part.get("kind")
         if kind in _TEXTS and isinstance(part.get("text"), str):
             texts.append(part["text"])
+        elif kind == "refusal" and isinstance(part.get("refusal"), str):
+            texts.append(part["refusal"])
         elif "blob" in part:
             parts.append(_named_blob(part, where))
         elif kind in {"image_url", "input_image"}:

@@ -5,6 +5,7 @@ Checks come in this order, before anything is read or looked up: host, origin, k
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,6 +13,7 @@ from holdfast.server.auth import OPEN, KeyRing, SignIns, cookie_in
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, problem_of
 
+_EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not listened on
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NO_KEY_NEEDED = frozenset({"/health", "/v1/health", "/api/sign-in"})
 _GUARDED = ("/v1/", "/api/", "/health", "/metrics", "/docs", "/openapi.json")
@@ -30,11 +32,14 @@ SECURITY_HEADERS: list[tuple[bytes, bytes]] = [
     (b"content-security-policy", _CONTENT_POLICY),
 ]
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
+# SDKs in browsers send further headers of their own; the star covers all but the first.
 _CORS_HEADERS = (
-    b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Session-Key"
+    b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, "
+    b"X-Hermes-Session-Key, *"
 )
 _CORS_EXPOSED = (
-    b"X-Hermes-Run-Id, X-Hermes-Session-Id, X-Hermes-Session-Key, Idempotency-Replayed, Retry-After"
+    b"X-Hermes-Run-Id, X-Hermes-Session-Id, X-Hermes-Session-Key, Idempotency-Replayed, Retry-After, "
+    b"X-Should-Retry"
 )
 _SESSION_KEY_CHARS_MAX = 256
 
@@ -80,6 +85,7 @@ class Edge:
         self.sign_ins = sign_ins
         self._hosts = _LOOPBACK | {host.lower() for host in options.hosts}
         self._any_host = "*" in options.hosts
+        self._any_address = bool(_EVERY_ADDRESS & self._hosts)
         self._origins = frozenset(options.cors_origins)
         # What a single route may take beyond this, it says itself.
         self._body_bytes_max = max(options.limits.body_bytes_max, options.limits.blob_bytes_max)
@@ -140,7 +146,8 @@ class Edge:
 
     def _check_host(self, asked: _Asked) -> None:
         """A page of another site that was given this address by its DNS sends its own name."""
-        if not self._any_host and _host_name(asked.host) not in self._hosts:
+        name = _host_name(asked.host)
+        if not (self._any_host or name in self._hosts or (self._any_address and _is_address(name))):
             raise Problem(
                 421,
                 "This server is not known by that name; add it to `hosts` in the configuration",
@@ -204,13 +211,14 @@ def _asked(headers: Iterable[tuple[bytes, bytes]]) -> _Asked:
     for name, value in headers:
         match name:
             case b"host":
-                host = value.decode("latin-1").lower()
+                # Two of them are read differently by a proxy in front, so they name nobody.
+                host = ", " if host else value.decode("latin-1").lower()
             case b"origin":
                 origin = value.decode("latin-1")
             case b"authorization":
                 authorization = value.decode("latin-1")
             case b"cookie":
-                cookie = cookie_in(value.decode("latin-1"))
+                cookie = cookie_in(value.decode("latin-1")) or cookie
             case b"x-hermes-session-key":
                 session_key = value.decode("latin-1")[:_SESSION_KEY_CHARS_MAX]
             case b"content-length":
@@ -218,6 +226,15 @@ def _asked(headers: Iterable[tuple[bytes, bytes]]) -> _Asked:
             case _:
                 pass
     return _Asked(host, origin, authorization, cookie, session_key, body_bytes)
+
+
+def _is_address(name: str) -> bool:
+    """Whether it is no name, so that nobody's DNS gave it."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _host_name(host: str) -> str:

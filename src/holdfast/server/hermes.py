@@ -193,8 +193,14 @@ class RunFrames:
         return call.asked.args if call else {}
 
 
-def _reasoning_done(_: RunFrames, event: e.ReasoningDone) -> Frame | None:
-    return {"event": "reasoning.available", "text": event.text} if event.text else None
+def _reasoning(frames: RunFrames, event: e.ReasoningDelta) -> Frame | None:
+    return {"event": "reasoning.delta", "delta": event.text} if frames.known_run.answers else None
+
+
+def _reasoning_done(frames: RunFrames, event: e.ReasoningDone) -> Frame | None:
+    if not event.text or not frames.known_run.answers:
+        return None
+    return {"event": "reasoning.available", "text": event.text}
 
 
 def _tool_started(frames: RunFrames, event: e.ToolStarted) -> Frame:
@@ -256,7 +262,7 @@ _FRAMES: Mapping[type[e.Event], Callable[[RunFrames, Any], Frame | None]] = Mapp
         e.RunStarted: lambda _, __: {"event": "run.started"},
         e.RunResumed: lambda _, event: {"event": "run.resumed", "after": event.after},
         e.MessageDispatched: _steered,
-        e.ReasoningDelta: lambda _, event: {"event": "reasoning.delta", "delta": event.text},
+        e.ReasoningDelta: _reasoning,
         e.ReasoningDone: _reasoning_done,
         e.ToolStarted: _tool_started,
         e.ToolEnded: _tool_ended,

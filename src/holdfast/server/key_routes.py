@@ -62,7 +62,7 @@ class KeyRoutes:
     async def revoke(self, request: Request) -> Response:
         """DELETE /api/keys/{name}."""
         name: str = request.path_params["name"]
-        if not await self._added.revoke(name):
+        if not await self._revoked(name):
             if name in self._means.keys.made:
                 why = "This key is the file api-key of the data directory; delete it and restart for another"
                 raise Problem(409, why, code="key_configured", param="name")
@@ -71,6 +71,14 @@ class KeyRoutes:
                 raise Problem(409, why, code="key_configured", param="name")
             raise Problem(404, "There is no key of this name", code="key_not_found", param="name")
         return json_answer({"name": name, "deleted": True})
+
+    async def _revoked(self, name: str) -> bool:
+        try:
+            return await self._added.revoke(name)
+        finally:
+            if not self._means.keys.is_open and not self._means.keys.mark_of(name):
+                # It opens nothing, saved or not; who reads came in by it, or by signing in with it.
+                self._means.streams.end_where(lambda scope: scope.get("holdfast.key") == name)
 
 
 def _shown(name: str, source: str, *, created_ms: int | None = None) -> dict[str, Any]:

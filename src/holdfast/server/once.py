@@ -48,7 +48,9 @@ def once_key(request: Request, body: bytes, means: ServerMeans) -> OnceKey | Non
         )
     path: str = request.scope["path"]
     digest = sha256(b"\0".join([path.encode("utf-8", "surrogateescape"), body])).hexdigest()
-    key = f"{request.scope['holdfast.key']}:{given}"
+    # A colon parts the two, so that none stands in the first: no name holds a line break.
+    whose: str = request.scope["holdfast.key"].replace(":", "\n")
+    key = f"{whose}:{given}"
     return OnceKey(key, digest, means.clock.now_ms() + KEPT_MS)
 
 

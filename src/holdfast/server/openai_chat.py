@@ -1,6 +1,7 @@
 """Chat Completions as a view of a run."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -10,36 +11,39 @@ from starlette.responses import Response
 from holdfast.rows import RunRow
 from holdfast.run import Run
 from holdfast.runner.inbox import Message
-from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
-from holdfast.server.contents import Attached, content_of
+from holdfast.server.bodies import json_answer, parsed, read_body
 from holdfast.server.hangups import Hangups
 from holdfast.server.hermes import Frame, RunFrames
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key
+from holdfast.server.openai_messages import named_session, said_in
 from holdfast.server.openai_shapes import (
+    BREAK,
     OpenAIFeed,
     OpenAIRequest,
+    OpenAIStream,
     encode,
+    failed_answer,
     headers_of,
     is_failure,
-    messages_in,
     problem_of_run,
     raw,
     source_of,
 )
-from holdfast.server.problems import bad_request
-from holdfast.server.run_requests import RawMessage, SessionId, history_of
+from holdfast.server.problems import Problem
+from holdfast.server.run_requests import RawMessage, SessionId
 from holdfast.server.runs import RunRoutes
-from holdfast.server.stream import EventStream
 from holdfast.server.waiting import wait_for
 
 _NOT_SHOWN = frozenset({"args", "result", "action", "choices"})
+_PROGRESS = {"tool.started": "running", "tool.completed": "completed"}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class StreamOptions(msgspec.Struct):
     """`stream_options` of a Chat Completions request."""
 
-    include_usage: bool = False
+    include_usage: bool | None = None
 
 
 class ChatRequest(OpenAIRequest, kw_only=True):
@@ -63,9 +67,9 @@ class OpenAIChatRoutes:
         means = self._means
         body = await read_body(request, means.limits)
         wanted = await parsed(body, means.limits, ChatRequest)
-        session_id = request.headers.get("x-hermes-session-id") or wanted.session_id or ""
-        if session_id:
-            checked_session_id(session_id)
+        session_id = named_session(request, otherwise=wanted.session_id or "")
+        if wanted.stream:
+            means.streams.check_room(means.limits.streams_max)
         message = await self._message(wanted, session_id)
         key = once_key(request, body, means)
         sent = await earlier_answer(key, means, status=202)
@@ -73,47 +77,48 @@ class OpenAIChatRoutes:
         row = await self._runs.row_of_sent(sent)
         model = wanted.model or means.options.model
         headers = headers_of(row, sent)
-        on_left = None if wanted.on_disconnect == "detach" else self._hangups.read_by(row)
+        on_left = None if wanted.is_detached else self._hangups.read_by(row)
         if not wanted.stream:
             frames = await wait_for(means, row, request, on_left=on_left)
             return _whole(frames, row=row, model=model, headers=headers)
-        usage = wanted.stream_options is not None and wanted.stream_options.include_usage
+        usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
         view = ChatView(row, model, created=row.created_ms // 1000, include_usage=usage)
         feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
-        return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
+        return OpenAIStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 
     async def _message(self, wanted: ChatRequest, session_id: str) -> Message:
-        history, instructions = messages_in(wanted.messages, self._means.limits, param="messages")
-        if not history or history[-1].role != "user":
-            raise bad_request("The last of 'messages' must be the user's", param="messages")
-        at = len(wanted.messages) - 1
-        attached: Attached = {}
-        text, parts = content_of(history[-1].content, param=f"messages[{at}].content", attached=attached)
-        if not text.strip() and not parts:
-            raise bad_request("The last of 'messages' is empty", param=f"messages[{at}].content")
-        before = history_of(history[:-1], self._means.limits, param="messages", attached=attached)
-        settings = wanted.settings(instructions)
+        said = said_in(wanted.messages, self._means.limits, param="messages")
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
         known = await self._means.store.session(session_id) if session_id else None
         return Message(
-            text=text,
-            parts=parts,
-            settings=settings,
-            history=None if known is not None and known.messages else before,
+            text=said.text,
+            parts=said.parts,
+            settings=wanted.settings(said.instructions),
+            history=None if known is not None and known.messages else said.before,
             source=source_of(session_id),
-            attached=attached,
+            attached=said.attached,
         )
 
     async def models(self, request: Request) -> Response:
         """GET /v1/models."""
         del request
+        return json_answer({"object": "list", "data": [_model(name) for name in self._names()]})
+
+    async def model(self, request: Request) -> Response:
+        """GET /v1/models/{model}."""
+        name: str = request.path_params["model"]
+        if name not in self._names():
+            raise Problem(404, f"Model not found: {name[:100]}", code="model_not_found", param="model")
+        return json_answer(_model(name))
+
+    def _names(self) -> list[str]:
         options = self._means.options
         names = [options.model, *(str(target["name"]) for target in options.targets() if "name" in target)]
-        data = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "holdfast"}
-            for name in dict.fromkeys(names)
-        ]
-        return json_answer({"object": "list", "data": data})
+        return list(dict.fromkeys(names))
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "holdfast"}
 
 
 def _whole(frames: RunFrames, *, row: RunRow, model: str, headers: Mapping[str, str]) -> Response:
@@ -123,8 +128,7 @@ def _whole(frames: RunFrames, *, row: RunRow, model: str, headers: Mapping[str, 
     """
     run = frames.known_run
     if is_failure(run):
-        problem = problem_of_run(run)
-        return json_answer(problem.body, problem.status, headers=headers)
+        return failed_answer(run, headers)
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": frames.output, "refusal": None},
@@ -153,6 +157,8 @@ class ChatView:
             "model": model,
         }
         self._include_usage = include_usage
+        self._break = ""  # what is still to be said of the break between two turns
+        self._spoke = False
 
     def begin(self) -> list[bytes]:
         """The role comes first."""
@@ -163,14 +169,17 @@ class ChatView:
         del frames
         match frame["event"]:
             case "message.delta":
-                return [self._chunk({"content": frame["delta"]})]
+                between, self._break, self._spoke = self._break, "", True
+                return [self._chunk({"content": between + frame["delta"]})]
             case "reasoning.delta":
                 return [self._chunk({"reasoning_content": frame["delta"]})]
             case "tool.started" | "tool.completed" | "approval.request" | "question.request":
-                shown = {key: value for key, value in frame.items() if key not in _NOT_SHOWN}
-                # The official package takes any event for a chunk, so this is one, with nothing said in it.
-                chunk = shown | self._head | {"choices": list[Any]()}
-                return [b"event: hermes.tool.progress\ndata: %b\n\n" % encode(chunk)]
+                # What is said before a tool and after it would else run together in one message.
+                self._break = BREAK if self._spoke else ""
+                return [b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(frame))]
+            case "run.steered":
+                self._break = BREAK if self._spoke else ""
+                return []
             case _:
                 return []
 
@@ -179,15 +188,33 @@ class ChatView:
         run = frames.known_run
         if is_failure(run):
             return [b"data: %b\n\n" % encode(problem_of_run(run).body), b"data: [DONE]\n\n"]
-        made = [self._chunk({}, finish=_finish(run))]
-        if self._include_usage:
-            made.append(b"data: %b\n\n" % encode(self._head | {"choices": [], "usage": _usage(run)}))
-        return [*made, b"data: [DONE]\n\n"]
+        usage, finish = {"usage": _usage(run)}, _finish(run)
+        if not self._include_usage:
+            return [self._chunk({}, finish=finish, beside=usage), b"data: [DONE]\n\n"]
+        used = b"data: %b\n\n" % encode(self._head | {"choices": []} | usage)
+        return [self._chunk({}, finish=finish), used, b"data: [DONE]\n\n"]
 
-    def _chunk(self, delta: dict[str, Any], *, finish: str | None = None) -> bytes:
+    def cut_off(self, why: Problem) -> list[bytes]:
+        """See View.cut_off."""
+        return [b"data: %b\n\n" % encode(why.body), b"data: [DONE]\n\n"]
+
+    def _chunk(
+        self, delta: dict[str, Any], *, finish: str | None = None, beside: Mapping[str, Any] = _NOTHING
+    ) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         usage = {"usage": None} if self._include_usage else {}
-        return b"data: %b\n\n" % encode(self._head | {"choices": [choice]} | usage)
+        return b"data: %b\n\n" % encode({**beside, **self._head, "choices": [choice], **usage})
+
+
+def _progress(frame: Frame) -> dict[str, Any]:
+    """What a tool does, in hermes' words, beside a chunk in which nothing is said.
+
+    The official package takes any event for a chunk, and its users look into the first choice of each.
+    """
+    shown = {key: value for key, value in frame.items() if key not in _NOT_SHOWN}
+    status = _PROGRESS.get(frame["event"], "waiting")
+    label = frame.get("preview") or frame.get("command") or frame.get("question") or frame.get("tool", "")
+    return {**shown, "toolCallId": frame["tool_call_id"], "label": label, "status": status}
 
 
 def _finish(run: Run) -> str:

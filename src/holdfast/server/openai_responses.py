@@ -1,5 +1,6 @@
-"""Responses as views of runs: made, shown again, hidden."""
+"""Responses as views of runs: made, shown again, followed again, cancelled, hidden."""
 
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
@@ -8,28 +9,27 @@ from starlette.responses import Response
 
 from holdfast.rows import RunRow
 from holdfast.runner.inbox import Message, new_session_id
-from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
-from holdfast.server.contents import Attached, content_of
-from holdfast.server.continuing import continued, hidden_note, response_row, said_in
+from holdfast.server.bodies import checked_session_id, flag, json_answer, parsed, read_body
+from holdfast.server.continuing import continued, hidden_note, response_id, response_row, said_in
 from holdfast.server.hangups import Hangups
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key
-from holdfast.server.openai_response_view import ResponseView, response_of
+from holdfast.server.openai_messages import named_session
+from holdfast.server.openai_messages import said_in as said_in_items
+from holdfast.server.openai_response_view import Asked, ResponseView, response_of
 from holdfast.server.openai_shapes import (
     OpenAIFeed,
     OpenAIRequest,
+    OpenAIStream,
+    failed_answer,
     headers_of,
     is_failure,
-    messages_in,
-    problem_of_run,
     raw,
     source_of,
 )
-from holdfast.server.options import Limits
-from holdfast.server.problems import bad_request, run_not_found
-from holdfast.server.run_requests import HistoryItem, RawMessage, history_of
+from holdfast.server.problems import bad_request
+from holdfast.server.run_requests import HistoryItem, RawInput, given_history
 from holdfast.server.runs import RunRoutes
-from holdfast.server.stream import EventStream
 from holdfast.server.waiting import wait_for
 from holdfast.values import HistoryMessage
 
@@ -45,11 +45,32 @@ class Conversation(msgspec.Struct):
 class ResponsesRequest(OpenAIRequest, kw_only=True):
     """The body of POST /v1/responses; what is not named here is ignored."""
 
-    input: str | list[RawMessage]
+    input: RawInput
     instructions: str | None = None
     store: bool | None = None
+    background: bool | None = None
     previous_response_id: str | None = None
     conversation: str | Conversation | None = None
+    conversation_history: list[HistoryItem] | None = None
+
+    @property
+    def is_detached(self) -> bool:
+        """See OpenAIRequest; a response in the background is read later."""
+        return bool(self.background) or self.on_disconnect == "detach"
+
+    @property
+    def conversation_name(self) -> str:
+        """The conversation's name, if there is one."""
+        named = self.conversation
+        return named.id if isinstance(named, Conversation) else named or ""
+
+
+class Kept(msgspec.Struct, omit_defaults=True):
+    """What a response was asked with and its run does not know; a note that goes with the session."""
+
+    previous: str | None = None
+    conversation: str | None = None
+    background: bool = False
 
 
 class OpenAIResponsesRoutes:
@@ -65,45 +86,62 @@ class OpenAIResponsesRoutes:
         means = self._means
         body = await read_body(request, means.limits)
         wanted = await parsed(body, means.limits, ResponsesRequest)
+        if wanted.stream:
+            means.streams.check_room(means.limits.streams_max)
         key = once_key(request, body, means)
         sent = await earlier_answer(key, means, status=202)
         if sent is None:
             session_id, message = await self._message(request, wanted)
             sent = await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
-        view = ResponseView(row, wanted.model or means.options.model, previous=wanted.previous_response_id)
-        if wanted.store is False:
-            await means.store.put_note(hidden_note(row.session_id, view.id), b"not stored")
+        asked = replace(await self._kept(row, wanted), by_package=_is_package(request))
         headers = headers_of(row, sent)
-        on_left = None if wanted.on_disconnect == "detach" else self._hangups.read_by(row)
+        if wanted.background and not wanted.stream:
+            return json_answer(response_of(row, asked, (await means.folds.run(row)).frames), headers=headers)
+        on_left = None if wanted.is_detached else self._hangups.read_by(row)
         if not wanted.stream:
             frames = await wait_for(means, row, request, on_left=on_left)
             if is_failure(frames.known_run):
-                problem = problem_of_run(frames.known_run)
-                return json_answer(problem.body, problem.status, headers=headers)
-            return json_answer(view.response(frames), headers=headers)
-        feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
-        return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
+                return failed_answer(frames.known_run, headers)
+            return json_answer(response_of(row, asked, frames), headers=headers)
+        feed = self._feed(row, ResponseView(row, asked))
+        return OpenAIStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
+
+    def _feed(self, row: RunRow, view: ResponseView) -> OpenAIFeed:
+        records = self._means.store.follow(row.session_id, after=row.first_seq - 1)
+        return OpenAIFeed(records, row, view=view)
 
     async def _message(self, request: Request, wanted: ResponsesRequest) -> tuple[str, Message]:
         """The session to go on in, and what is said there."""
-        items, said = _items(wanted.input, self._means.limits)
-        if not items or items[-1].role != "user":
-            raise bad_request("The last of 'input' must be the user's", param="input")
-        attached: Attached = {}
-        text, parts = content_of(items[-1].content, param="input", attached=attached)
-        if not text.strip() and not parts:
+        if wanted.previous_response_id and wanted.conversation_name:
+            raise bad_request(
+                "'previous_response_id' and 'conversation' cannot be used together", param="conversation"
+            )
+        if wanted.background and wanted.store is False:
+            raise bad_request("A response in the background must be stored", param="store")
+        if isinstance(wanted.input, str) and not wanted.input.strip():
             raise bad_request("Missing or empty 'input': say what is wanted", param="input")
-        before = history_of(items[:-1], self._means.limits, param="input", attached=attached)
-        given = _conversation(wanted) or request.headers.get("x-hermes-session-id") or ""
+        said = said_in_items(_items(wanted.input), self._means.limits, param="input")
+        attached = dict(said.attached)
+        given = wanted.conversation_name
+        given = checked_session_id(given, param="conversation") if given else named_session(request)
         source = source_of("" if wanted.previous_response_id else given)
-        session_id, history = await self._going_on(wanted, given, before)
-        instructions = "\n\n".join(one for one in (wanted.instructions, said) if one)
-        settings = wanted.settings(instructions)
+        if wanted.conversation_history:
+            earlier = given_history(wanted.conversation_history, self._means.limits, attached=attached)
+            session_id, history = given, (*earlier, *said.before)
+        else:
+            session_id, history = await self._going_on(wanted, given, said.before)
         message = Message(
-            text=text, parts=parts, settings=settings, history=history, source=source, attached=attached
+            text=said.text,
+            parts=said.parts,
+            settings=wanted.settings(
+                "\n\n".join(one for one in (wanted.instructions, said.instructions) if one)
+            ),
+            history=history,
+            source=source,
+            attached=attached,
         )
-        return checked_session_id(session_id or new_session_id()), message
+        return session_id or new_session_id(), message
 
     async def _going_on(
         self, wanted: ResponsesRequest, session_id: str, before: History
@@ -116,42 +154,93 @@ class OpenAIResponsesRoutes:
         earlier: History | None = None
         if wanted.previous_response_id:
             session_id, earlier = await continued(self._means, wanted.previous_response_id)
-        elif not _conversation(wanted):
+        elif not wanted.conversation_name:
             return session_id, before or (None if session_id else ())
         if not before:
             return session_id, earlier
         return session_id, (*(earlier or await said_in(self._means, session_id)), *before)
 
-    async def show(self, request: Request) -> Response:
-        """GET /v1/responses/{response_id}."""
-        row = await self._row(request)
-        frames = (await self._means.folds.run(row)).frames
-        run = frames.run
-        if run is None:
-            raise run_not_found(row.run_id)
-        model = run.settings.model or self._means.options.model
-        return json_answer(response_of(row, model, frames=frames))
+    async def _kept(self, row: RunRow, wanted: ResponsesRequest) -> Asked:
+        """What the response was asked with, as far as later readers need it on disk."""
+        store, response = self._means.store, response_id(row.run_id)
+        if wanted.store is False:
+            await store.put_note(hidden_note(row.session_id, response), b"not stored")
+        kept = Kept(
+            previous=wanted.previous_response_id or None,
+            conversation=wanted.conversation_name or None,
+            background=bool(wanted.background),
+        )
+        if kept != Kept():
+            await store.put_note(_kept_note(row.session_id, response), msgspec.json.encode(kept))
+        return replace(await self._asked(row, kept), is_stored=wanted.store is not False)
+
+    async def _asked(self, row: RunRow, kept: Kept) -> Asked:
+        settings = (await self._means.folds.run(row)).frames.known_run.settings
+        return Asked(
+            settings.model or self._means.options.model,
+            settings,
+            previous=kept.previous,
+            conversation=kept.conversation,
+            is_background=kept.background,
+        )
+
+    async def _again(self, request: Request) -> tuple[RunRow, Asked]:
+        """The response that the path names; raises a Problem if there is none that may be seen."""
+        response: str = request.path_params["response_id"]
+        row = await response_row(self._means, response, param="response_id")
+        note = await self._means.store.note(_kept_note(row.session_id, response))
+        kept = Kept() if note is None else msgspec.json.decode(note, type=Kept)
+        return row, replace(await self._asked(row, kept), by_package=_is_package(request))
+
+    async def show(self, request: Request) -> Any:
+        """GET /v1/responses/{response_id}, whole or as the stream that it was from any event on."""
+        means, after = self._means, _after(request)
+        row, asked = await self._again(request)
+        if not flag(request, "stream"):
+            return json_answer(response_of(row, asked, (await means.folds.run(row)).frames))
+        view = ResponseView(row, asked, after=after)
+        on_left = await self._runs.read_by(row)
+        return OpenAIStream(self._feed(row, view), means.streams, limits=means.limits, on_left=on_left)
+
+    async def cancel(self, request: Request) -> Response:
+        """POST /v1/responses/{response_id}/cancel."""
+        means = self._means
+        await read_body(request, means.limits)
+        row, asked = await self._again(request)
+        if await means.inbox.stop(row.session_id, row.run_id, by=request.scope["holdfast.key"]):
+            await wait_for(means, row, request)
+        return json_answer(response_of(row, asked, (await means.folds.run(row)).frames))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""
-        row = await self._row(request)
+        row, _ = await self._again(request)
         response: str = request.path_params["response_id"]
         await self._means.store.put_note(hidden_note(row.session_id, response), b"deleted")
         return json_answer({"id": response, "object": "response.deleted", "deleted": True})
 
-    async def _row(self, request: Request) -> RunRow:
-        return await response_row(self._means, request.path_params["response_id"], param="response_id")
+
+def _is_package(request: Request) -> bool:
+    """Whether one of OpenAI's packages asks; each says so in this header."""
+    return "x-stainless-lang" in request.headers
 
 
-def _conversation(wanted: ResponsesRequest) -> str:
-    """The conversation's name, if there is one."""
-    named = wanted.conversation
-    return named.id if isinstance(named, Conversation) else named or ""
+def _kept_note(session_id: str, response: str) -> str:
+    return f"session/{session_id}/response/{response}"
 
 
-def _items(given: str | list[dict[str, Any]], limits: Limits) -> tuple[list[HistoryItem], str]:
-    """The messages among the input items; tool items are the server's own affair."""
-    if isinstance(given, str):
-        return [HistoryItem("user", given)], ""
-    said = [item for item in given if item.get("type", "message") == "message"]
-    return messages_in(said, limits, param="input")
+def _after(request: Request) -> int:
+    """The number of the last event that the reader has; -1 is none."""
+    given = request.query_params.get("starting_after")
+    if given is None:
+        return -1
+    if not (given.isascii() and given.isdigit()):
+        raise bad_request("'starting_after' must be the number of an event", param="starting_after")
+    return int(given[:18])
+
+
+def _items(given: RawInput) -> list[dict[str, Any]]:
+    """The input items, of which those that are only text are the user's."""
+    items = [given] if isinstance(given, str) else given
+    return [
+        {"role": "user", "content": one} if isinstance(one, str) else {"role": "user", **one} for one in items
+    ]

@@ -1,4 +1,4 @@
-"""What the OpenAI-compatible routes share: messages, errors, runs as streams, readers who leave."""
+"""What the OpenAI-compatible routes share: settings, errors, runs as streams, headers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Send
 
 from holdfast import events as e
 from holdfast.interfaces import Following, Record
@@ -13,18 +14,20 @@ from holdfast.rows import RunRow, run_of
 from holdfast.run import Run
 from holdfast.runner.inbox import Sent
 from holdfast.server import hermes
-from holdfast.server.bodies import converted
-from holdfast.server.contents import content_of, parts_in
+from holdfast.server.bodies import json_answer
 from holdfast.server.hermes import RunFrames
 from holdfast.server.model_options import ModelOptions
 from holdfast.server.once import replay_headers
-from holdfast.server.options import Limits
 from holdfast.server.problems import Problem
 from holdfast.server.purging import OPENAI
-from holdfast.server.run_requests import HistoryItem, OnDisconnect, metadata_of, too_many_parts
+from holdfast.server.run_requests import OnDisconnect, metadata_of
+from holdfast.server.stream import EventStream
+from holdfast.server.waiting import NO_RETRY
 from holdfast.values import RunSettings
 
 encode = msgspec.json.Encoder().encode
+
+BREAK = "\n\n"  # between what is said before and after a person's message or a tool
 
 # How a provider's failure looks from outside: the status that an OpenAI client knows what to do about.
 _STATUSES = {
@@ -39,6 +42,13 @@ _STATUSES = {
 }
 
 
+_GOING = Problem(
+    503,
+    "The stream ends here, before the run does; GET /v1/runs/{run_id} says how it stands",
+    code="shutting_down",
+)
+
+
 class OpenAIRequest(ModelOptions, kw_only=True):
     """What the bodies of both APIs have in common."""
 
@@ -46,6 +56,11 @@ class OpenAIRequest(ModelOptions, kw_only=True):
     stream: bool | None = None
     on_disconnect: OnDisconnect | None = None
     metadata: dict[str, Any] | None = None
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether the run goes on when its reader has left."""
+        return self.on_disconnect == "detach"
 
     def settings(self, instructions: str) -> RunSettings:
         """What the caller asked for with this run."""
@@ -55,45 +70,29 @@ class OpenAIRequest(ModelOptions, kw_only=True):
             temperature=self.temperature,
             max_output_tokens=self.output_tokens_max,
             reasoning_effort=self.effort,
+            on_disconnect="detach" if self.is_detached else "cancel",
             metadata=metadata_of(self.metadata or {}),
         )
 
 
 def problem_of_run(run: Run) -> Problem:
-    """Why a run brought no whole answer."""
+    """Why a run brought no whole answer; the package is told not to begin a second run by itself."""
     code = "cancelled" if run.outcome == "cancelled" else hermes.code_of(run)
     status = _STATUSES.get(code, 502)
     if status == _STATUSES["cancelled"]:
         status = 409
-    return Problem(status, hermes.error_of(run), code=code)
+    return Problem(status, hermes.error_of(run), code=code, headers=NO_RETRY)
+
+
+def failed_answer(run: Run, headers: Mapping[str, str]) -> Response:
+    """The answer to a client that waited for the whole, and got none."""
+    problem = problem_of_run(run)
+    return json_answer(problem.body, problem.status, headers={**headers, **problem.headers})
 
 
 def is_failure(run: Run) -> bool:
     """Whether the run has no answer that may be shown as one; a truncated one is shown and says so."""
     return run.outcome not in {"completed", "refused", "truncated"}
-
-
-def messages_in(
-    items: Sequence[dict[str, Any]], limits: Limits, *, param: str
-) -> tuple[list[HistoryItem], str]:
-    """Messages of a conversation in our form, and the instructions among them.
-
-    What a client's own tools brought is left out: here the server's tools work, and a result without its call
-    would look like something that a person said.
-    """
-    if parts_in(item.get("content") for item in items) > limits.parts_max:
-        raise too_many_parts(limits, param=param)
-    history: list[HistoryItem] = []
-    instructions: list[str] = []
-    for at, item in enumerate(items):
-        where = f"{param}[{at}]"
-        known = {key: item[key] for key in ("role", "content") if key in item}
-        one = converted({"content": None, **known}, HistoryItem, param=where)
-        if one.role in {"system", "developer"}:
-            instructions.append(content_of(one.content, param=f"{where}.content", attached={})[0])
-        elif one.role not in {"tool", "function"}:
-            history.append(one)
-    return history, "\n\n".join(text for text in instructions if text)
 
 
 class View(Protocol):
@@ -111,6 +110,10 @@ class View(Protocol):
         """What comes after the last."""
         ...
 
+    def cut_off(self, why: Problem) -> list[bytes]:
+        """What is said instead of an end to a reader who is sent away before there is one."""
+        ...
+
 
 class OpenAIFeed:
     """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
@@ -122,6 +125,10 @@ class OpenAIFeed:
         self._frames = RunFrames()
         self._pending = view.begin()
         self._over = False
+
+    def cut_off(self, why: Problem) -> list[bytes]:
+        """What a reader has to be told who gets no more; nothing if there is no more to come."""
+        return [] if self._over else self._view.cut_off(why)
 
     async def more(self) -> Sequence[bytes] | None:
         """See Feed.more."""
@@ -162,6 +169,19 @@ class OpenAIFeed:
         """See Feed.look_again_s."""
         del silent_s
         return None
+
+
+class OpenAIStream(EventStream):
+    """An event stream that never just stops: to the package such an end looks like the end of the answer."""
+
+    def __init__(self, feed: OpenAIFeed, *args: Any, **rest: Any) -> None:
+        super().__init__(feed, *args, **rest)
+        self._told = feed
+
+    async def _send_all(self, send: Send) -> None:
+        await super()._send_all(send)
+        if frames := self._told.cut_off(_GOING):
+            await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
 
 
 def source_of(session_id: str) -> str:

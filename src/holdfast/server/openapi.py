@@ -25,7 +25,8 @@ _ANYWHERE = {
     500: "internal_error",
     503: "store_unavailable, store_overloaded, shutting_down",
 }
-_WITH_BODY = {408: "body_too_slow", 413: "body_too_large"}
+_WITH_BODY = {408: "body_too_slow", 413: "body_too_large", 415: "unsupported_encoding"}
+_JSON_CODES = ("invalid_json", "json_too_deep", "json_too_large", "body_cut_off")
 _TAGS = {
     "/v1/runs": "Runs",
     "/v1/approvals": "Runs",
@@ -36,6 +37,7 @@ _OWN_TAGS = {"/v1/health": "Server", "/v1/capabilities": "Server"}
 _YES_OR_NO = {"type": "boolean"}
 _QUERIES: Mapping[str, Any] = {
     "limit": {"type": "integer", "minimum": 1},
+    "offset": {"type": "integer", "minimum": 0, "maximum": 10_000},
     "before": {"type": "integer", "minimum": 1},
     "pace_ms": {"type": "integer", "minimum": 1},
     "view": {"enum": ["hermes", "native"]},
@@ -45,6 +47,8 @@ _QUERIES: Mapping[str, Any] = {
     "all": _YES_OR_NO,
     "now": _YES_OR_NO,
     "total": _YES_OR_NO,
+    "stream": _YES_OR_NO,
+    "starting_after": {"type": "integer", "minimum": 0},
 }
 _FRAME = {
     "type": "object",
@@ -57,7 +61,7 @@ _ERROR = {"$ref": "#/components/schemas/Error"}
 def described(routes: Iterable[Route]) -> dict[str, Any]:
     """The OpenAPI document of these routes."""
     table = [
-        (route.path, method, operation_of(method, route.path))
+        (route.path_format, method, operation_of(method, route.path_format))
         for route in routes
         for method in sorted((route.methods or set()) - {"HEAD"})
     ]
@@ -133,7 +137,11 @@ def _described(path: str, method: str, operation: Operation, known: Mapping[Any,
         }
         made["responses"][str(status)] = _answer(_words(answer), content)
     errors = {**_ANYWHERE, **(_WITH_BODY if takes_body or method in {"POST", "PATCH", "PUT"} else {})}
-    for status, codes in sorted((errors | dict(operation.errors)).items()):
+    errors |= operation.errors
+    if operation.body is not None:
+        codes = [*errors.get(400, "invalid_request").split(", "), *_JSON_CODES]
+        errors[400] = ", ".join(dict.fromkeys(codes))
+    for status, codes in sorted(errors.items()):
         made["responses"][str(status)] = _answer(codes, {"application/json": {"schema": _ERROR}})
     return made
 

@@ -32,13 +32,17 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
             needs_body=True,
         ),
         "GET /v1/models": Operation(says="The names that `model` may hold.", answers={200: a.ModelList}),
+        "GET /v1/models/{model}": Operation(
+            says="One of these.", answers={200: a.Model}, errors={404: "model_not_found"}
+        ),
         "POST /v1/responses": Operation(
             says=(
                 "Responses as the OpenAI API has them; the server's own tools work, and `output` lists each "
                 "call with what it brought, then the answer: there is no call for the client to run. "
-                "temperature, the length "
-                "and the effort are handed to the model where it takes them. What is not named here (top_p, "
-                "tools, tool_choice, text, truncation, include, background, …) is ignored."
+                "OpenAI's packages get a call as `mcp_call`, others as `function_call` and its output. One "
+                "in the background is answered at once, and goes on when its reader has left. temperature, "
+                "the length and the effort are handed to the model where it takes them. What is not named "
+                "here (top_p, tools, tool_choice, text, truncation, include, …) is ignored."
             ),
             body=ResponsesRequest,
             answers={200: {"application/json": a.Response, EVENTS: None}},
@@ -47,7 +51,18 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
             needs_body=True,
         ),
         "GET /v1/responses/{response_id}": Operation(
-            says="A response again.", answers={200: a.Response}, errors={404: "response_not_found"}
+            says="A response again: as it stands, or its events, from the start or after one of them.",
+            answers={200: {"application/json": a.Response, EVENTS: None}},
+            errors={400: "invalid_request", 404: "response_not_found", 429: "too_many_streams"},
+            query={
+                "stream": "true: as events.",
+                "starting_after": "The number of the last event that was seen.",
+            },
+        ),
+        "POST /v1/responses/{response_id}/cancel": Operation(
+            says="Stop a response, and answer once it is over; one that is over already stays as it is.",
+            answers={200: a.Response},
+            errors={404: "response_not_found", 503: "shutting_down"},
         ),
         "DELETE /v1/responses/{response_id}": Operation(
             says="Do not show a response any more.",

@@ -81,7 +81,7 @@ RUNS: Mapping[str, Operation] = MappingProxyType(
             body=run_inputs.SayRequest,
             answers={200: a.Accepted},
             errors={
-                400: "invalid_request, invalid_json, not_a_data_url, blob_not_found",
+                400: "invalid_request, invalid_json, too_many_parts, not_a_data_url, blob_not_found",
                 **RUN_ERRORS,
                 409: "run_not_accepting_steer, session_deleted, idempotency_key_conflict",
                 429: "queue_full",

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from holdfast.server import answers as a
 from holdfast.server import session_log, session_queue, sessions
+from holdfast.server.chat import SessionChatRequest
 from holdfast.server.operation import (
     EVENTS,
     ONCE,
@@ -15,7 +16,6 @@ from holdfast.server.operation import (
     WHOLE_ERRORS,
     Operation,
 )
-from holdfast.server.run_requests import RunRequest
 
 _ONE = "/api/sessions/{session_id}"
 SESSIONS: Mapping[str, Operation] = MappingProxyType(
@@ -26,6 +26,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
             errors={400: "invalid_request"},
             query={
                 **PAGE,
+                "offset": "How many to leave out at the start, at most 10000; `cursor` has no such end.",
                 "q": "Words to find in titles and texts; the last may be a beginning.",
                 "session_id": "With q: every place in this session alone, the newest first.",
                 "archived": "true shows the archived ones instead; a search without it looks at both kinds.",
@@ -49,7 +50,11 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
         f"DELETE {_ONE}": Operation(
             says="Stop its runs, hide it at once, and remove every trace after a minute.",
             answers={200: a.DeletedSession},
-            errors={400: "invalid_request", **SESSION_ERRORS},
+            errors={
+                400: "invalid_request",
+                **SESSION_ERRORS,
+                503: "runs_go_on, store_unavailable, store_overloaded, shutting_down",
+            },
             query={"now": "true removes it at once, for good."},
         ),
         f"POST {_ONE}/undelete": Operation(
@@ -110,7 +115,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
         ),
         f"POST {_ONE}/chat": Operation(
             says="Send a message and wait for its answer.",
-            body=RunRequest,
+            body=SessionChatRequest,
             answers={200: a.ChatAnswer},
             errors={**START_ERRORS, **WHOLE_ERRORS},
             headers=ONCE,
@@ -118,7 +123,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
         ),
         f"POST {_ONE}/chat/stream": Operation(
             says="Send a message and follow its answer.",
-            body=RunRequest,
+            body=SessionChatRequest,
             answers={200: {EVENTS: None}},
             errors={**START_ERRORS, 429: "queue_full, too_many_streams"},
             headers=ONCE,

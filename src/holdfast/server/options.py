@@ -39,6 +39,8 @@ class Limits:
     headers_s: float = 15.0  # how long a request's headers may take
     body_gap_s: float = 20.0  # how long a sender may be silent within a body
     body_s: float = 120.0  # how long a whole body may take
+    keep_alive_s: float = 5.0  # how long a connection may wait for its next request
+    unread_s: float = 300.0  # how long a client may read nothing of what is written to it
     going_s: float = 3.0  # how long answers that are under way may take once the server goes
     streams_max: int = 4096
     runs_waiting_max: int = 1000

@@ -6,13 +6,17 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
+from holdfast.server.bodies import has_already
 from holdfast.server.problems import Problem
 
 INDEX = "index.html"
 HASHED = "assets/"
+_METHODS = ("GET", "HEAD")
 ZIPPED = ".gz"
 BUILT = Path(__file__).parents[1] / "web"
 
@@ -77,6 +81,14 @@ class _File:
         return cls(body, zipped, MappingProxyType(headers))
 
 
+class PageRoute(Route):
+    """Every path that no route of the API takes: the page's, or one that is not there for any method."""
+
+    def __init__(self, page: "PageRoutes") -> None:
+        super().__init__("/{path:path}", page.show)
+        self.methods = None
+
+
 class PageRoutes:
     """What the routes do that no API route takes: a file of the page, or the page itself for its own URLs."""
 
@@ -84,14 +96,16 @@ class PageRoutes:
         self._files = {name: _File.of(name, files) for name in files if not name.endswith(ZIPPED)}
 
     async def show(self, request: Request) -> Response:
-        """GET / and everything that is left."""
+        """Any method, / and everything that is left."""
         name: str = request.path_params.get("path", "") or INDEX
         if name not in self._files and _is_place(name):
             name = INDEX
         file = self._files.get(name)
         if file is None:
             raise _not_built() if name == INDEX else Problem(404, "There is no such route", code="not_found")
-        if request.headers.get("if-none-match") == file.headers["ETag"]:
+        if request.method not in _METHODS:
+            raise HTTPException(405, headers={"Allow": ", ".join(_METHODS)})
+        if has_already(request, file.headers["ETag"]):
             return Response(status_code=304, headers=file.headers)
         if file.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
             return Response(file.zipped, 200, {**file.headers, "Content-Encoding": "gzip"})

@@ -45,7 +45,7 @@ def shown(fold: RunFold, row: RunRow) -> dict[str, Any]:
         "status": status_of(run),
         "created_at": run.created_ms / 1000,
         "updated_at": run.updated_ms / 1000,
-        "model": run.settings.model or run.target,
+        "model": run.model or run.settings.model or run.target,
         "last_event": fold.frames.last_event,
         "last_event_id": run.last_seq,
     }

@@ -21,7 +21,7 @@ from holdfast.server.once import earlier_answer, once_for, once_key, replayed
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.run_answers import not_sent, shown, started
-from holdfast.server.run_requests import too_many_parts
+from holdfast.server.run_requests import ShortText, too_many_parts
 from holdfast.server.runs import row_of
 from holdfast.values import GrantRule
 
@@ -57,7 +57,7 @@ class SayRequest(msgspec.Struct):
     text: str | None = None
     input: str | None = None
     mode: Literal["steer", "redirect", "queue"] = "steer"
-    client_id: str | None = None
+    client_id: ShortText | None = None
 
 
 class RetryRequest(msgspec.Struct):

@@ -14,6 +14,7 @@ from holdfast.server.problems import Problem, bad_request
 from holdfast.values import Budget, HistoryMessage, Part, RunSettings
 
 METADATA_KEYS_MAX = 64
+NAME_CHARS_MAX = 256  # lists of runs and messages repeat them
 BUDGET_MAX = 1e15  # beyond that it is no limit but a mistake
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
 
@@ -37,6 +38,7 @@ RawMessage: TypeAlias = Annotated[
         }
     ),
 ]
+ShortText: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
 OnDisconnect: TypeAlias = Literal["", "detach", "cancel"]
 RawInput: TypeAlias = str | list[str | RawMessage]
 SessionId: TypeAlias = Annotated[
@@ -88,7 +90,9 @@ class RunRequest(ModelOptions, kw_only=True):
         list[HistoryItem] | None, _says("Replaces the session's history for this run.")
     ] = None
     previous_response_id: Annotated[str | None, _says("Go on after this response.")] = None
-    model: Annotated[str | None, _says("A target's name or model; an unknown one means the default.")] = None
+    model: Annotated[
+        ShortText | None, _says("A target's name or model; an unknown one means the default.")
+    ] = None
     metadata: Annotated[dict[str, Any] | None, _says("Kept with the run and shown with it; 64 entries.")] = (
         None
     )
@@ -103,7 +107,9 @@ class RunRequest(ModelOptions, kw_only=True):
     on_disconnect: Annotated[
         OnDisconnect | None, _says("Whether the run ends when its last reader has left: detach or cancel.")
     ] = None
-    client_id: Annotated[str | None, _says("The client's own id of the message, given back with it.")] = None
+    client_id: Annotated[
+        ShortText | None, _says("The client's own id of the message, given back with it.")
+    ] = None
 
 
 def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Message:
@@ -119,10 +125,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
         raise too_many_parts(limits, param="parts" if body.parts else name)
     history = earlier or None
     if body.conversation_history is not None:
-        history = (
-            history_of(body.conversation_history, limits, param="conversation_history", attached=attached)
-            + earlier
-        )
+        history = given_history(body.conversation_history, limits, attached=attached) + earlier
     if body.session_id is not None:
         checked_session_id(body.session_id)
     checked_workspace(body.workspace or "")
@@ -173,12 +176,12 @@ def _budget(given: BudgetRequest | None) -> Budget | None:
 
 
 def history_of(
-    items: Iterable[HistoryItem], limits: Limits, *, param: str, attached: Attached
+    items: Iterable[tuple[int, HistoryItem]], limits: Limits, *, param: str, attached: Attached
 ) -> tuple[HistoryMessage, ...]:
-    """A history as it is stored; raises a Problem that names the message."""
+    """A history as it is stored, of messages and their places; raises a Problem that names the message."""
     history: list[HistoryMessage] = []
     count = 0
-    for at, item in enumerate(items):
+    for at, item in items:
         where = f"{param}[{at}]"
         if item.role not in _ROLES:
             raise bad_request(
@@ -191,6 +194,13 @@ def history_of(
             raise too_many_parts(limits, param=param)
         history.append(HistoryMessage(role=item.role, content=text, parts=parts))
     return tuple(history)
+
+
+def given_history(
+    items: Iterable[HistoryItem], limits: Limits, *, attached: Attached
+) -> tuple[HistoryMessage, ...]:
+    """`conversation_history` as it is stored."""
+    return history_of(enumerate(items), limits, param="conversation_history", attached=attached)
 
 
 def _input(
@@ -213,7 +223,7 @@ def _input(
     if last.role != "user":
         raise bad_request(f"The last message of '{param}' must be the user's", param=param)
     text, parts = content_of(last.content, param=f"{param}[{len(before)}].content", attached=attached)
-    return text, parts, history_of(before, limits, param=param, attached=attached)
+    return text, parts, history_of(enumerate(before), limits, param=param, attached=attached)
 
 
 def metadata_of(given: dict[str, Any]) -> dict[str, str]:

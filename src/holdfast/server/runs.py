@@ -1,5 +1,6 @@
 """The runs over HTTP: start them, look at them, follow them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server import hermes
 from holdfast.server.bodies import json_answer, known_workspace, parsed, raw_answer, read_body, whole_number
 from holdfast.server.contents import keep_attached
-from holdfast.server.continuing import continued
+from holdfast.server.continuing import continued, said_in
 from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_logs
 from holdfast.server.hangups import Hangups
 from holdfast.server.means import ServerMeans
@@ -27,7 +28,7 @@ from holdfast.server.run_filters import runs_with
 from holdfast.server.run_previews import preview_of, previews_of
 from holdfast.server.run_requests import RunRequest, message_of
 from holdfast.server.stream import EventStream
-from holdfast.transcript import mark
+from holdfast.transcript import mark, unsettled
 from holdfast.values import Part
 
 PAGE_MAX = 200
@@ -66,6 +67,8 @@ class RunRoutes:
         if wanted.previous_response_id:
             going_on, history = await continued(means, wanted.previous_response_id)
             session_id = session_id or going_on
+            if history is None and session_id != going_on:
+                history = await said_in(means, going_on)
             message = replace(message, history=message.history or history)
         sent = await self.send(session_id or "", message, key=key)
         return json_answer(started(sent), 202) if isinstance(sent, Sent) else sent
@@ -127,6 +130,8 @@ class RunRoutes:
             return {}
         _, seen = await means.folds.session(row.session_id)
         said = mark(seen, row.run_id, now_ms=means.clock.now_ms(), owner_gone=gone)
+        if said and row.outcome is None and not means.supervisor.has_caught_up:
+            said = unsettled(said)
         return {"mark": said} if said else {}
 
     async def list(self, request: Request) -> Response:
@@ -194,16 +199,20 @@ class RunRoutes:
         else:
             frames = means.read.frames(row, after)
             feed = HermesFeed(means.store, row, after=after, live=live, frames=frames)
-        on_left = self._hangups.read_by(row) if await self._ends_with_its_readers(row) else None
+        on_left = await self.read_by(row)
         return EventStream(feed, means.streams, limits=means.limits, on_left=on_left)
 
-    async def _ends_with_its_readers(self, row: RunRow) -> bool:
-        """Whether the run was started with on_disconnect = cancel; clients do not own runs otherwise."""
+    async def read_by(self, row: RunRow) -> Callable[[], None] | None:
+        """One more reads the run; what to call when they are gone, if the run is to end with its readers.
+
+        That is one that was started with on_disconnect = cancel; clients do not own runs otherwise.
+        """
         if row.status == "ended":
-            return False
+            return None
         first = await self._means.store.read(row.session_id, after=row.first_seq - 1, limit=1)
         event = first[0].event if first else None
-        return isinstance(event, e.RunQueued) and event.settings.on_disconnect == "cancel"
+        ends_with_them = isinstance(event, e.RunQueued) and event.settings.on_disconnect == "cancel"
+        return self._hangups.read_by(row) if ends_with_them else None
 
     def _live(self, row: RunRow, view: View) -> Live:
         def logs() -> dict[str, RunLog]:

@@ -1,5 +1,6 @@
 """What is said of sessions over HTTP: a row of the list, a page of the transcript."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.entries import Ending, Entry, Notice, Person, Text
@@ -26,6 +27,7 @@ def listed(found: ListedSession, marks: ReadMarks) -> dict[str, Any]:
         "workspace": row.workspace,
         "preview": row.preview,
         "created_at": row.created_ms / 1000,
+        "started_at": row.created_ms / 1000,
         "updated_at": row.updated_ms / 1000,
         "last_active": row.updated_ms / 1000,
         "message_count": row.messages,
@@ -38,6 +40,11 @@ def listed(found: ListedSession, marks: ReadMarks) -> dict[str, Any]:
         "unread": row.updated_ms > seen.at_ms,
     }
     return answer | ({"purge_at": row.purge_at_ms / 1000} if row.purge_at_ms else {})
+
+
+def wrapped(session: Mapping[str, Any]) -> dict[str, Any]:
+    """One session as an answer of its own; clients of hermes look for it under its name."""
+    return {**session, "session": session}
 
 
 def hit(found: Hit) -> dict[str, Any]:

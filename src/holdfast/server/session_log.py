@@ -31,12 +31,13 @@ from holdfast.server.feeds import Live, NewsFeed, SessionFeed, live_logs
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key, replayed
 from holdfast.server.problems import Problem, bad_request, session_not_found
-from holdfast.server.session_answers import entry, listed, marks_of_open_runs, page_of
+from holdfast.server.purging import OPENAI
+from holdfast.server.session_answers import entry, listed, marks_of_open_runs, page_of, wrapped
 from holdfast.server.sessions import checked_title, session_of
 from holdfast.server.stream import EventStream
 from holdfast.server.window import live_lines, newest, runs_of, unsettled_seq
 from holdfast.session import Session
-from holdfast.transcript import Transcript
+from holdfast.transcript import Transcript, unsettled
 
 PAGE_MAX = 500
 READ_AT_ONCE = 1000
@@ -47,6 +48,7 @@ class ForkRequest(msgspec.Struct):
     """The body of POST /api/sessions/{session_id}/fork."""
 
     at_seq: int | None = None
+    id: str | None = None
     session_id: str | None = None
     title: str | None = None
 
@@ -88,6 +90,8 @@ class SessionLogRoutes:
             answer |= newest(state, seen, page) | {"session": listed(found, means.marks)}
             answer["live"] = live_lines(live_logs(means.supervisor, session_id))
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
+        if not means.supervisor.has_caught_up:
+            marks = {run_id: unsettled(said) for run_id, said in marks.items()}
         return json_answer(answer | ({"marks": marks} if marks else {}))
 
     async def events(self, request: Request) -> Any:
@@ -136,7 +140,8 @@ class SessionLogRoutes:
             raise bad_request("'to_seq' is no seq of this session", param="to_seq")
         match await means.inbox.rewind(session_id, wanted.to_seq):
             case "busy":
-                raise Problem(409, "The session has a run under way; stop it first", code="session_busy")
+                why = "The session has a run under way, or messages that wait: stop it, or clear its queue"
+                raise Problem(409, why, code="session_busy")
             case "session_deleted":
                 raise session_not_found(session_id)
             case None:
@@ -148,18 +153,20 @@ class SessionLogRoutes:
         means = self._means
         body = await read_body(request, means.limits)
         wanted = await parsed(body, means.limits, ForkRequest)
+        key = once_key(request, body, means)
+        if (earlier := await earlier_answer(key, means, status=201)) is not None:
+            return earlier
         source_id = (await session_of(means, request)).row.session_id
-        session_id = checked_session_id(wanted.session_id or new_session_id())
+        session_id = checked_session_id(wanted.session_id or wanted.id or new_session_id())
         last_seq = await means.store.last_seq(source_id)
         at_seq = last_seq if wanted.at_seq is None else wanted.at_seq
         if not 1 <= at_seq <= last_seq:
             raise bad_request("'at_seq' is no seq of this session", param="at_seq")
-        key = once_key(request, body, means)
-        if (earlier := await earlier_answer(key, means, status=201)) is not None:
-            return earlier
         copied = await self._copied(source_id, at_seq, title=checked_title(wanted.title or ""))
-        answer = {"object": "hermes.session", "id": session_id, "session_id": session_id}
-        answer |= {"forked_from": source_id, "at_seq": at_seq}
+        forked = {"object": "hermes.session", "id": session_id, "session_id": session_id}
+        answer = wrapped(
+            {**forked, "forked_from": source_id, "parent_session_id": source_id, "at_seq": at_seq}
+        )
         for one in copied:
             if isinstance(one, e.GrantAdded) and one.scope == "session":
                 await note_granted(means.store, Granted(session_id, one.grant_id))
@@ -199,9 +206,11 @@ class SessionLogRoutes:
         now_ms = self._means.clock.now_ms()
         first = events[0]
         assert isinstance(first, e.SessionCreated), "a log begins with its creation"
-        events[0] = replace(first, epoch=secrets.token_hex(8), title=title or first.title)
+        source = "api" if first.source == OPENAI else first.source  # somebody made this one to keep it
+        events[0] = replace(first, epoch=secrets.token_hex(8), source=source)
         events.append(e.SessionForked(at_ms=now_ms, source_session_id=source_id, at_seq=at_seq))
-        return [*events, *_closed(state, now_ms)]
+        renamed = [e.SessionRenamed(at_ms=now_ms, title=title)] if title else []
+        return [*events, *_closed(state, now_ms), *_shown_again(state, now_ms), *renamed]
 
     async def export(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/export."""
@@ -232,6 +241,14 @@ def _renumbered(event: Event, seqs: Sequence[int]) -> Event:
             return replace(event, upto_seq=bisect_right(seqs, event.upto_seq))
         case _:
             return event
+
+
+def _shown_again(state: Session, now_ms: int) -> list[Event]:
+    """A fork is a session to go on in, however its source was put away."""
+    changes: list[Event] = [e.SessionUnarchived(at_ms=now_ms)] if state.archived else []
+    changes += [e.SessionRestored(at_ms=now_ms)] if state.purge_at_ms is not None else []
+    changes += [e.QueueResumed(at_ms=now_ms)] if state.queue_paused else []
+    return changes
 
 
 def _closed(state: Session, now_ms: int) -> list[Event]:

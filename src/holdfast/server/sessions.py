@@ -19,6 +19,7 @@ from holdfast.interfaces import (
     SessionQuery,
     UnknownSession,
 )
+from holdfast.rows import GIVEN_TITLE_CHARS_MAX
 from holdfast.runner.inbox import new_session_id
 from holdfast.server.bodies import (
     checked_session_id,
@@ -34,13 +35,13 @@ from holdfast.server.bodies import (
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key, replayed
 from holdfast.server.problems import Problem, bad_request, session_not_found
-from holdfast.server.purging import Purges
+from holdfast.server.purging import Purges, RunsGoOn
 from holdfast.server.read_marks import ReadMark
-from holdfast.server.session_answers import cursor_in, cursor_of, hit, listed
+from holdfast.server.session_answers import cursor_in, cursor_of, hit, listed, wrapped
 
 PAGE_MAX = 200
+OFFSET_MAX = 10_000
 DRAFT_CHARS_MAX = 1_000_000
-TITLE_CHARS_MAX = 200
 
 
 class NewSession(msgspec.Struct):
@@ -87,8 +88,9 @@ class SessionRoutes:
         """GET /api/sessions."""
         store, query = self._means.store, request.query_params
         limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
+        skipped = _skipped(query.get("offset", ""))
         wanted = SessionQuery(
-            limit=limit + 1,
+            limit=skipped + limit + 1,
             before=cursor_in(query.get("cursor", "")),
             archived=flag(request, "archived"),
             sources_hidden=() if flag(request, "all") else ("openai",),
@@ -96,10 +98,10 @@ class SessionRoutes:
         if words := query.get("q", "").strip():
             archived = flag(request, "archived") if "archived" in query else None
             hits = await store.search(
-                words, limit=limit, archived=archived, session_id=query.get("session_id", "")
+                words, limit=limit + 1, archived=archived, session_id=query.get("session_id", "")
             )
-            return await self._found(hits)
-        found = await store.sessions(wanted)
+            return await self._found(hits, limit)
+        found = (await store.sessions(wanted))[skipped:]
         page = found[:limit]
         more = len(found) > limit
         return json_answer(
@@ -108,16 +110,19 @@ class SessionRoutes:
                 "data": [listed(one, self._means.marks) for one in page],
                 "has_more": more,
                 "next_cursor": cursor_of(page[-1]) if more else None,
+                "limit": limit,
+                "offset": skipped,
             }
         )
 
-    async def _found(self, hits: Sequence[Hit]) -> Response:
+    async def _found(self, hits: Sequence[Hit], limit: int) -> Response:
         data: list[dict[str, Any]] = []
-        for one in hits:
+        for one in hits[:limit]:
             row = await self._means.store.listed(one.session_id)
             if row is not None:
                 data.append(listed(row, self._means.marks) | {"hit": hit(one)})
-        return json_answer({"object": "list", "data": data, "has_more": False, "next_cursor": None})
+        more = len(hits) > limit
+        return json_answer({"object": "list", "data": data, "has_more": more, "next_cursor": None})
 
     async def create(self, request: Request) -> Response:
         """POST /api/sessions."""
@@ -129,15 +134,16 @@ class SessionRoutes:
         created = e.SessionCreated(
             at_ms=means.clock.now_ms(),
             epoch=secrets.token_hex(8),
-            title=checked_title(wanted.title or ""),
+            title=means.agent.secrets.out_of_text(checked_title(wanted.title or "")),
             workspace=checked_workspace(wanted.workspace or ""),
         )
         key = once_key(request, body, means)
         if (earlier := await earlier_answer(key, means, status=201)) is not None:
             return earlier
         await known_workspace(created.workspace)
-        answer = {"object": "hermes.session", "id": session_id, "session_id": session_id}
+        answer: dict[str, Any] = {"object": "hermes.session", "id": session_id, "session_id": session_id}
         answer |= {"title": created.title, "epoch": created.epoch, "created_at": created.at_ms / 1000}
+        answer = wrapped(answer)
         result = await means.store.append(
             session_id, [created], when=[IfSessionNew()], once=key.of(answer) if key else None
         )
@@ -155,7 +161,7 @@ class SessionRoutes:
         """GET /api/sessions/{session_id}."""
         found = await session_of(self._means, request)
         last_seq = await self._means.store.last_seq(found.row.session_id)
-        return json_answer(listed(found, self._means.marks) | {"last_seq": last_seq})
+        return json_answer(wrapped(listed(found, self._means.marks) | {"last_seq": last_seq}))
 
     async def change(self, request: Request) -> Response:
         """PATCH /api/sessions/{session_id}."""
@@ -179,7 +185,7 @@ class SessionRoutes:
             await means.marks.put(session_id, ReadMark(seq, now_ms if seq == last_seq else 0))
         if changes and not await means.inbox.put(session_id, *changes):
             raise session_not_found(session_id)
-        return json_answer(listed(await session_of(means, request), means.marks))
+        return json_answer(wrapped(listed(await session_of(means, request), means.marks)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /api/sessions/{session_id}."""
@@ -193,10 +199,9 @@ class SessionRoutes:
         deleted = e.SessionDeleted(at_ms=means.clock.now_ms(), purge_at_ms=purge_at_ms)
         await means.store.append(session_id, [deleted], when=[IfSessionKnown()])
         await self._purges.stop_runs(session_id)
+        self._purges.look_again()  # also for one that cannot be purged now
         if now:
-            await self._purges.purge(session_id)
-        else:
-            self._purges.look_again()
+            await self._purge(session_id)
         answer = {
             "object": "hermes.session.deleted",
             "id": session_id,
@@ -204,6 +209,13 @@ class SessionRoutes:
             "deleted": True,
         }
         return json_answer(answer | ({} if now else {"purge_at": purge_at_ms / 1000}))
+
+    async def _purge(self, session_id: str) -> None:
+        try:
+            await self._purges.purge(session_id)
+        except RunsGoOn:
+            text = "The session is deleted, but a run of it does not end; it is purged as soon as it can be"
+            raise Problem(503, text, code="runs_go_on", headers={"Retry-After": "15"}) from None
 
     async def undelete(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/undelete."""
@@ -242,8 +254,19 @@ class SessionRoutes:
     async def draft(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/draft."""
         session_id = checked_session_id(request.path_params["session_id"])
-        raw = await self._means.store.note(_draft_note(session_id))
+        found = await self._means.store.session(session_id)
+        is_deleted = found is not None and found.purge_at_ms
+        raw = None if is_deleted else await self._means.store.note(_draft_note(session_id))
         return json_answer({"text": (raw or b"").decode()})
+
+
+def _skipped(given: str) -> int:
+    """How many sessions a client that counts them has seen; raises a Problem."""
+    if given and not (given.isascii() and given.isdigit() and int(given[:9]) <= OFFSET_MAX):
+        raise bad_request(
+            f"'offset' must be a whole number up to {OFFSET_MAX}; go on by 'cursor'", param="offset"
+        )
+    return int(given or 0)
 
 
 def _draft_note(session_id: str) -> str:
@@ -254,6 +277,6 @@ def _draft_note(session_id: str) -> str:
 def checked_title(title: str) -> str:
     """The title in one line; raises a Problem if it is too long."""
     title = " ".join(title.split())
-    if len(title) > TITLE_CHARS_MAX:
-        raise bad_request(f"'title' is over {TITLE_CHARS_MAX} characters", param="title")
+    if len(title) > GIVEN_TITLE_CHARS_MAX:
+        raise bad_request(f"'title' is over {GIVEN_TITLE_CHARS_MAX} characters", param="title")
     return title

@@ -1,8 +1,10 @@
 """Signing a browser in and out."""
 
 import msgspec
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from holdfast.server.auth import COOKIE, OPEN, SIGNED_IN_FOR_MS, cookie_in
 from holdfast.server.bodies import decoded, json_answer
@@ -31,12 +33,10 @@ class SignInRoutes:
             return json_answer({"signed_in": True, "name": OPEN})
         if not wanted.token and not wanted.key:
             raise bad_request("Either 'token' or 'key' is needed", param="token")
-        name = means.sign_ins.spend_token(wanted.token) if wanted.token else None
-        if name is None and wanted.key:
-            name = means.keys.name_of(wanted.key)
-        if name is None:
+        signed_in = await self._signed_in(wanted)
+        if signed_in is None:
             raise Problem(401, "The key is wrong, or the link was used before", code="invalid_api_key")
-        cookie = await means.sign_ins.sign_in(name)
+        name, cookie = signed_in
         answer = json_answer({"signed_in": True, "name": name})
         answer.set_cookie(
             COOKIE,
@@ -48,10 +48,23 @@ class SignInRoutes:
         )
         return answer
 
+    async def _signed_in(self, wanted: SignInRequest) -> tuple[str, str] | None:
+        """Name and cookie of who is let in."""
+        sign_ins = self._means.sign_ins
+        if wanted.token and (signed_in := await sign_ins.sign_in_once(wanted.token)) is not None:
+            return signed_in
+        name = self._means.keys.name_of(wanted.key) if wanted.key else None
+        return None if name is None else (name, await sign_ins.sign_in(name))
+
     async def sign_out(self, request: Request) -> Response:
         """POST /api/sign-out."""
         if cookie := cookie_in(request.headers.get("cookie", "")):
             await self._means.sign_ins.sign_out(cookie)
+            self._means.streams.end_where(lambda scope: _cookie_of(scope) == cookie)
         answer = json_answer({"signed_in": False})
         answer.delete_cookie(COOKIE)
         return answer
+
+
+def _cookie_of(scope: Scope) -> str:
+    return cookie_in(Headers(scope=scope).get("cookie", ""))

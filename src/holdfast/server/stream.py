@@ -55,10 +55,11 @@ class Streams:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, stream: "EventStream", *, most: int) -> None:
-        """One more reader; raises a Problem if there is no room, or no tomorrow."""
+    def check_room(self, most: int) -> None:
+        """Raises a Problem if there is no room for one more reader, or no tomorrow."""
         if self._ending.is_set():
-            raise Problem(503, "The server is going down; come back", code="shutting_down")
+            text = "The server is going down; come back"
+            raise Problem(503, text, code="shutting_down", headers={"Retry-After": "2"})
         if len(self._open) >= most:
             raise Problem(
                 429,
@@ -66,6 +67,10 @@ class Streams:
                 code="too_many_streams",
                 headers={"Retry-After": "5"},
             )
+
+    def add(self, stream: "EventStream", *, most: int) -> None:
+        """One more reader; raises as `check_room` does."""
+        self.check_room(most)
         self._open.add(stream)
 
     def remove(self, stream: "EventStream") -> None:
@@ -77,6 +82,12 @@ class Streams:
         for stream in self._open:
             if stream.feed in feeds:
                 stream.poke()
+
+    def end_where(self, is_over: Callable[[Scope], bool]) -> None:
+        """End the streams of these requests: whoever made them may not read any more."""
+        for stream in self._open:
+            if is_over(stream.scope):
+                stream.end()
 
     async def until_end(self) -> None:
         """Wait until the server is going."""
@@ -108,6 +119,7 @@ class EventStream:
         pace_s: float = 0.0,
     ) -> None:
         self.feed = feed
+        self.scope: Scope = {}
         self._streams = streams
         self._limits = limits
         self._headers = [*_HEADERS, *headers]
@@ -137,7 +149,7 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the frames end or the reader leaves."""
-        del scope
+        self.scope = scope
         watching = asyncio.ensure_future(self._until_left(receive))
         try:
             self._streams.add(self, most=self._limits.streams_max)

@@ -11,6 +11,9 @@ from holdfast.server.hermes import RunFrames
 from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem
 
+# The openai package sends again what failed with such a status, unless it is told not to.
+NO_RETRY = {"X-Should-Retry": "false"}
+
 
 async def wait_for(
     means: ServerMeans, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
@@ -34,11 +37,13 @@ async def wait_for(
             on_left()
     if not ending.cancelled():
         return ending.result()
+    # Whoever comes again without a key begins a second run, while the first one goes on.
+    again = {} if "idempotency-key" in request.headers else NO_RETRY
     raise Problem(
         503,
         "The server is going down; the run goes on with the next one",
         code="shutting_down",
-        headers={"Retry-After": "2"},
+        headers={"Retry-After": "2", "X-Hermes-Run-Id": row.run_id, **again},
     )
 
 
@@ -48,7 +53,8 @@ async def _ended(means: ServerMeans, row: RunRow) -> RunFrames:
             if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
                 current = await means.store.run(row.run_id) or row
                 return (await means.folds.run(current)).frames
-    raise Problem(503, "The run's session is gone, or the server is going down", code="shutting_down")
+    text = "The run's session is gone, or the server is going down"
+    raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 
 
 async def _left(request: Request) -> None:

@@ -15,7 +15,7 @@ from holdfast.tools.cleaning import cleaned
 from holdfast.tools.jobs import Job, JobState, forget_files, stored_states
 from holdfast.tools.marker import background, marked
 from holdfast.tools.offload import offload, settle
-from holdfast.tools.process import Command
+from holdfast.tools.process import Command, tagged
 from holdfast.tools.scope import KillPatience, MarkedProcess, find_marked
 
 JOBS_MAX = 100
@@ -70,7 +70,11 @@ class Background:
         self._jobs[state.job_id] = job
         try:
             job.start(
-                Command(argv=command.argv, cwd=command.cwd, environment=marked(command.environment, marker))
+                Command(
+                    argv=tagged(command.argv, marker),
+                    cwd=command.cwd,
+                    environment=marked(command.environment, marker),
+                )
             )
             await asyncio.wait([job.started])
             job.started.result()

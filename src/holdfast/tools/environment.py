@@ -50,4 +50,10 @@ def child_environment(source: Mapping[str, str], *, also: Iterable[str] = ()) ->
     """What a child gets of the environment that the edge hands in; `also` names more to pass on."""
     names = PASSED_ON | set(also)
     passed = {name: value for name, value in source.items() if name in names or name.startswith("LC_")}
-    return {"PATH": _PATH, "LANG": "C.UTF-8", **passed, **_FIXED}
+    path = _absolute(passed.get("PATH", _PATH)) or _PATH
+    return {"LANG": "C.UTF-8", **passed, "PATH": path, **_FIXED}
+
+
+def _absolute(path: str) -> str:
+    """A PATH without places that lie wherever a command runs, where somebody may have put an `ls`."""
+    return ":".join(place for place in path.split(":") if place.startswith("/"))

@@ -74,12 +74,14 @@ class Fetcher:
         )
         try:
             async with session:
+                self._policy.insist_on_url(url)
                 for _ in range(REDIRECTS_MAX + 1):
-                    self._policy.insist_on_url(url)
                     answer = await _one(session, url, wanted=wanted)
                     if isinstance(answer, Page):
                         return answer
-                    url = answer
+                    url, before = answer, url
+                    self._policy.insist_on_url(url)
+                    _insist_on_the_host(url, before)
         finally:
             await resolver.close()
         raise UrlRefused(f"It is redirected more than {REDIRECTS_MAX} times.")
@@ -123,6 +125,13 @@ async def _body(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
     if inflate is not None and any_data and not inflate.eof:
         raise UrlRefused("The answer's compression is broken: it ends too early.")
     return bytes(body), False
+
+
+def _insist_on_the_host(url: URL, before: URL) -> None:
+    """A person allowed one host: what it sends us to may be another's, and carry away what the URL says."""
+    now, then = ((each.raw_host or "").lower().rstrip(".").removeprefix("www.") for each in (url, before))
+    if now != then:
+        raise UrlRefused(f"It is redirected to another host: {url}. To go there, fetch that URL.")
 
 
 def _url(text: str) -> URL:

@@ -26,7 +26,6 @@ from holdfast.tools.signatures import CannotBeTool, arguments_struct, descriptio
 from holdfast.values import Action
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
-_SUMMARY_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ class FunctionTool:
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - nobody knows its paths
         """See Tool.action."""
         name = self.spec.name
-        summary = f"{name} {canonical(args).decode()}"[:_SUMMARY_CHARS]
+        summary = f"{name} {canonical(args).decode()}"
         return Action(tool=name, summary=summary, digest=arguments_hash(name, args))
 
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:

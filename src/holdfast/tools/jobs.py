@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from holdfast.tools.marker import tag_in
 from holdfast.tools.process import DRAIN_S, Command, started
 from holdfast.tools.proctable import Seen
 from holdfast.tools.pump import Pump, Wake
@@ -229,7 +230,7 @@ class Job:
 
     def _scope(self, *, leader: int) -> Scope:
         marker = self.state.marker
-        return Scope(belongs=lambda one: str(one) == marker, leader=leader)
+        return Scope(belongs=lambda one: str(one) == marker, leader=leader, tag=tag_in(marker))
 
     def _path(self, ending: str) -> Path:
         return self._folder / f"{self.state.job_id}.{ending}"

@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote
 
 VARIABLE = "HOLDFAST_RUN"
 _FIELDS = 4
+_TAG_MIN, _TAG_MAX = 100_000, 800_000  # what the limit that carries it may well be lowered to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,11 @@ class Marker:
     tool_call_id: str
     nonce: str
     background: bool = False  # started to outlive its call, on purpose
+
+    @property
+    def tag(self) -> int:
+        """The number by which a process is known that has thrown its environment away."""
+        return _TAG_MIN + int(self.nonce, 16) % (_TAG_MAX - _TAG_MIN)
 
     def __str__(self) -> str:
         kind = "background" if self.background else "foreground"
@@ -39,6 +45,12 @@ def marked(environment: Mapping[str, str], marker: Marker) -> dict[str, str]:
     # the outer stop finds what the inner one started.
     outer = environment.get(VARIABLE, "")
     return {**environment, VARIABLE: f"{outer} {marker}".strip()}
+
+
+def tag_in(text: str) -> int:
+    """The tag of the marker that the text stands for; 0 if it stands for none."""
+    marker = _parsed(text)
+    return marker.tag if marker is not None else 0
 
 
 def markers_in(environ: bytes) -> Iterator[Marker]:

@@ -67,6 +67,11 @@ def plain(text: str, *, chars_max: int, keep: str = "") -> str:
     return text if len(text) <= chars_max else text[: chars_max - 1].rstrip() + "…"
 
 
+def written_out(text: str) -> str:
+    """The text to the letter: what does not show is written as an escape, so that it cannot hide."""
+    return "".join(one if _is_visible(one) else ascii(one)[1:-1] for one in text)
+
+
 def _is_visible(character: str) -> bool:
     # Format characters (Cf) reverse text or hide some in it; private and unassigned ones mean nothing.
     return character == " " or unicodedata.category(character) not in {

@@ -13,13 +13,13 @@ from holdfast.messages import ToolSpec
 from holdfast.tools.arguments import arguments_hash, canonical
 from holdfast.tools.mcp_connection import Answer, Connection
 from holdfast.tools.mcp_flow import CUT_OFF, DROPPED, NOT_SENT
-from holdfast.tools.mcp_names import plain
+from holdfast.tools.mcp_names import plain, written_out
 from holdfast.tools.mcp_results import tool_result
 from holdfast.tools.mcp_server import McpServer
 from holdfast.values import Action
 
 PROGRESS_GAP_S = 0.25
-_SUMMARY_CHARS = 300
+_SAID_CHARS = 300
 _PROGRESS_CHARS = 500
 _LONGER_S = 15.0  # to cancel by protocol and to store the result
 _EPITAPH_S = 2.0
@@ -64,11 +64,11 @@ class McpTool:
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - nobody knows its paths
         """See Tool.action."""
         config = self._server.config
-        tool = plain(self._tool, chars_max=100)
-        given = canonical(args).decode("utf-8", "replace")
+        named = plain(f"{config.name}: {plain(self._tool, chars_max=100)}", chars_max=_SAID_CHARS)
+        given = written_out(canonical(args).decode("utf-8", "replace"))
         return Action(
             tool=self.spec.name,
-            summary=plain(f"{config.name}: {tool}({given})", chars_max=_SUMMARY_CHARS),
+            summary=f"{named}({given})",
             host=config.host,
             digest=arguments_hash(self.spec.name, args),
         )
@@ -163,4 +163,4 @@ async def _answered(request: asyncio.Task[Answer], progress: _Progress, call: To
 
 
 def _shortened(text: str) -> str:
-    return plain(text, chars_max=_SUMMARY_CHARS)
+    return plain(text, chars_max=_SAID_CHARS)

@@ -18,13 +18,14 @@ from typing import IO, Literal
 from holdfast.tools.cleaning import LiveText
 from holdfast.tools.marker import Marker, marked
 from holdfast.tools.offload import settle
-from holdfast.tools.proctable import Seen
+from holdfast.tools.proctable import ON_LINUX, Seen
 from holdfast.tools.pump import Pump, Sink, Wake, Why
 from holdfast.tools.reaper import reap_adopted
 from holdfast.tools.scope import KillPatience, Scope, kill_scope
 
 DRAIN_S = 0.3
 LIVE_BYTES_MAX = 1024 * 1024
+_BASH = "/bin/bash"
 _LIVE_IS_OVER = "\n[the live output stops here; the command goes on]\n"
 
 
@@ -86,7 +87,8 @@ class _Child:
     def __init__(
         self, command: Command, sink: Sink, *, marker: Marker, patience_s: float, kill_patience: KillPatience
     ) -> None:
-        self._command = replace(command, environment=marked(command.environment, marker))
+        environment = marked(command.environment, marker)
+        self._command = replace(command, argv=tagged(command.argv, marker), environment=environment)
         self._sink = sink
         self._marker = marker
         self._patience_s = patience_s
@@ -168,6 +170,7 @@ class _Child:
             belongs=lambda marker: marker.nonce == nonce,
             leader=process.pid,
             pipe_inode=os.fstat(output_fd).st_ino,
+            tag=self._marker.tag,
         )
         pump: Pump | None = None
         try:
@@ -205,6 +208,16 @@ class _Child:
             self._survivor = process
         code = None if survivors else process.wait()
         return Ended(why=why, code=code, leftovers=tuple(left), survivors=survivors)
+
+
+def tagged(argv: tuple[str, ...], marker: Marker) -> tuple[str, ...]:
+    """The same for a bash, with a limit lowered that hardly anything needs.
+
+    Unlike a variable of its environment, a child that cleans up before it becomes a daemon keeps that.
+    """
+    if not ON_LINUX or argv[:1] != (_BASH,):
+        return argv
+    return (_BASH, "-c", 'ulimit -S -q "$0" 2>/dev/null; exec "$@"', str(marker.tag), *argv)
 
 
 def started(command: Command, *, stdout: int) -> "subprocess.Popen[bytes]":

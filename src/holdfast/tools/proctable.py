@@ -1,6 +1,7 @@
 """The process table as Linux shows it in /proc; where there is none, the table is empty."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 ON_LINUX = sys.platform == "linux"
 ENVIRON_BYTES_MAX = 2 * 1024 * 1024
 _READ_BYTES = 64 * 1024
+_TAG = re.compile(rb"^Max msgqueue size\s+(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,12 @@ def writes_to(pid: int, pipe_inode: int) -> bool:
     """Whether its standard output or error is this pipe."""
     wanted = f"pipe:[{pipe_inode}]"
     return any(_link(f"/proc/{pid}/fd/{number}") == wanted for number in (1, 2))
+
+
+def tag_of(pid: int) -> int:
+    """The number that the process is marked by, or another one; 0 if it is gone."""
+    found = _TAG.search(_contents(f"/proc/{pid}/limits", bytes_max=_READ_BYTES))
+    return int(found[1]) if found else 0
 
 
 def with_descendants(rows: Iterable[Seen], roots: set[int]) -> set[int]:

@@ -1,8 +1,8 @@
 """A scope is all processes of one execution; killing it ends when it is empty.
 
 On Linux a process belongs to a scope by its group, its session, the mark in its environment, its standard
-output, or an ancestor that belongs. Elsewhere there is no /proc, and a scope is the process group alone: a
-child that makes a session of its own escapes there.
+output, the tag that its limits carry, or an ancestor that belongs. Elsewhere there is no /proc, and a scope
+is the process group alone: a child that makes a session of its own escapes there.
 """
 
 import os
@@ -15,7 +15,16 @@ from dataclasses import dataclass, field
 
 from holdfast.tools.marker import Marker, markers_in
 from holdfast.tools.offload import offload
-from holdfast.tools.proctable import ON_LINUX, Seen, environ_of, look, table, with_descendants, writes_to
+from holdfast.tools.proctable import (
+    ON_LINUX,
+    Seen,
+    environ_of,
+    look,
+    table,
+    tag_of,
+    with_descendants,
+    writes_to,
+)
 
 _LOOK_AGAIN_S = 0.05
 
@@ -35,6 +44,7 @@ class Scope:
     belongs: Callable[[Marker], bool]
     leader: int = 0
     pipe_inode: int = 0
+    tag: int = 0
     ever: dict[int, int] = field(default_factory=dict[int, int])  # pid to birth of all members seen so far
 
     def living(self) -> list[Seen]:
@@ -64,7 +74,9 @@ class Scope:
             return True
         if any(self.belongs(marker) for marker in markers_in(environ_of(row.pid))):
             return True
-        return bool(self.pipe_inode) and writes_to(row.pid, self.pipe_inode)
+        if self.pipe_inode and writes_to(row.pid, self.pipe_inode):
+            return True
+        return bool(self.tag) and tag_of(row.pid) == self.tag
 
     def _group_alone(self) -> list[Seen]:
         if not self.leader:

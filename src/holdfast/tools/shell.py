@@ -1,7 +1,6 @@
 """The shell: commands in the foreground, and on purpose in the background, where they are read and ended."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from holdfast.values import Action
 TIME_LIMIT_S = 180
 TIME_LIMIT_S_MAX = 3_600
 _EARLY_END_S = 0.5
-_SUMMARY_CHARS = 300
 
 
 class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,13 +73,14 @@ class Shell:
         self._world = world
 
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """See Tool.action; argv is what is really started."""
+        """See Tool.action; argv is what is really started, where it will be started; it resolves links."""
         given = parsed(ShellArgs, args)
         return Action(
             tool="shell",
-            summary=given.command[:_SUMMARY_CHARS] + (" (in the background)" if given.background else ""),
+            # All of it, however long: people approve what they are shown, and an end that is cut off is not.
+            summary=given.command + (" (in the background)" if given.background else ""),
             argv=(*self._world.argv, given.command),
-            paths=(os.path.normpath(workspace / given.directory),),
+            paths=(Workspace(workspace).resolved(given.directory),),
             digest=arguments_hash("shell", args),
         )
 

@@ -130,12 +130,16 @@ class Workspace:
         return await offload(lambda: self.folder(path), undo=lambda folder: os.close(folder.fd))
 
     def resolved(self, path: str) -> str:
-        """The absolute path that a person is shown: links resolved if it is inside, else as it was given."""
+        """The absolute path that a person is shown: where the walk would come to, links resolved."""
         try:
             with self.spot(path) as spot:
                 return os.path.normpath(Path(os.path.realpath(self._root), spot.inside))
         except Refused:
-            return os.path.normpath(self._root / path)
+            pass  # outside, or a folder is still missing, and behind that one there may be a link
+        try:
+            return os.path.realpath(self._root / path)
+        except ValueError:
+            return os.path.normpath(self._root / path)  # no path at all
 
 
 class _Walk:

@@ -97,10 +97,11 @@ async def test_what_a_server_says_of_its_effects_is_not_believed() -> None:
 async def test_an_action_names_server_tool_and_arguments(tmp_path: Path) -> None:
     async with servers(raw("my files", tools=["read.file"])) as of:
         tool = await named(of, label="my_files", tool="read_file")
-        args = {"path": "a\u202etxt.exe", "n": 1.0}
+        args = {"path": "a\u202etxt.exe", "n": 1.0, "text": "x" * 400}
         action = tool.action(args, workspace=tmp_path)
         assert action.tool == "mcp__my_files__read_file"
-        assert action.summary == 'my files: read.file({"n":1,"path":"atxt.exe"})'
+        shown = '{"n":1,"path":"a\\u202etxt.exe","text":"' + "x" * 400 + '"}'
+        assert action.summary == f"my files: read.file({shown})"
         assert action.digest == arguments_hash(action.tool, args)
 
 

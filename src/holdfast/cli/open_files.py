@@ -1,0 +1,34 @@
+"""How many files and sockets may be open: as many as the settings allow clients to ask for."""
+
+import logging
+import resource
+
+from holdfast.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+FILES_ELSE = 128  # libraries, the database, blobs, logs
+
+
+def files_wanted(settings: Settings) -> int:
+    """With every place taken."""
+    limits = settings.server
+    return limits.limits.subscribers_max + 4 * limits.max_concurrent_runs + FILES_ELSE
+
+
+def files_to_allow(settings: Settings) -> int:
+    """How many this process can be allowed: as many as are wanted and there may be, or more already."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = files_wanted(settings)
+    if soft == resource.RLIM_INFINITY:
+        return soft
+    return max(soft, wanted if hard == resource.RLIM_INFINITY else min(hard, wanted))
+
+
+def allow_open_files(settings: Settings) -> None:
+    """Systems allow 1024 at first, and more to who asks; past that number nobody would be answered."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files_to_allow(settings), hard))
+    except (ValueError, OSError) as error:
+        _log.warning("no more files may be open than before: %s", error)

@@ -1,0 +1,90 @@
+"""What the client says when there is no Holdfast where it looks, or something else."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from holdfast.chaos import ChaosServer
+from holdfast.client import Away, BadAnswer, Client, Patience, Refused, Unreachable
+from holdfast.server.options import ApiKey, ServerOptions
+from serving import Setting, served, target_of
+
+IMPATIENT = Patience(first_s=0.01, call_s=0.0, follow_s=0.0)
+SECRET = "sk-secret-of-a-server"  # noqa: S105  # the key of a server that lives for a test
+
+
+@asynccontextmanager
+async def answering(*answers: bytes) -> AsyncGenerator[str]:
+    """Something at an address that answers requests with these bytes, the last again, and hangs up."""
+    left = list(answers)
+
+    async def answer_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(left.pop(0) if len(left) > 1 else left[0])
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(answer_one, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_where_nobody_is_it_says_where_it_looked_and_why_that_was_for_nothing() -> None:
+    """P12: the address is what one has to look at."""
+    async with answering(b"") as url:
+        pass
+    for patience in (IMPATIENT, Patience(first_s=0.01, call_s=0.05)):
+        async with Client(url, patience=patience) as client:
+            with pytest.raises(Unreachable, match=f"{url} .Connection refused.$"):
+                await client.health()
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8642", "localhost", "", "ftp://127.0.0.1"])
+async def test_an_address_that_is_none_is_said_to_be_at_once(url: str) -> None:
+    """P3: nobody waits for what cannot come."""
+    async with Client(url, patience=Patience(call_s=3600.0)) as client:
+        with pytest.raises(Unreachable, match="begins with http:// or https://"):
+            await client.health()
+
+
+async def test_a_proxy_that_misses_its_server_is_waited_out_by_streams_too() -> None:
+    """P7: behind one, a restart is 502 and no refused connection."""
+    bad_gateway = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!"
+    async with answering(bad_gateway) as url, Client(url, patience=IMPATIENT) as client:
+        stream = client.watch("run_x")
+        assert isinstance(await anext(stream), Away)
+        with pytest.raises(Unreachable, match=url):
+            await anext(stream)
+
+
+async def test_a_page_in_the_place_of_a_stream_is_no_stream() -> None:
+    """P3: a sign-in page of a proxy is not asked for for ever."""
+    page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\nConnection: close\r\n\r\n<p>"
+    async with answering(page) as url, Client(url) as client:
+        with pytest.raises(BadAnswer, match="not answered by a Holdfast"):
+            await anext(client.watch("run_x"))
+
+
+async def test_half_a_character_is_refused_before_it_is_sent_and_a_key_may_end_with_its_line() -> None:
+    """P12: a terminal can hand over bytes that are no text."""
+    setting = Setting(options=ServerOptions(keys=(ApiKey("me", SECRET),)))
+    async with (
+        ChaosServer() as chaos,
+        served(target_of(chaos), setting=setting) as server,
+        Client(server.url, SECRET + "\n") as client,
+    ):
+        with pytest.raises(Refused, match="half a character"):
+            await client.start("\udcff")
+        with pytest.raises(Refused, match="not found"):
+            await client.session("\udcff")
+        assert (await client.runs()).data == ()
+
+
+async def test_a_new_name_is_sent_again_when_its_answer_was_lost() -> None:
+    """P2: the same name twice is the same name."""
+    body = b'{"session_id": "s", "title": "t"}'
+    named = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body)
+    patience = Patience(first_s=0.01)
+    async with answering(b"", named) as url, Client(url, patience=patience) as client:
+        assert (await client.rename("s", "t")).title == "t"

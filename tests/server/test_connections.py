@@ -1,0 +1,231 @@
+"""Connections as strange clients make them: other protocols asked for, floods, idlers, who never reads."""
+
+import asyncio
+import gzip
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from holdfast.chaos import ChaosServer, Hang, Say
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.server.options import ApiKey, ServerOptions
+from serving import PATIENT, Served, Setting, limited, served, target_of
+
+HEAD = b"Host: localhost\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+
+
+@asynccontextmanager
+async def connected(server: Served) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection that a test speaks on by itself."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 20)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def answers(server: Served, *sent: bytes) -> list[bytes]:
+    """The answers to these bytes until the server closes, each from its status on."""
+    async with connected(server) as (reader, writer):
+        for piece in sent:
+            writer.write(piece)
+            await writer.drain()
+        return (await reader.read()).split(b"HTTP/1.1 ")[1:]
+
+
+def posted(body: bytes, *headers: bytes) -> bytes:
+    head = b"POST /v1/runs HTTP/1.1\r\n" + HEAD + b"".join(headers)
+    return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+
+
+@pytest.mark.parametrize("cut", [0, 30, 150, -4])
+async def test_who_would_rather_speak_http_2_is_served_whole_and_so_is_what_follows(cut: int) -> None:
+    """P2, P12: Java's own client asks so with its first request; the body must not be lost by it."""
+    disk = MemoryDisk()
+    sent = posted(b'{"input": "hi", "session_id": "s"}', UPGRADE) + HEALTH
+    async with (
+        ChaosServer([Say("x")]) as chaos,
+        served(target_of(chaos), store=MemoryStore(disk)) as server,
+    ):
+        first, second = await answers(server, sent[:cut], sent[cut:])
+    assert first.startswith(b"202"), first
+    assert second.startswith(b"200"), second
+    assert list(disk.logs) == ["s"]
+
+
+async def test_a_tunnel_to_elsewhere_is_no_request() -> None:
+    """P12: it is answered, and nothing is passed on."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for target in (b"elsewhere.example:443", b"localhost:1", b"/health"):
+            (answer,) = await answers(server, b"CONNECT %b HTTP/1.1\r\n%b\r\n" % (target, HEAD))
+            assert answer.startswith(b"400"), answer
+
+
+@pytest.mark.parametrize("endless", [b"0\r\nX-Trailer: ", b"0\r\nX-", b"5;x=", b"5\r\nhello\r\n0\r\nX: "])
+async def test_what_follows_a_body_without_end_is_cut_off(endless: bytes) -> None:
+    """P10, P11: without a key, one connection gathers nothing and holds up nobody."""
+    head = b"POST /v1/nowhere HTTP/1.1\r\n%bTransfer-Encoding: chunked\r\n\r\n" % HEAD
+    async with (
+        ChaosServer() as chaos,
+        served(target_of(chaos)) as server,
+        connected(server) as (_, writer),
+    ):
+        writer.write(head + endless)
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 20_000_000:  # far more than the buffers on the way hold
+                writer.write(b"a" * 100_000)
+                await writer.drain()
+                sent += 100_000
+        assert sent < 20_000_000
+        assert (await server.get("/health"))[0] == 200
+
+
+async def test_a_header_behind_the_body_is_none() -> None:
+    """P11: what a proxy in front never looked at decides nothing."""
+    sent = b"POST /api/sessions HTTP/1.1\r\n%bTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" % HEAD
+    sent += b"2\r\n{}\r\n0\r\nIdempotency-Key: k\r\n\r\n"
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        made = [await answers(server, sent) for _ in range(2)]
+        assert all(answer.startswith(b"201") for (answer,) in made)
+        assert len((await server.get("/api/sessions"))[1]["data"]) == 2
+
+
+async def test_garbage_behind_a_request_does_not_take_the_place_of_its_answer() -> None:
+    """P2, P12: the run that was accepted is said to be, and then the connection ends."""
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:
+        sent = posted(b'{"input": "hi"}') + b"\x00garbage\r\n\r\n"
+        (answer,) = await answers(server, sent)
+        assert answer.startswith(b"202"), answer
+        (answer,) = await answers(
+            server, b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n" + b"GET /" + b"a" * 70_000
+        )
+        assert answer.startswith(b"200"), answer
+
+
+@pytest.mark.parametrize("said", [b"\r\n", b"\r\n" * 100])
+async def test_who_says_nothing_after_an_answer_is_not_kept(said: bytes) -> None:
+    """P10: empty lines are no request, so they do not hold the connection either."""
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=limited(keep_alive_s=0.05)) as server:
+        head = b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n"
+        async with connected(server) as (reader, writer):
+            writer.write(head)
+            await reader.readuntil(b"}")
+            writer.write(said)
+            assert await reader.read() == b""
+
+
+async def test_a_body_that_ends_after_its_answer_does_not_keep_the_connection() -> None:
+    """P10: the answer needed no body; then nothing more is asked."""
+    setting = limited(headers_s=0.05)
+    async with (
+        ChaosServer() as chaos,
+        served(target_of(chaos), setting=setting) as server,
+        connected(server) as (reader, writer),
+    ):
+        writer.write(b"POST /v1/nowhere HTTP/1.1\r\n%bContent-Length: 2\r\n\r\n" % HEAD)
+        await reader.readuntil(b"}}")
+        writer.write(b"{}")
+        assert await reader.read() == b""
+
+
+async def test_who_never_reads_is_cut_off() -> None:
+    """P3, P10: what waits for a reader waits for a known time, and then there is room again."""
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=limited(unread_s=0.1)) as server,
+    ):
+        for _ in range(6):
+            await server.start("x" * 1_000_000, session_id="s")  # far more than the buffers on the way hold
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.setblocking(False)
+            host, _, port = server.url.removeprefix("http://").partition(":")
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(deaf, (host, int(port)))
+            await loop.sock_sendall(deaf, b"GET /api/sessions/s/events HTTP/1.1\r\n" + HEAD + b"\r\n")
+            await server.until_streams(1)
+            await server.until_streams(0)
+
+
+async def test_who_speaks_http_1_0_gets_no_chunks() -> None:
+    """P12: what has no length known in advance ends with the connection, streams too."""
+    async with ChaosServer([Say("the answer")]) as chaos, served(target_of(chaos)) as server:
+        run_id = await server.start(session_id="s")
+        await server.ended(run_id)
+        for path, part in (
+            ("/api/sessions/s/export", b'"type":"run.ended"'),
+            (f"/v1/runs/{run_id}/events", b": stream closed\n\n"),
+            ("/health", b'"status":"ok"'),
+            ("/api/sessions/none", b'"code":"session_not_found"'),
+        ):
+            (answer,) = await answers(server, b"GET %b HTTP/1.0\r\n%b\r\n" % (path.encode(), HEAD))
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert b"transfer-encoding" not in head
+            assert part in body
+            assert body[:1] in b"{i", body  # and not the length of a chunk
+
+
+async def test_two_hosts_name_nobody() -> None:
+    """P11: a proxy in front may have looked at the other one."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for hosts in ((b"evil.example", b"localhost"), (b"localhost", b"localhost"), (b"[::1]", b"evil")):
+            lines = b"".join(b"Host: %b\r\n" % host for host in hosts)
+            (answer,) = await answers(
+                server, b"GET /v1/models HTTP/1.1\r\n%bConnection: close\r\n\r\n" % lines
+            )
+            assert answer.startswith(b"421"), answer
+
+
+async def test_what_is_not_there_is_not_there_for_any_method() -> None:
+    """P12: 405 is for a path that takes another method; the page takes two."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for method, path in (
+            ("POST", "/v1/skills"),
+            ("DELETE", "/api/jobs"),
+            ("PUT", "/x"),
+            ("PROPFIND", "/x"),
+        ):
+            answer = await server.call(method, path)
+            assert (answer.status, answer.code) == (404, "not_found"), path
+
+
+async def test_cookies_in_two_headers_are_cookies() -> None:
+    """P11: as some proxies hand them on from HTTP/2."""
+    setting = Setting(options=ServerOptions(keys=(ApiKey("me", "sk-secret-of-mine"),)))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        signed_in = await server.call("POST", "/api/sign-in", body={"key": "sk-secret-of-mine"})
+        cookie = signed_in.headers["Set-Cookie"].partition(";")[0].encode()
+        for lines in ((cookie, b"theme=dark"), (b"theme=dark", cookie)):
+            cookies = b"".join(b"Cookie: %b\r\n" % one for one in lines)
+            head = b"GET /v1/models HTTP/1.1\r\n%b%bConnection: close\r\n\r\n" % (HEAD, cookies)
+            (answer,) = await answers(server, head)
+            assert answer.startswith(b"200"), answer
+
+
+async def test_a_body_may_begin_with_its_mark_and_is_not_taken_compressed() -> None:
+    """P12: Windows writes the mark; compressed bytes are no JSON and no file, and it is said so."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        marked = await server.call("POST", "/api/sessions", body=b'\xef\xbb\xbf{"title": "x"}')
+        assert (marked.status, marked.json["title"]) == (201, "x")
+        for path in ("/api/sessions", "/api/blobs"):
+            headers = {"Content-Encoding": "gzip"}
+            answer = await server.call("POST", path, body=gzip.compress(b"{}"), headers=headers)
+            assert (answer.status, answer.code) == (415, "unsupported_encoding")
+            assert answer.json["error"]["param"] == "Content-Encoding"
+
+
+async def test_what_a_client_holds_already_is_not_sent_again() -> None:
+    """A proxy that compresses makes a weak tag of ours."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        _, made = await server.post("/api/blobs", b"bytes")
+        path = f"/api/blobs/{made['blob']}"
+        tag = (await server.call("GET", path)).headers["ETag"]
+        for known, status in ((tag, 304), (f"W/{tag}", 304), (f'"x", {tag}', 304), ("*", 304), ('"x"', 200)):
+            answer = await server.call("GET", path, headers={"If-None-Match": known})
+            assert (answer.status, answer.headers["ETag"]) == (status, tag), known
