@@ -6,6 +6,7 @@ from holdfast.policy.approval_rules import Rule, rule_from
 from holdfast.policy.approvals import FINDINGS_MAX, ApprovalMode, describe, digest_of, judge, rule_for
 from holdfast.policy.places import SPELLINGS_MAX
 from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX
+from holdfast.policy.shell_verdicts import judge_script
 from holdfast.policy.shell_words import BRACES, Word
 from holdfast.policy.verdicts import Allow, Ask, Deny
 from holdfast.values import Action, GrantRule
@@ -203,3 +204,9 @@ def test_a_wipe_in_a_text_that_is_too_long_to_be_read_is_denied_all_the_same() -
     assert isinstance(verdict(f"{text[:9_000]} rm -rf /"), Deny)
     assert isinstance(verdict(f"rm -rf / ; {text * 3}"), Deny)
     assert isinstance(verdict(f"{text[:9_000]} echo 'rm -rf /'"), Ask)
+
+
+def test_what_a_find_runs_is_its_own_to_run() -> None:
+    """P8: a text of finds within finds is judged once for each, not in every way to leave some out."""
+    argv = ("bash", "-c", "find . -exec " * 12 + "rm x")
+    assert len(judge_script(argv, PLACES, cwd=WORKSPACE).steps) < 12

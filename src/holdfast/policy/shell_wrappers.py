@@ -302,16 +302,28 @@ def _open_text(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
 
 def _open_find(command: Command, nesting: int) -> Iterator[Step]:
     """Show find itself, and the commands that it would run for the files it finds."""
-    words = command.words
-    runs = [at for at, word in enumerate(words) if word.text in _FIND_RUNS]
+    runs = list(_run_by_find(command.words))
     findings = (Finding("wrapper", "`find` runs a program for each file."),) if runs else ()
     yield Step(command, findings)
-    for at in runs:
-        ends = (n for n in range(at + 1, len(words)) if words[n].text in {";", "+"})
-        inner = words[at + 1 : next(ends, len(words))]
+    for inner in runs:
         filled = tuple(Word(word.text, FROM_INPUT) if "{}" in word.text else word for word in inner)
         if filled:
             yield from _open(replace(command, words=filled, redirects=(), assignments=()), nesting + 1)
+
+
+def _run_by_find(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
+    """The words of each command behind -exec and its like; what stands in one of them is that one's own."""
+    begun: list[Word] | None = None
+    for word in words:
+        if begun is None:
+            begun = [] if word.text in _FIND_RUNS else None
+        elif word.text in {";", "+"}:
+            yield tuple(begun)
+            begun = None
+        else:
+            begun.append(word)
+    if begun is not None:
+        yield tuple(begun)
 
 
 def _inside(command: Command, text: str, *, nesting: int) -> Iterator[Step]:
