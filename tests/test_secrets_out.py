@@ -60,3 +60,19 @@ def test_bytes_are_cleaned_and_others_stay_the_same() -> None:
     secrets = Secrets(KEYS)
     assert secrets.out_of_bytes(b"\xff sk-abcabcd \x00") == b"\xff " + MARK.encode() + b" \x00"
     assert secrets.out_of_bytes(b"\xff") == b"\xff"
+
+
+def test_an_event_stays_readable_where_a_letter_of_a_secret_stands_behind_a_line_break() -> None:
+    """P11: in JSON the break is written with an n, which is not the secret's."""
+    said = e.TextDone(at_ms=1, run_id="r", segment=0, text="line\nabcdefgh")
+    assert Secrets(["nabcdefgh"]).out_of(said) == said
+
+
+def test_a_secret_with_a_quote_is_found_in_arguments_that_are_kept_as_text() -> None:
+    """P11."""
+    asked = e.ToolAsked(
+        at_ms=1, run_id="r", tool_call_id="t", name="n", args={}, bad_args='{"key": "a\\"bcdefg'
+    )
+    cleaned = Secrets(['a"bcdefg']).out_of(asked)
+    assert isinstance(cleaned, e.ToolAsked)
+    assert cleaned.bad_args == '{"key": "[redacted]'

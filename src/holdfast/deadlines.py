@@ -245,7 +245,7 @@ WHY_TEXT: dict[Why, str] = {
     "cap": "capped by the operator at {patience} s",
     "gap": "bounded by gap_s",
     "ttfb_off": "the first-event watchdog is off",
-    "woke": "counted anew after the computer slept",
+    "woke": "counted anew after this computer or program was held up",
 }
 
 

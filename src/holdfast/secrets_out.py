@@ -1,6 +1,7 @@
 """Keeps secrets out: of text that comes in pieces, and of whole events."""
 
 from collections.abc import Iterable
+from typing import Any, cast
 
 import msgspec
 
@@ -18,35 +19,52 @@ class Secrets:
         # The longest first, so that a key that contains another goes whole.
         self.texts = tuple(sorted({s for s in secrets if len(s) >= CHARS_MIN}, key=len, reverse=True))
         self._bytes = tuple(text.encode() for text in self.texts)
-        # As they stand in an event on the disk, where a quote or a backslash has another before it.
-        self._written = tuple(msgspec.json.encode(text)[1:-1] for text in self.texts)
+        # In JSON a quote or a backslash has another before it, and arguments may be JSON within a text.
+        self._forms = tuple(dict.fromkeys(form for text in self.texts for form in (text, _in_json(text))))
+        self._written = tuple(_in_json(form).encode() for form in self._forms)
 
     def out_of_text(self, text: str) -> str:
         """The text without them."""
-        for secret in self.texts:
-            if secret in text:
-                text = text.replace(secret, MARK)
-        return text
+        return _without(self.texts, text)
 
     def out_of_bytes(self, data: bytes) -> bytes:
         """The bytes without them."""
-        return _without(self._bytes, data)
+        for secret in self._bytes:
+            data = data.replace(secret, MARK.encode())
+        return data
 
     def out_of(self, event: Event) -> Event:
         """The event without them, wherever in it they stand; mostly the same event."""
         if not self._written:
             return event
         body = encode(event)
-        clean = _without(self._written, body)
-        return event if clean is body else decode(clean)
+        if not any(secret in body for secret in self._written):
+            return event
+        # Text by text: cut out of the bytes, one could take a backslash from what stands before it.
+        return decode(msgspec.json.encode(self._out_of_value(msgspec.json.decode(body))))
+
+    def _out_of_value(self, value: Any) -> Any:
+        match value:
+            case str():
+                return _without(self._forms, value)
+            case list():
+                return [self._out_of_value(each) for each in cast("list[Any]", value)]
+            case dict():
+                fields = cast("dict[str, Any]", value).items()
+                return {_without(self._forms, name): self._out_of_value(each) for name, each in fields}
+            case _:
+                return value
 
 
-def _without(secrets: tuple[bytes, ...], data: bytes) -> bytes:
-    """The same bytes, if none of them is there."""
+def _without(secrets: Iterable[str], text: str) -> str:
     for secret in secrets:
-        if secret in data:
-            data = data.replace(secret, MARK.encode())
-    return data
+        if secret in text:
+            text = text.replace(secret, MARK)
+    return text
+
+
+def _in_json(text: str) -> str:
+    return msgspec.json.encode(text).decode()[1:-1]
 
 
 NO_SECRETS = Secrets()

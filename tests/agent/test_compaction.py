@@ -134,6 +134,7 @@ async def test_the_history_that_came_with_a_run_is_part_of_its_summary() -> None
     history = (
         HistoryMessage(role="user", content="my cat is called Mia"),
         HistoryMessage(role="assistant", content="a fine name"),
+        HistoryMessage(role="tool", content="age: 7"),
     )
     async with (
         ChaosServer(choose=script) as chaos,
@@ -145,6 +146,7 @@ async def test_the_history_that_came_with_a_run_is_part_of_its_summary() -> None
         assert ending(log).outcome == "completed"
         (asked,) = said_to_sum_up(chaos)
         assert "USER: my cat is called Mia" in asked
+        assert "TOOL: age: 7" in asked
         assert "ASSISTANT: a fine name" in asked
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import stat
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -252,6 +253,24 @@ async def test_what_the_spool_could_not_make_safe_is_not_found_in_it_afterwards(
     (path,) = await asyncio.to_thread(spool_files, tmp_path)
     kept = await asyncio.to_thread(lambda: list(read_spool(path)))
     assert [b"two" in bytes(record.events[0]) for record in kept] == [False, False]
+
+
+async def test_a_record_whose_file_has_no_safe_name_is_not_found_in_it_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2: as one that could not be made safe itself."""
+    spool = Spool(tmp_path)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fails_for_folders)
+        with pytest.raises(OSError, match="worn out"):
+            await spool.put("s1", "r1", [delta("one")])
+    (path,) = await asyncio.to_thread(spool_files, tmp_path)
+    assert await asyncio.to_thread(lambda: list(read_spool(path))) == []
+
+
+def fails_for_folders(descriptor: int) -> None:
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        fails(descriptor)
 
 
 def fails(_: int) -> None:

@@ -88,6 +88,21 @@ async def test_a_log_that_was_taken_away_is_noticed_before_anything_is_lost_in_i
     await store.close()
 
 
+async def test_a_log_that_was_taken_away_before_the_first_commit_is_noticed_too(tmp_path: Path) -> None:
+    """P1, P2: also where the store was opened by another name."""
+    path = tmp_path / "link.db"
+    path.symlink_to(tmp_path / "journal.db")
+    store = await SqliteStore.open(path)
+    await begin(store)
+    await store.close()
+    store = await SqliteStore.open(path)
+    await asyncio.to_thread(path.read_bytes)
+    assert await seen_by_a_stranger(path) == 1
+    with pytest.raises(seams.StoreFailed, match="restart Holdfast"):
+        await store.append("s1", [message("lost?")])
+    await store.close()
+
+
 async def test_a_locked_store_is_read_at_once_and_written_when_the_lock_is_let_go(tmp_path: Path) -> None:
     """P2: until then every write is refused, and what was refused is not there afterwards."""
     path = tmp_path / "journal.db"

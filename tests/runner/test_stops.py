@@ -23,6 +23,7 @@ from holdfast.chaos import (
     Hang,
     Say,
     Script,
+    SeenRequest,
     Wait,
     overloaded,
     rate_limited_s,
@@ -33,6 +34,7 @@ from holdfast.interfaces import IfAskOpen, IfRunOpen, Store
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.supervisor import RunnerLimits
 from holdfast.targets import RetryLimits, Target
 from holdfast.tools.background import Background
 from holdfast.tools.proctable import table
@@ -355,3 +357,25 @@ async def test_stop_against_done_has_one_winner_at_any_moment() -> None:
         for first in range(0, RACES, 10):
             await asyncio.gather(*[race(seed) for seed in range(first, first + 10)])
     assert outcomes == {"completed", "cancelled"}
+
+
+async def test_the_stop_of_a_run_behind_one_that_has_no_slot_yet_keeps_no_other_waiting() -> None:
+    """P5: the one before it, and not this one, has its turn next."""
+    gate = Gate()
+
+    def script(request: SeenRequest) -> Script:
+        return [Wait(gate), Say("held")] if "hold" in str(request.body) else [Say("ok")]
+
+    async with (
+        ChaosServer(choose=script) as chaos,
+        process(chaos, patience=PATIENT, limits=RunnerLimits(runs_max=1)) as world,
+    ):
+        await world.inbox.send("other", Message(text="hold"))
+        await gate.reached()
+        sent = [await world.inbox.send("s", Message(text=text)) for text in "abc"]
+        second = sent[1]
+        assert isinstance(second, Sent)
+        assert await world.inbox.stop("s", second.run_id)
+        gate.open()
+        log = await world.until("s", e.RunEnded, times=3)
+    assert not any(isinstance(record.event, e.QueuePaused) for record in log)

@@ -320,7 +320,7 @@ async def _carefully(tool: Tool, args: Mapping[str, object], one: OneCall) -> To
             return await tool.run(args, one)
     except TimeoutError as late:
         text = f"Not finished after {tool.traits.patience_s:g} s, so it was ended; it may have had an effect."
-        return ToolResult(_with_notes(text, late.__cause__), ok=False, ending="killed")
+        return ToolResult(_with_notes(text, late.__context__), ok=False, ending="killed")
     except (JournalError, BadArguments):
         raise
     except Exception as error:  # a tool is other people's code

@@ -20,7 +20,7 @@ NEAR = 0.8  # of the window: past this the next answer may not fit
 KEPT = 0.25  # of the window stays as it is
 CHARS_PER_TOKEN = 4
 PIECE_CHARS_MAX = 4_000
-_SPEAKERS: Mapping[str, str] = MappingProxyType({"user": "USER", "assistant": "ASSISTANT"})
+_SPEAKERS: Mapping[str, str] = MappingProxyType({"user": "USER", "assistant": "ASSISTANT", "tool": "TOOL"})
 ASK = (
     "Below is the older part of a conversation between a user and an assistant that works with tools. "
     "Write a summary with which the assistant can go on without it: what the user wants, what was "

@@ -25,7 +25,7 @@ from holdfast.run import Run
 from holdfast.values import Failure, OutcomeKind
 
 CONTINUATIONS_MAX = 3
-GO_ON = "(Your answer was cut off at the length limit. Go on exactly where it stopped.)"
+GO_ON = "(Your answer was cut off. Go on exactly where it stopped.)"
 SHORTER = (
     "(The length limit was reached before anything of your answer could be used. Think less, "
     "answer more briefly, and make tool calls with shorter arguments.)"

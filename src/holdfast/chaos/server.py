@@ -82,6 +82,7 @@ class ChaosServer:
         return f"{self.url}/v1"
 
     async def __aenter__(self) -> Self:
+        self._is_closing = False
         sock = _listening_socket(self.options)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Connection(self), sock=sock, backlog=1024)

@@ -46,7 +46,7 @@ class FileBlobs:
                 _write(path, data)
             # Also when it was there: whoever wrote it may not have come as far as this.
             for folder in (path.parent, self._folder, self._folder.parent):
-                _sync_folder(folder)
+                sync_folder(folder)
         return name
 
     def keep(self, name: str) -> bool:
@@ -152,7 +152,8 @@ def _write(path: Path, data: bytes) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder safe."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

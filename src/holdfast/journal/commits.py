@@ -157,7 +157,9 @@ class Commits:
 
     def tidy(self) -> None:
         """Do a little of what a purge left to do, or move a long write-ahead log into the main file."""
-        if self._wiping.is_wanted:
+        if self._room is not None and self._room.is_removed:
+            self._transaction.wiping = "failed"  # others may have written to the file since
+        elif self._wiping.is_wanted:
             self._wipe()
         elif self._is_purged_text_in_log:
             self._wipe_log()

@@ -122,10 +122,12 @@ def _make_private(path: Path) -> None:
     process have on it, and then whoever looks at the file from outside takes its log away.
     """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         if not os.access(path, os.R_OK | os.W_OK):
-            denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            is_fixed = os.statvfs(path).f_flag & os.ST_RDONLY
+            why = errno.EROFS if is_fixed else errno.EACCES
+            denied = OSError(why, os.strerror(why))
             raise _not_writable(path, denied) from None
     except OSError as error:
         raise _not_writable(path, error) from error

@@ -27,11 +27,12 @@ class LogRoom:
     """
 
     def __init__(self, store: Path, *, page_bytes: int, pages_max: int) -> None:
-        self._path = store.with_name(f"{store.name}-wal")
+        real = Path(os.path.realpath(store))  # the log is kept beside the file, not beside a link to it
+        self._path = real.with_name(f"{real.name}-wal")
         self._frame_bytes = FRAME_HEADER_BYTES + page_bytes
         self._bytes_max = LOG_HEADER_BYTES + pages_max * self._frame_bytes
         self._length = 0
-        self._file: int | None = None
+        self._file: int | None = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)  # just written to
         self._is_given_up = False
 
     @property
@@ -57,8 +58,7 @@ class LogRoom:
             _log.info("no room is kept in %s: %s", self._path, error.strerror)
 
     def _lengthen(self, needed: int) -> None:
-        if self._file is None:
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+        assert self._file is not None, "room is made before the end"
         self._length = os.fstat(self._file).st_size
         if needed > self._length:
             self._length += os.pwrite(self._file, bytes(STEP_BYTES), self._length)

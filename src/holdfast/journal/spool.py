@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.codec import encode
 from holdfast.events import Event
+from holdfast.journal.blobs import sync_folder
 
 _FRAME = struct.Struct("<II")  # length and CRC-32 of what follows
 RECORD_BYTES_MAX = 64 * 1024 * 1024
@@ -111,18 +112,14 @@ def _append(path: Path, body: bytes, *, known_bytes: int) -> int:
             while written < len(frame):
                 written += os.pwrite(file, frame[written:], end + written)
             os.fsync(file)
+            if not known_bytes:
+                sync_folder(path.parent)
         except OSError:
             # The caller keeps it elsewhere: found here after a crash as well, it would land twice.
             os.ftruncate(file, end)
             raise
     finally:
         os.close(file)
-    if not known_bytes:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
     return end + len(frame)
 
 

@@ -1,6 +1,7 @@
 """The body of a request on its way: how much of it the peer has taken, and how to throw away the rest."""
 
 import asyncio
+import contextlib
 import socket
 import struct
 import sys
@@ -77,7 +78,9 @@ class Upload(aiohttp.payload.Payload):
         if self._socket is not None and self._unsent_bytes():
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         if self._transport is not None:
-            self._transport.abort()
+            # A transport under TLS that was closed twice has forgotten, in some Pythons, what it would abort.
+            with contextlib.suppress(AttributeError):
+                self._transport.abort()
 
     def _unsent_bytes(self) -> int:
         """What was written and the peer has not acknowledged, as far as the system tells."""

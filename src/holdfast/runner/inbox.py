@@ -223,8 +223,10 @@ class Inbox:
         state = await self.state(session_id)
         own = state.runs[run_id].message_id if run_id in state.runs else ""
         waiting = [message for message in state.inbox.waiting() if message.message_id != own]
+        queue = [state.inbox.messages[message_id] for message_id in state.inbox.queue]
+        first = next((message.run_id for message in queue if not state.holds(message)), run_id)
         current = state.current_run
-        is_its_turn = current is None or current.run_id == run_id
+        is_its_turn = run_id == (first if current is None else current.run_id)
         if is_its_turn and any(not state.holds(message) for message in waiting):
             inputs.append(e.QueuePaused(at_ms=now_ms, by_stop=True))
         return isinstance(await self._append(session_id, inputs, when=[IfRunOpen(run_id)]), Appended)
