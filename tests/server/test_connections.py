@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import io
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -153,6 +154,27 @@ async def test_who_never_reads_is_cut_off() -> None:
             await server.until_streams(0)
 
 
+async def test_who_reads_slowly_gets_all_of_it() -> None:
+    """P3: only one that reads nothing at all is not waited for."""
+    blob = bytes(6_000_000)
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=limited(unread_s=1.0)) as server:
+        async with server.http.post(f"{server.url}/api/blobs", data=io.BytesIO(blob)) as answer:
+            name: str = (await answer.json())["blob"]
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+            slow.setblocking(False)
+            host, _, port = server.url.removeprefix("http://").partition(":")
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(slow, (host, int(port)))
+            head = b"GET /api/blobs/%b HTTP/1.1\r\nConnection: close\r\n" % name.encode()
+            await loop.sock_sendall(slow, head + HEAD + b"\r\n")
+            got = 0
+            while piece := await loop.sock_recv(slow, 65_536):
+                got += len(piece)
+                await asyncio.sleep(0.005)
+        assert got > len(blob)
+
+
 async def test_who_speaks_http_1_0_gets_no_chunks() -> None:
     """P12: what has no length known in advance ends with the connection, streams too."""
     async with ChaosServer([Say("the answer")]) as chaos, served(target_of(chaos)) as server:
@@ -206,6 +228,14 @@ async def test_cookies_in_two_headers_are_cookies() -> None:
             head = b"GET /v1/models HTTP/1.1\r\n%b%bConnection: close\r\n\r\n" % (HEAD, cookies)
             (answer,) = await answers(server, head)
             assert answer.startswith(b"200"), answer
+        both = b"Cookie: theme=dark\r\nCookie: %b\r\n" % cookie
+        out = b"POST /api/sign-out HTTP/1.1\r\n%b%bContent-Length: 0\r\nConnection: close\r\n\r\n"
+        (answer,) = await answers(server, out % (HEAD, both))
+        assert answer.startswith(b"200"), answer
+        (answer,) = await answers(
+            server, b"GET /v1/models HTTP/1.1\r\n%b%bConnection: close\r\n\r\n" % (HEAD, both)
+        )
+        assert answer.startswith(b"401"), answer
 
 
 async def test_a_body_may_begin_with_its_mark_and_is_not_taken_compressed() -> None:

@@ -182,7 +182,9 @@ async def test_who_reads_a_stream_hears_nothing_more_once_the_key_is_revoked_or_
             assert b"for few" not in await by_cookie.read()
             assert (await server.post("/api/sign-out", **cookies[1]))[0] == 200
             await server.until_streams(1)
-            assert signing_out.at_eof() or await signing_out.read() is not None
+            rename = await server.call("PATCH", "/api/sessions/s", body={"title": "fewer"}, headers=OWNER)
+            assert rename.status == 200
+            assert b"fewer" not in await signing_out.read()
             while b"for few" not in await others.readline():
                 pass
 

@@ -132,6 +132,9 @@ async def test_a_name_that_lists_repeat_is_a_short_one() -> None:
             answer = await server.call("POST", "/v1/runs", body={"input": "x", field: "m" * 257})
             assert (answer.status, answer.json["error"]["param"]) == (400, field)
             assert (await server.post("/v1/runs", {"input": "x", field: "m" * 256}))[0] == 202
+        asked = {"messages": [{"role": "user", "content": "x"}], "input": "x", "model": "m" * 257}
+        for path in ("/v1/chat/completions", "/v1/responses"):
+            assert (await server.call("POST", path, body=asked)).status == 400
 
 
 async def test_what_cannot_be_encoded_again_is_refused() -> None:

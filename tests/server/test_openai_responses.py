@@ -6,13 +6,12 @@ import openai
 import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Finish, Gate, Hang, Say, Wait
+from holdfast.interfaces import StoreFull
+from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import ServerOptions
+from server.openai_client import client_of
 from server.toolbox import Counted
-from serving import PATIENT, Served, Setting, limited, said_to, served, target_of
-
-
-def client_of(server: Served) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
+from serving import PATIENT, Setting, limited, said_to, served, target_of
 
 
 async def test_a_response_says_what_it_was_asked_with_then_and_later() -> None:
@@ -37,7 +36,9 @@ async def test_a_response_says_what_it_was_asked_with_then_and_later() -> None:
     assert again == [first, second]
     assert (first.instructions, first.temperature, first.max_output_tokens) == ("Be brief.", 0.5, 9)
     assert (first.metadata, first.reasoning and first.reasoning.effort) == ({"k": "v"}, "low")
-    assert (first.conversation and first.conversation.id, first.completed_at) == ("c", first.completed_at)
+    assert first.conversation is not None
+    assert first.conversation.id == "c"
+    assert first.completed_at is not None
     assert again[1].previous_response_id == first.id
     assert hidden.to_dict()["store"] is False
 
@@ -225,3 +226,44 @@ async def test_a_model_is_found_by_its_name() -> None:
         with pytest.raises(openai.NotFoundError) as missing:
             await client.models.retrieve("gpt-1")
         assert (missing.value.code, missing.value.param) == ("model_not_found", "model")
+
+
+async def test_a_history_that_came_with_the_first_request_is_known_in_the_next() -> None:
+    """P6: the log of the session alone does not hold it."""
+    history = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        _, first = await server.post("/v1/responses", {"input": "three", "conversation_history": history})
+        await server.post("/v1/responses", {"input": "four", "previous_response_id": first["id"]})
+        messages = [*history, {"role": "user", "content": "three"}]
+        more = [*messages, {"role": "assistant", "content": "x"}, {"role": "user", "content": "four"}]
+        for body in ({"messages": messages}, {"messages": more}):
+            headers = {"X-Hermes-Session-Id": "s"}
+            await server.call("POST", "/v1/chat/completions", body=body, headers=headers)
+        for nth in (2, 4):
+            assert said_to(chaos, nth=nth) == ["one", "two", "three", "x", "four"]
+
+
+class FullForNotes(MemoryStore):
+    """Has no room for the next note of a session."""
+
+    is_full = False
+
+    async def put_note(self, key: str, value: bytes) -> None:
+        if self.is_full and key.startswith("session/"):
+            self.is_full = False
+            raise StoreFull("full")
+        await super().put_note(key, value)
+
+
+async def test_a_response_whose_note_finds_no_room_is_not_run_twice() -> None:
+    """P2: its run is accepted, whatever else could not be kept."""
+    store = FullForNotes()
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=store) as server,
+        client_of(server, max_retries=2) as client,
+    ):
+        first = await client.responses.create(model="m", input="one")
+        store.is_full = True
+        await client.responses.create(model="m", input="two", previous_response_id=first.id)
+        assert len(chaos.seen.requests) == 2

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import openai
@@ -9,9 +10,11 @@ import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Think, Wait
 from holdfast.clock import SystemClock
+from holdfast.interfaces import ToolCall, ToolResult
 from holdfast.server.options import Limits, ServerOptions
+from server.openai_client import client_of
 from server.toolbox import Counted
-from serving import PATIENT, Served, Setting, said_to, served, target_of
+from serving import PATIENT, Setting, said_to, served, target_of
 
 GRACE_S = 12_345.0
 HI: Any = [{"role": "user", "content": "hi"}]
@@ -28,10 +31,6 @@ class GraceIsOver(SystemClock):
             self.waited.set()
         else:
             await super().sleep_s(seconds)
-
-
-def client_of(server: Served, *, max_retries: int = 0) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=max_retries)
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
@@ -51,11 +50,11 @@ async def test_a_stream_that_the_server_cuts_off_says_so(path: str) -> None:
     frames = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
     if path == "/v1/responses":
         assert json.loads(frames[-1])["type"] == "error"
-        assert json.loads(frames[-1])["code"] == "shutting_down"
+        assert json.loads(frames[-1])["code"] == "stream_ended"
         assert [json.loads(frame)["sequence_number"] for frame in frames] == list(range(len(frames)))
     else:
         assert frames[-1] == "[DONE]"
-        assert json.loads(frames[-2])["error"]["code"] == "shutting_down"
+        assert json.loads(frames[-2])["error"]["code"] == "stream_ended"
 
 
 async def test_the_package_raises_where_a_stream_is_cut_off() -> None:
@@ -72,6 +71,27 @@ async def test_the_package_raises_where_a_stream_is_cut_off() -> None:
         with pytest.raises(openai.APIError, match="before the run does"):
             async for _ in stream:
                 pass
+
+
+class Failing(Counted):
+    """Fails each time."""
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        await super().run(args, call)
+        return ToolResult("no", ok=False)
+
+
+async def test_a_tool_that_fails_does_not_end_the_package_s_stream() -> None:
+    """P4: the package takes whatever is called an error for the end."""
+    async with (
+        ChaosServer([CallTool("touch", {})], [Say("done")]) as chaos,
+        served(target_of(chaos), setting=Setting(tools=(Failing(),))) as server,
+        client_of(server) as client,
+    ):
+        stream = await client.chat.completions.create(model="m", messages=HI, stream=True)
+        chunks = [chunk async for chunk in stream]
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).endswith("done")
+    assert any(getattr(chunk, "failed", False) for chunk in chunks)
 
 
 async def test_a_run_that_was_stopped_is_not_begun_again_by_the_package() -> None:

@@ -4,15 +4,10 @@ import asyncio
 import json
 from typing import Any
 
-import openai
-
 from holdfast.chaos import CallTool, ChaosServer, Say
+from server.openai_client import client_of
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
-
-
-def client_of(server: Served) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
 
 
 async def test_a_response_lists_each_tool_call_with_what_it_brought() -> None:

@@ -1,12 +1,13 @@
 """Purges at awkward moments: what somebody wants again stays, and what nobody wants does not go on."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Hang, Say
+from holdfast.interfaces import RunQuery
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.rows import SessionRow
+from holdfast.rows import RunRow, SessionRow
 from serving import PATIENT, served, target_of
 
 LATER_MS = 1 << 52
@@ -86,3 +87,31 @@ async def test_runs_of_a_session_whose_deletion_a_crash_cut_short_are_stopped() 
                 assert (ends[0].outcome, ends[0].cause) == ("cancelled", "deleted")
                 break
     await store.close()
+
+
+class UndeletedMeanwhile(MemoryStore):
+    """Somebody takes a session back while its runs are asked to end."""
+
+    undelete: Callable[[], Awaitable[object]] | None = None
+
+    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
+        undelete, self.undelete = self.undelete, None
+        if undelete is not None:
+            await undelete()
+        return await super().runs(query)
+
+
+async def test_a_session_that_is_taken_back_while_it_is_deleted_for_good_stays() -> None:
+    """P2: who was told that it is back finds it."""
+    disk = MemoryDisk()
+    store = UndeletedMeanwhile(disk)
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos), store=store) as server:
+        await server.ended(await server.start(session_id="s"))
+        taken_back: list[int] = []
+
+        async def undelete() -> None:
+            taken_back.append((await server.post("/api/sessions/s/undelete"))[0])
+
+        store.undelete = undelete
+        await server.call("DELETE", "/api/sessions/s?now=true")
+    assert (taken_back, list(disk.logs)) == ([200], ["s"])

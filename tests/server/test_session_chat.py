@@ -98,5 +98,19 @@ async def test_a_client_that_counts_sessions_sees_each_once() -> None:
             seen += [one["id"] for one in page["data"]]
             more = page["has_more"]
         assert sorted(seen) == list("abcde")
-        for wrong in ("x", "-1", "10001"):
+        for wrong in ("x", "-1", "10001", "0" * 9 + "9" * 11, "0" * 9 + "9" * 5000):
             assert (await server.call("GET", f"/api/sessions?offset={wrong}")).code == "invalid_request"
+
+
+async def test_a_client_that_counts_hits_sees_each_once() -> None:
+    """P7: a search that says there is more has more to give."""
+    async with ChaosServer([Say("ok")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        for name in "abc":
+            await server.ended(await server.start("zebra", session_id=name))
+        seen: list[str] = []
+        more = True
+        while more:
+            _, page = await server.get(f"/api/sessions?q=zebra&limit=1&offset={len(seen)}")
+            seen += [one["id"] for one in page["data"]]
+            more = page["has_more"]
+        assert sorted(seen) == list("abc")

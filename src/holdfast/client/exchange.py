@@ -159,6 +159,8 @@ def told(error: Exception) -> str:
         return "it did not answer in time"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return error.os_error.strerror or "no such host"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return error.os_error.strerror or "no secure connection"
     if isinstance(error, aiohttp.ClientConnectorError):
         return os.strerror(error.os_error.errno) if error.os_error.errno else "no connection"
     return str(error) or type(error).__name__

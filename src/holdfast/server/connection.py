@@ -167,7 +167,17 @@ class DeadlinedConnection(HttpToolsProtocol):
         """The client does not read as fast as it is written to; one that never reads is not waited for."""
         super().pause_writing()
         if self._unread is None:
-            self._unread = self.loop.call_later(self.deadlines.unread_s, self._abort)
+            self._wait_for_reader()
+
+    def _wait_for_reader(self) -> None:
+        left_bytes = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.deadlines.unread_s, self._cut_unless_read, left_bytes)
+
+    def _cut_unless_read(self, left_bytes: int) -> None:
+        if self.transport.get_write_buffer_size() < left_bytes:
+            self._wait_for_reader()
+        else:
+            self._abort()
 
     def resume_writing(self) -> None:
         """It read."""
@@ -189,7 +199,8 @@ class DeadlinedConnection(HttpToolsProtocol):
             return
         cycle = cast("RequestResponseCycle | None", self.cycle)  # none before the first head is whole
         is_answering = cycle is not None and not cycle.response_complete
-        if cycle is not None and is_answering and (cycle.response_started or not cycle.more_body):
+        is_whole = cycle is not None and (cycle.response_started or not cycle.more_body)
+        if cycle is not None and is_answering and (is_whole or self.pipeline):
             # It came behind a whole request, whose answer this would be taken for.
             cycle.keep_alive = False
             return

@@ -40,8 +40,15 @@ async def continued(means: ServerMeans, response: str) -> tuple[str, tuple[Histo
     row = await response_row(means, response, param="previous_response_id")
     state, seen = await means.folds.session(row.session_id)
     if list(state.runs)[-1] == row.run_id:
-        return row.session_id, None
+        return row.session_id, await given_before(means, row.session_id)
     return new_session_id(), _said_until(seen, row.run_id)
+
+
+async def given_before(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, ...] | None:
+    """What the next run needs as its history, where the newest was given one that the log does not hold."""
+    state, seen = await means.folds.session(session_id)
+    run_id = next(reversed(state.runs), "")
+    return _said_until(seen, run_id) if run_id and seen.runs[run_id].history else None
 
 
 async def said_in(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, ...]:

@@ -29,11 +29,15 @@ class Hangups:
         def gone() -> None:
             self._readers[row.run_id] -= 1
             self._readers += Counter()  # forgets what is down to nothing
-            task = asyncio.create_task(self._stop(row), name=f"hang up on {row.run_id}")
+            task = asyncio.create_task(self._stop(row), name=_name(row.run_id))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
         return gone
+
+    def lives_for_readers(self, run_id: str) -> bool:
+        """Whether somebody reads the run who may end it by leaving, or left within the grace."""
+        return run_id in self._readers or any(task.get_name() == _name(run_id) for task in self._tasks)
 
     async def _stop(self, row: RunRow) -> None:
         current = await self._means.store.run(row.run_id)
@@ -60,3 +64,7 @@ class Hangups:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+
+def _name(run_id: str) -> str:
+    return f"hang up on {run_id}"

@@ -12,6 +12,7 @@ from holdfast.rows import RunRow
 from holdfast.run import Run
 from holdfast.runner.inbox import Message
 from holdfast.server.bodies import json_answer, parsed, read_body
+from holdfast.server.continuing import given_before
 from holdfast.server.hangups import Hangups
 from holdfast.server.hermes import Frame, RunFrames
 from holdfast.server.means import ServerMeans
@@ -35,7 +36,7 @@ from holdfast.server.run_requests import RawMessage, SessionId
 from holdfast.server.runs import RunRoutes
 from holdfast.server.waiting import wait_for
 
-_NOT_SHOWN = frozenset({"args", "result", "action", "choices"})
+_NOT_SHOWN = frozenset({"args", "result", "action", "choices", "error"})
 _PROGRESS = {"tool.started": "running", "tool.completed": "completed"}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -90,11 +91,14 @@ class OpenAIChatRoutes:
         said = said_in(wanted.messages, self._means.limits, param="messages")
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
         known = await self._means.store.session(session_id) if session_id else None
+        history = said.before
+        if known is not None and known.messages:
+            history = await given_before(self._means, session_id)
         return Message(
             text=said.text,
             parts=said.parts,
             settings=wanted.settings(said.instructions),
-            history=None if known is not None and known.messages else said.before,
+            history=history,
             source=source_of(session_id),
             attached=said.attached,
         )
@@ -214,7 +218,9 @@ def _progress(frame: Frame) -> dict[str, Any]:
     shown = {key: value for key, value in frame.items() if key not in _NOT_SHOWN}
     status = _PROGRESS.get(frame["event"], "waiting")
     label = frame.get("preview") or frame.get("command") or frame.get("question") or frame.get("tool", "")
-    return {**shown, "toolCallId": frame["tool_call_id"], "label": label, "status": status}
+    # Under the name of "error" the package would take it for the end of the stream.
+    failed = {"failed": True} if frame.get("error") else {}
+    return {**shown, **failed, "toolCallId": frame["tool_call_id"], "label": label, "status": status}
 
 
 def _finish(run: Run) -> str:

@@ -172,17 +172,18 @@ class ResponseView:
     def end(self, frames: RunFrames) -> list[bytes]:
         """The message is closed, and the response says truthfully how it ended."""
         response = self.response(frames)
-        names = {"completed": "completed", "incomplete": "incomplete"}
+        ended = response["status"] if response["status"] in {"completed", "incomplete"} else "failed"
         closed = self._close_message(_message_status(frames.known_run))
         # Deltas may be joined once the run is over, and their numbers with them; the end is told in any case.
         self._after = -1
         return [
             *closed,
-            self._event(f"response.{names.get(response['status'], 'failed')}", response=response),
+            self._event(f"response.{ended}", response=response),
         ]
 
     def cut_off(self, why: Problem) -> list[bytes]:
         """See View.cut_off."""
+        self._after = -1  # whatever the reader has, this is news
         return [self._event("error", code=why.code, message=why.message, param=None)]
 
     def _open_message(self) -> list[bytes]:

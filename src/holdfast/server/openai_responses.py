@@ -1,5 +1,6 @@
 """Responses as views of runs: made, shown again, followed again, cancelled, hidden."""
 
+import logging
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -7,6 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.interfaces import JournalError
 from holdfast.rows import RunRow
 from holdfast.runner.inbox import Message, new_session_id
 from holdfast.server.bodies import checked_session_id, flag, json_answer, parsed, read_body
@@ -32,6 +34,8 @@ from holdfast.server.run_requests import HistoryItem, RawInput, given_history
 from holdfast.server.runs import RunRoutes
 from holdfast.server.waiting import wait_for
 from holdfast.values import HistoryMessage
+
+_log = logging.getLogger(__name__)
 
 History: TypeAlias = tuple[HistoryMessage, ...]
 
@@ -171,7 +175,11 @@ class OpenAIResponsesRoutes:
             background=bool(wanted.background),
         )
         if kept != Kept():
-            await store.put_note(_kept_note(row.session_id, response), msgspec.json.encode(kept))
+            try:
+                await store.put_note(_kept_note(row.session_id, response), msgspec.json.encode(kept))
+            except JournalError as error:
+                # The run is accepted: an error now would have it sent a second time.
+                _log.warning("what %s was asked with is not kept: %s", response, error)
         return replace(await self._asked(row, kept), is_stored=wanted.store is not False)
 
     async def _asked(self, row: RunRow, kept: Kept) -> Asked:

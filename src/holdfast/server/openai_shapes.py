@@ -20,7 +20,7 @@ from holdfast.server.model_options import ModelOptions
 from holdfast.server.once import replay_headers
 from holdfast.server.problems import Problem
 from holdfast.server.purging import OPENAI
-from holdfast.server.run_requests import OnDisconnect, metadata_of
+from holdfast.server.run_requests import OnDisconnect, ShortText, metadata_of
 from holdfast.server.stream import EventStream
 from holdfast.server.waiting import NO_RETRY
 from holdfast.values import RunSettings
@@ -42,17 +42,10 @@ _STATUSES = {
 }
 
 
-_GOING = Problem(
-    503,
-    "The stream ends here, before the run does; GET /v1/runs/{run_id} says how it stands",
-    code="shutting_down",
-)
-
-
 class OpenAIRequest(ModelOptions, kw_only=True):
     """What the bodies of both APIs have in common."""
 
-    model: str | None = None
+    model: ShortText | None = None
     stream: bool | None = None
     on_disconnect: OnDisconnect | None = None
     metadata: dict[str, Any] | None = None
@@ -70,7 +63,7 @@ class OpenAIRequest(ModelOptions, kw_only=True):
             temperature=self.temperature,
             max_output_tokens=self.output_tokens_max,
             reasoning_effort=self.effort,
-            on_disconnect="detach" if self.is_detached else "cancel",
+            on_disconnect="detach" if self.is_detached else self.on_disconnect or "",
             metadata=metadata_of(self.metadata or {}),
         )
 
@@ -126,9 +119,13 @@ class OpenAIFeed:
         self._pending = view.begin()
         self._over = False
 
-    def cut_off(self, why: Problem) -> list[bytes]:
+    def cut_off(self) -> list[bytes]:
         """What a reader has to be told who gets no more; nothing if there is no more to come."""
-        return [] if self._over else self._view.cut_off(why)
+        if self._over:
+            return []
+        where = f"GET /v1/runs/{self._row.run_id}"
+        text = f"The stream ends here, before the run does; {where} says how it stands"
+        return self._view.cut_off(Problem(503, text, code="stream_ended"))
 
     async def more(self) -> Sequence[bytes] | None:
         """See Feed.more."""
@@ -180,7 +177,7 @@ class OpenAIStream(EventStream):
 
     async def _send_all(self, send: Send) -> None:
         await super()._send_all(send)
-        if frames := self._told.cut_off(_GOING):
+        if frames := self._told.cut_off():
             await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
 
 

@@ -15,6 +15,7 @@ from holdfast.server.bodies import raw_answer
 from holdfast.server.docs_page import docs_page
 from holdfast.server.operation import EVENTS, Operation
 from holdfast.server.operations import operation_of
+from holdfast.server.session_answers import OFFSET_MAX
 
 _PARAMETER = re.compile(r"{(\w+)}")
 _NO_KEY = frozenset({"/health", "/v1/health", "/api/sign-in"})
@@ -37,7 +38,7 @@ _OWN_TAGS = {"/v1/health": "Server", "/v1/capabilities": "Server"}
 _YES_OR_NO = {"type": "boolean"}
 _QUERIES: Mapping[str, Any] = {
     "limit": {"type": "integer", "minimum": 1},
-    "offset": {"type": "integer", "minimum": 0, "maximum": 10_000},
+    "offset": {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX},
     "before": {"type": "integer", "minimum": 1},
     "pace_ms": {"type": "integer", "minimum": 1},
     "view": {"enum": ["hermes", "native"]},

@@ -54,7 +54,7 @@ class Purges:
         found = await self._means.store.leftovers(source=OPENAI, before_ms=old_ms)
         due = [row for row in found if row.purge_at_ms <= now_ms]
         for row in found:
-            if row.purge_at_ms > now_ms:
+            if row.purge_at_ms > now_ms and await self._is_still(row):
                 # Whoever deleted it may have crashed before its runs were asked to end.
                 await self.stop_runs(row.session_id)
         for first in range(0, len(due), AT_ONCE):
@@ -81,7 +81,7 @@ class Purges:
         One that is taken back or written to meanwhile stays.
         """
         row = await self._means.store.session(session_id)
-        if row is not None:
+        if row is not None and row.purge_at_ms:
             await self._purge(row)
 
     async def _purge(self, known: SessionRow) -> None:

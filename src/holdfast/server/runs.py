@@ -212,7 +212,9 @@ class RunRoutes:
         first = await self._means.store.read(row.session_id, after=row.first_seq - 1, limit=1)
         event = first[0].event if first else None
         ends_with_them = isinstance(event, e.RunQueued) and event.settings.on_disconnect == "cancel"
-        return self._hangups.read_by(row) if ends_with_them else None
+        if not ends_with_them and not self._hangups.lives_for_readers(row.run_id):
+            return None
+        return self._hangups.read_by(row)
 
     def _live(self, row: RunRow, view: View) -> Live:
         def logs() -> dict[str, RunLog]:

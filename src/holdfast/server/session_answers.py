@@ -12,6 +12,8 @@ from holdfast.server.read_marks import ReadMarks
 from holdfast.session import Session
 from holdfast.transcript import Transcript, mark, mark_at
 
+OFFSET_MAX = 10_000  # sessions that a client without a cursor may have seen
+
 
 def listed(found: ListedSession, marks: ReadMarks) -> dict[str, Any]:
     """A session as the list shows it."""

@@ -37,10 +37,9 @@ from holdfast.server.once import earlier_answer, once_key, replayed
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.purging import Purges, RunsGoOn
 from holdfast.server.read_marks import ReadMark
-from holdfast.server.session_answers import cursor_in, cursor_of, hit, listed, wrapped
+from holdfast.server.session_answers import OFFSET_MAX, cursor_in, cursor_of, hit, listed, wrapped
 
 PAGE_MAX = 200
-OFFSET_MAX = 10_000
 DRAFT_CHARS_MAX = 1_000_000
 
 
@@ -98,9 +97,9 @@ class SessionRoutes:
         if words := query.get("q", "").strip():
             archived = flag(request, "archived") if "archived" in query else None
             hits = await store.search(
-                words, limit=limit + 1, archived=archived, session_id=query.get("session_id", "")
+                words, limit=skipped + limit + 1, archived=archived, session_id=query.get("session_id", "")
             )
-            return await self._found(hits, limit)
+            return await self._found(hits[skipped:], limit)
         found = (await store.sessions(wanted))[skipped:]
         page = found[:limit]
         more = len(found) > limit
@@ -262,11 +261,12 @@ class SessionRoutes:
 
 def _skipped(given: str) -> int:
     """How many sessions a client that counts them has seen; raises a Problem."""
-    if given and not (given.isascii() and given.isdigit() and int(given[:9]) <= OFFSET_MAX):
+    digits = given.lstrip("0")
+    if given and not (given.isascii() and given.isdigit() and int(digits[:9] or 0) <= OFFSET_MAX):
         raise bad_request(
             f"'offset' must be a whole number up to {OFFSET_MAX}; go on by 'cursor'", param="offset"
         )
-    return int(given or 0)
+    return int(digits or 0)
 
 
 def _draft_note(session_id: str) -> str:

@@ -58,7 +58,7 @@ class SignInRoutes:
 
     async def sign_out(self, request: Request) -> Response:
         """POST /api/sign-out."""
-        if cookie := cookie_in(request.headers.get("cookie", "")):
+        if cookie := _cookie_of(request.scope):
             await self._means.sign_ins.sign_out(cookie)
             self._means.streams.end_where(lambda scope: _cookie_of(scope) == cookie)
         answer = json_answer({"signed_in": False})
@@ -67,4 +67,4 @@ class SignInRoutes:
 
 
 def _cookie_of(scope: Scope) -> str:
-    return cookie_in(Headers(scope=scope).get("cookie", ""))
+    return cookie_in("; ".join(Headers(scope=scope).getlist("cookie")))
