@@ -293,6 +293,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Path(self.server.spool_dir) if self.server.spool_dir else self.data_dir / "spool"
 
     @property
+    def workspace(self) -> Path:
+        """The directory that runs work in: that of the command, unless another is named."""
+        return Path(self.agent.workspace).absolute()
+
+    @property
     def log_file(self) -> Path:
         """Where the log is written."""
         return Path(self.log.file) if self.log.file else self.data_dir / "holdfast.log"

@@ -31,16 +31,21 @@ def test_what_mcp_servers_are_given_and_looks_like_a_key_is_kept_out_of_the_jour
     text = """
 [[mcp_servers]]
 name = "started"
-command = ["a"]
-env = { GITHUB_TOKEN = "ghp_0123456789abcdef", DATA_DIR = "/home/u/a/long/way/down" }
+command = ["a", "--token", "word-0123456789abcdef", "--mode=repositories-and-issues", "-H", "X-Key: in-head"]
+env = { GITHUB_TOKEN = "ghp_0123456789abcdef", DB_PASSWORD = "hunter2hunter2", MAX_TOKENS = "100000", \
+GIT_AUTHOR_NAME = "Ada Maria Lovelace", DATA_DIR = "/home/u/a/long/way/down" }
 [[mcp_servers]]
 name = "called"
-url = "https://a.example/mcp?key=query-0123456789abcdef&mode=fast"
-headers = { Authorization = "Bearer header-0123456789abcdef", X-Title = "short" }
+url = "https://a.example/mcp?key=query-0123456789abcdef&toolset=repositories-and-issues"
+headers = { Authorization = "Bearer header-0123456789abcdef", Accept = "application/json", X-Api-Key = " " }
 """
     assert set(mcp_secrets_of(loaded(text).settings)) == {
         "ghp_0123456789abcdef",
+        "hunter2hunter2",
+        "word-0123456789abcdef",
+        "in-head",
         "query-0123456789abcdef",
+        "Bearer header-0123456789abcdef",
         "header-0123456789abcdef",
     }
 

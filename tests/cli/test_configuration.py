@@ -179,6 +179,15 @@ def test_a_named_file_may_be_named_from_home_where_no_shell_says_which(tmp_path:
     assert file.path == tmp_path / "mine.toml"
 
 
+@pytest.mark.parametrize("named", ["~bob/mine.toml", "$HOME/mine.toml"])
+def test_a_named_file_that_only_a_shell_could_find_is_told_as_such(tmp_path: Path, named: str) -> None:
+    first = re.escape(named.partition("/")[0])
+    with pytest.raises(BadConfiguration, match=f"^--config: .* begins with {first}"):
+        find_file(Path(named), {"HOME": str(tmp_path)}, directory=tmp_path)
+    with pytest.raises(BadConfiguration, match=f"^HOLDFAST_CONFIG: .* begins with {first}"):
+        find_file(None, {"HOME": str(tmp_path), "HOLDFAST_CONFIG": named}, directory=tmp_path)
+
+
 def test_a_pipe_that_lies_in_the_directory_keeps_nobody_waiting(tmp_path: Path) -> None:
     """P3: nobody may ever write to it."""
     os.mkfifo(tmp_path / "holdfast.toml")

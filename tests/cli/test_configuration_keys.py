@@ -6,7 +6,7 @@ import pytest
 
 from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
 from holdfast.cli.configuration import ConfigFile, Given, load
-from holdfast.cli.configuration_secrets import TextFile
+from holdfast.cli.configuration_secrets import TextFile, names_secret
 from holdfast.settings import Secret
 
 
@@ -141,6 +141,16 @@ def test_real_files_are_read_next_to_the_configuration_and_their_mode_is_looked_
     for text in ("file:open", "file:a\\u0000b", "file:."):
         file = ConfigFile(tmp_path / "holdfast.toml", f'[server]\napi_keys = ["{text}"]\n')
         assert "cannot be read" in refused(Given(file=file, environ={"HOME": "/h"}))
+
+
+def test_what_is_called_like_a_secret_is_told_from_what_only_sounds_like_one() -> None:
+    """P11: a word that is no secret would be cut out of every answer."""
+    told = "API_KEY apikey X-Api-Key GITHUB_TOKEN API_TOKENS DB_PASSWORD PGPASS MYSQL_PWD Authorization"
+    plain = "KEYBOARD_LAYOUT MAX_TOKENS maxTokens TOKENIZER COMPASS PASSENGERS GIT_AUTHOR_NAME"
+    more = "OAUTH_SECRET Cookie COMPASSWORD SENTRY_DSN AWS_ACCESS_KEY_ID --token AUTHORISATION DAEMONKEY"
+    less = "PASSWORD_FILE AUTH_METHOD SSH_AUTH_SOCK XAUTHORITY --key-file Accept toolset"
+    assert [name for name in f"{told} {more}".split() if not names_secret(name)] == []
+    assert [name for name in f"{plain} {less}".split() if names_secret(name)] == []
 
 
 def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> None:

@@ -119,6 +119,9 @@ WRONG = [
     ("[[targets]]\nretry = { hedge = True }\n", 2, "true and false are written in small letters"),
     ('[server]\ndata_dir = "C:\\data"\n', 2, "write the text in single ones"),
     ('[server]\ndata_dir = "C:\\Users"\n', 2, "write the text in single ones"),
+    ('instructions = """\nNote: use C:\\path\n"""\n', 2, "write the text in single ones"),
+    ('instructions = """\nuse “C:\\path”\n"""\n', 2, "write the text in single ones"),
+    ("server = { port = 1, port = 2 }\n", 1, "the same stands further up, too: keep one of them"),
     ("[server]\ndata_dir = ''\n", 2, "server.data_dir must not be empty"),
     ("[server]\ndata_dir = '$HOME/x'\n", 2, "begins with $HOME, which nothing replaces"),
     ("[agent]\nworkspace = '~bob/x'\n", 2, "begins with ~bob; only ~ alone stands for a home"),
@@ -140,6 +143,13 @@ def test_a_wrong_key_type_or_value_is_named_with_file_line_and_what_would_be_rig
 ) -> None:
     lines = refused(given(text)).splitlines()
     assert any(told.startswith(f"{FILE}, line {line}: ") and words in told for told in lines), lines
+
+
+def test_a_last_line_without_a_line_end_gets_its_hint_too() -> None:
+    told = refused(given("[server]\nport = 1\nport = 2"))
+    assert told.startswith(f"{FILE}, at the end: is not TOML: ")
+    assert told.endswith("; the same stands further up, too: keep one of them")
+    assert "curly" not in refused(given('instructions = """\nsay “hi”'))
 
 
 def test_all_that_is_wrong_is_told_at_once_from_top_to_bottom() -> None:

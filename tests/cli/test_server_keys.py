@@ -25,18 +25,18 @@ def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert (tmp_path / "api-key").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_key_file_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
-    """P11: an empty one would let everyone in."""
+def test_a_key_file_that_is_empty_is_made_anew(tmp_path: Path) -> None:
+    """P11: it would let everyone in."""
     (tmp_path / "api-key").write_text("\n")
     made = made_key(settings_at(tmp_path))
     assert made is not None
     assert made.startswith("hf-")
 
 
-@pytest.mark.parametrize("content", [b"\xc3\xa9\n", b"two words\n", b"two\nlines\n"])
-def test_a_key_file_that_holds_something_else_is_an_error(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"\xc3\xa9\n", b"two long enough words\n", b"hf-a\n"])
+def test_a_key_file_that_holds_no_key_or_half_of_one_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "api-key").write_bytes(content)
-    with pytest.raises(OSError, match="api-key holds no key; remove it, and the next start makes one"):
+    with pytest.raises(OSError, match="api-key holds no whole key; remove it, and the next start makes one"):
         made_key(settings_at(tmp_path))
 
 
@@ -54,11 +54,12 @@ def test_the_address_that_is_announced_can_be_called(host: str, url: str) -> Non
     assert url_of(host, 80) == url
 
 
-def test_a_workspace_that_is_not_there_is_told_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["none", "n" * 300])
+def test_a_workspace_that_is_not_there_or_cannot_be_is_told_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "h.toml").write_text(f"[agent]\nworkspace = '{tmp_path}/none'\n")
+    (tmp_path / "h.toml").write_text(f"[agent]\nworkspace = '{tmp_path}/{name}'\n")
     assert serve({"config": str(tmp_path / "h.toml"), "port": 0}) == 1
-    expected = f"holdfast: {tmp_path}/h.toml, line 2: agent.workspace names no folder: {tmp_path}/none\n"
+    expected = f"holdfast: {tmp_path}/h.toml, line 2: agent.workspace names no folder: {tmp_path}/{name}\n"
     assert capsys.readouterr().err == expected

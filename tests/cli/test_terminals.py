@@ -41,6 +41,15 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines(
             assert "TERM is dumb" in capsys.readouterr().err
 
 
+def test_a_chat_that_is_piped_something_says_nothing_of_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with watched(monkeypatch, kind="xterm-256color"), open(os.devnull) as nothing:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert chat({}, session="", model="") == 1
+    assert capsys.readouterr().err == "holdfast: chat needs a terminal; holdfast run works everywhere\n"
+
+
 async def test_what_a_person_has_read_in_a_terminal_is_not_unread_on_the_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -157,6 +157,25 @@ async def test_where_the_screen_is_low_the_decision_is_still_in_sight(visit: Vis
         await expect(chat.button("Stop")).to_be_in_viewport(ratio=1)
 
 
+class Longwinded(Counted):
+    """Says much about what it is going to do."""
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        del args, workspace
+        return Action(tool=self.name, summary="word " * 2000)
+
+
+async def test_a_long_action_is_not_read_out_to_its_end(visit: Visit) -> None:
+    """A screen reader cannot be asked to skip what a live region says."""
+    setting = Setting(tools=(Longwinded("touch"),), judge=AsksAbout(frozenset({"touch"})))
+    async with chatting([CallTool("touch", {})], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("do it")
+        said = chat.page.locator(".unseen[role=status]")
+        await expect(said).to_contain_text("Approval needed: word word")
+        assert len(await said.inner_text()) <= 2000
+
+
 async def test_waiting_messages_are_steered_sent_at_once_and_taken_back(visit: Visit) -> None:
     """P2: and while they wait behind a stop, nothing looks as if it ran."""
     gate = Gate()

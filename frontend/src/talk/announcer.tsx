@@ -33,7 +33,9 @@ export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element
 }
 
 function askWords(ask: AskEntry): string {
-  return ask.ask === "approval" ? `Approval needed: ${ask.action?.summary ?? ""}` : `Question: ${ask.text}`;
+  const words =
+    ask.ask === "approval" ? `Approval needed: ${ask.action?.summary ?? ""}` : `Question: ${ask.text}`;
+  return words.slice(0, SAID_CHARS_MAX);
 }
 
 function endingWords(ending: EndingEntry, answer: string): string {

@@ -76,7 +76,7 @@ function Exactly({ ask, here }: { readonly ask: AskEntry; readonly here: OpenSes
   const tool = here.runs.value.get(ask.run_id)?.tools.get(ask.tool_call_id);
   const command = typeof tool?.args.command === "string" ? tool.args.command : "";
   const others = Object.entries(tool?.args ?? {}).filter(([name]) => name !== "command");
-  // a summary may be cut short, arguments are not
+  // a summary is in the words of the tool, arguments are what it is given
   const text = command || (others.length > 0 ? JSON.stringify(tool?.args, null, 2) : action.summary);
   return (
     <div class="exactly">

@@ -16,7 +16,7 @@ from holdfast.agent.means import AgentMeans
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.cli.configuration_faults import rules_of
 from holdfast.cli.configuration_files import own_config_home
-from holdfast.cli.configuration_secrets import names_secret
+from holdfast.cli.configuration_secrets import command_parts, names_secret, without_scheme
 from holdfast.cli.importing import uncollected
 from holdfast.cli.tooling import Tooling, open_tooling
 from holdfast.clock import SystemClock
@@ -101,10 +101,12 @@ def secrets_of(targets: Sequence[Target]) -> Iterator[str]:
 def mcp_secrets_of(settings: Settings) -> Iterator[str]:
     """What MCP servers are given that looks like a key: a server may well repeat it in an error."""
     for server in settings.mcp_servers:
-        given = [str(value) for name, value in server.env.items() if names_secret(name)]
-        given += [value.split()[-1] for value in server.headers.values() if value.strip()]
-        given += [value for _, value in parse_qsl(urlsplit(server.url).query)]
-        yield from (text for text in given if len(text) >= HEADER_SECRET_CHARS_MIN)
+        named = [*server.env.items(), *server.headers.items(), *parse_qsl(urlsplit(server.url).query)]
+        given = [str(value) for name, value in named if names_secret(name)]
+        given += [secret for _, secret in command_parts(server.command)]
+        for text in filter(None, map(str.strip, given)):
+            yield text
+            yield without_scheme(text)
 
 
 def _make_spool_dir(settings: Settings) -> None:
@@ -145,7 +147,7 @@ async def _means(
         ),
         tools=tooling.registry,
         tools_that_change=tooling.from_mcp,
-        workspace=workspace_of(settings),
+        workspace=settings.workspace,
         instructions=settings.agent.instructions,
         secrets=hidden,
         spool=Spool(settings.spool_dir),
@@ -155,11 +157,6 @@ async def _means(
         asks_expire_s=settings.approvals.expires_s,
         on_expiry=settings.approvals.on_expiry,
     )
-
-
-def workspace_of(settings: Settings) -> Path:
-    """The directory that runs work in."""
-    return Path(settings.agent.workspace).expanduser().absolute()
 
 
 def _options(

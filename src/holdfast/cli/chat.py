@@ -17,7 +17,6 @@ from holdfast.cli.chat_commands import COMMANDS, Commands
 from holdfast.cli.chat_entries import entry_text, person_text
 from holdfast.cli.ink import Ink
 from holdfast.cli.naming import Unnamed, session_named
-from holdfast.cli.run import workspace_of
 from holdfast.cli.safe_text import safe_line
 from holdfast.cli.teller import Teller
 from holdfast.cli.terminal_out import is_drawable
@@ -37,7 +36,8 @@ PATIENCE = Patience(call_s=15.0, follow_s=600.0)
 def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
     """Talk until the person leaves; the exit code."""
     if not (sys.stdin.isatty() and is_drawable(sys.stdout)):
-        kind = "a terminal" + (" that can move its cursor (TERM is dumb)" if sys.stdout.isatty() else "")
+        is_dumb = sys.stdin.isatty() and sys.stdout.isatty()
+        kind = "a terminal" + (" that can move its cursor (TERM is dumb)" if is_dumb else "")
         print(f"holdfast: chat needs {kind}; holdfast run works everywhere", file=sys.stderr)
         return FAILED
 
@@ -161,7 +161,7 @@ class Chat:
                 session_id=self.session_id,
                 when_busy="queue" if when_busy == "queue" else "steer",
                 model=self.model,
-                more={"client_id": client_id, "workspace": str(workspace_of(self.attached))},
+                more={"client_id": client_id, "workspace": str(self.attached.place.settings.workspace)},
             )
         except (Refused, Unreachable, BadAnswer) as error:
             await self.complain(error)

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.cli.configuration import Loaded, configure
 from holdfast.cli.configuration_files import Ignored
-from holdfast.cli.configuration_secrets import names_secret
+from holdfast.cli.configuration_secrets import command_parts
 from holdfast.cli.configuration_sources import BadConfiguration, KeyPath
 from holdfast.deadlines import LOCAL, REMOTE, WHY_TEXT, Asked, Limit, effective, is_local
 from holdfast.proxies import shown_proxy
@@ -106,7 +106,8 @@ def _shown(value: object, path: KeyPath, *, loaded: Loaded) -> str:
         return json.dumps(reference, ensure_ascii=False)
     match value:
         case tuple() if path[-1] == "command":
-            return f"[{', '.join(map(_text, _plain_words(cast('tuple[str, ...]', value))))}]"
+            parts = command_parts(cast("tuple[str, ...]", value))
+            return f"[{', '.join(_text(f'{plain}(hidden)' if secret else plain) for plain, secret in parts)}]"
         case Secret() | None if path[-1] == "proxy":
             return _text(shown_proxy(value or ""))
         case Secret():
@@ -126,20 +127,6 @@ def _shown(value: object, path: KeyPath, *, loaded: Loaded) -> str:
             return f"{{ {inside} }}" if inside else "{}"
         case _:
             return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _plain_words(words: tuple[str, ...]) -> list[str]:
-    """The words of a command without what an option that is called like a secret is given."""
-    shown: list[str] = []
-    for before, word in zip(("", *words), words, strict=False):
-        option, equals, _ = word.partition("=")
-        if before.startswith("-") and names_secret(before) and "=" not in before and not word.startswith("-"):
-            shown.append("(hidden)")
-        elif equals and names_secret(option):
-            shown.append(f"{option}=(hidden)")
-        else:
-            shown.append(word)
-    return shown
 
 
 def _text(text: str) -> str:

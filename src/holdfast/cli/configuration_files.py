@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.cli.configuration_environment import CONFIG
-from holdfast.cli.configuration_secrets import read_text_file
+from holdfast.cli.configuration_secrets import Unresolved, at_home, read_text_file
 from holdfast.cli.configuration_sources import BadConfiguration
 from holdfast.cli.configuration_trust import TrustBook, TrustUnreadable
 from holdfast.cli.safe_text import safe_line
@@ -68,7 +68,11 @@ def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Pat
     """
     text = str(config or environ.get(CONFIG, "").strip())
     if text:
-        named = Path(_at_home(text, environ))
+        # No shell replaces ~ in --config=~/x, nor in a variable of a service.
+        try:
+            named = Path(at_home(text, environ))
+        except Unresolved as error:
+            raise BadConfiguration([f"{'--config' if config else CONFIG}: {text} {error}"]) from error
         file = read_config(named)
         if file is None:
             raise BadConfiguration([f"{named}: there is no such file"])
@@ -78,12 +82,6 @@ def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Pat
         return Found(read_config(home / FILE_NAME))
     here = _file_of(directory, TrustBook(home))
     return here if here.file else Found(read_config(home / FILE_NAME), here.ignored)
-
-
-def _at_home(text: str, environ: Mapping[str, str]) -> str:
-    """The path of a named file; no shell replaces ~ in --config=~/x, nor in a variable of a service."""
-    home = environ.get("HOME", "")
-    return home + text[1:] if home and text.startswith("~/") else text
 
 
 def _file_of(directory: Path, book: TrustBook) -> Found:

@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,16 @@ from holdfast.settings import Secret
 
 TEXT_BYTES_MAX = 1_048_576
 ENV, FILE = "env:", "file:"
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|COOKIE|CREDENTIAL|DSN", re.IGNORECASE)
+# KEYBOARD, MAX_TOKENS, TOKENIZER, COMPASS, PASSENGER and AUTHOR hold none.
+_SECRET_NAME = re.compile(
+    r"KEY(?!BOARD|WORD|STROKE|MAP)|TOKEN(?!S|I[SZ]|[_-](?:LIMIT|MAX|COUNT))|(?<!MAX)(?<!MAX[_-])TOKENS"
+    r"|SECRET|PASSW|(?<!COM)PASS(?!ENGER|IVE|AGE)|PWD|AUTH(?!OR(?!I[SZ]))|COOKIE|CREDENTIAL|DSN",
+    re.IGNORECASE,
+)
+# PASSWORD_FILE says where a secret is, AUTH_METHOD of which kind it is.
+_ABOUT_SECRET = re.compile(r"[_-](?:FILE|PATH|DIR|SOCK|NAME|TYPE|MODE|METHOD)$", re.IGNORECASE)
+_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
+_HEADER_OPTIONS = ("-H", "--header")
 # $NAME, ${NAME}, ENV:NAME
 _VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)|\$\{([A-Za-z_]\w*)\}|(?i:env):\s*([A-Za-z_]\w*)", re.ASCII)
 
@@ -44,7 +53,42 @@ def read_text_file(path: Path) -> TextFile:
 
 def names_secret(variable: str) -> bool:
     """Whether a variable of this name holds a secret, as far as names tell."""
-    return _SECRET_NAME.search(variable) is not None
+    return _SECRET_NAME.search(variable) is not None and _ABOUT_SECRET.search(variable) is None
+
+
+def without_scheme(text: str) -> str:
+    """What an Authorization header says behind Bearer or the like, which may be repeated alone."""
+    match = _SCHEME.match(text)
+    return text[match.end() :] if match else text
+
+
+def command_parts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each word of a command: what of it may be shown, and what an option that names a secret is given."""
+    for before, word in zip(("", *words), words, strict=False):
+        option, between, value = word.partition(":" if before in _HEADER_OPTIONS else "=")
+        if before.startswith("-") and names_secret(before) and "=" not in before and not word.startswith("-"):
+            yield "", word
+        elif between and names_secret(option):
+            yield f"{option}{between}", value
+        else:
+            yield word, ""
+
+
+def at_home(text: str, environ: Mapping[str, str]) -> str:
+    """A path with the home directory in place of ~; raises Unresolved if there is none.
+
+    What only a shell would replace would become a folder of that odd name.
+    """
+    first = text.partition("/")[0]
+    if first.startswith("$"):
+        raise Unresolved(f"begins with {first}, which nothing replaces; write ~/ or the whole path")
+    if not first.startswith("~"):
+        return text
+    if first != "~":
+        raise Unresolved(f"begins with {first}; only ~ alone stands for a home directory")
+    if not (home := environ.get("HOME", "")):
+        raise Unresolved("begins with ~, but HOME is not set")
+    return home + text[1:]
 
 
 def _shell_variable(text: str) -> str | None:
@@ -96,20 +140,8 @@ class References:
         return self._content(self._place(text, path)).text
 
     def expanded(self, text: str) -> str:
-        """A path with the home directory in place of ~; raises Unresolved if there is none.
-
-        What only a shell would replace would become a folder of that odd name.
-        """
-        first = text.partition("/")[0]
-        if first.startswith("$"):
-            raise Unresolved(f"begins with {first}, which nothing replaces; write ~/ or the whole path")
-        if not first.startswith("~"):
-            return text
-        if first != "~":
-            raise Unresolved(f"begins with {first}; only ~ alone stands for a home directory")
-        if not (home := self._environ.get("HOME", "")):
-            raise Unresolved("begins with ~, but HOME is not set")
-        return home + text[1:]
+        """A path with the home directory in place of ~; raises Unresolved if there is none."""
+        return at_home(text, self._environ)
 
     def _variable(self, name: str) -> str:
         value = self._environ.get(name)

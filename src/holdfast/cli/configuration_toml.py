@@ -34,12 +34,11 @@ def _unreadable(text: str, place: str, *, why: str) -> str:
     if match is None:
         return f"{place}: is not TOML: {why}"
     why = why[: match.start()]
-    if not match[1]:
-        return f"{place}, at the end: is not TOML: {why}"
-    number = int(match[1])
-    line = text.replace("\r\n", "\n").split("\n")[number - 1]
+    lines = text.replace("\r\n", "\n").split("\n")
+    line = lines[int(match[1]) - 1 if match[1] else -1]
     told = next((found for hint in _HINTS if (found := hint(why, line))), "")
-    return f"{place}, line {number}: is not TOML: {why}{f'; {told}' if told else ''}"
+    spot = f"line {match[1]}" if match[1] else "at the end"
+    return f"{place}, {spot}: is not TOML: {why}{f'; {told}' if told else ''}"
 
 
 def _second_table(why: str, _line: str) -> str:
@@ -53,7 +52,7 @@ def _second_table(why: str, _line: str) -> str:
 
 
 def _second_key(why: str, line: str) -> str:
-    if why not in _SECOND_TIME:
+    if not why.startswith(_SECOND_TIME):
         return ""
     name = line.strip().strip("[]")
     if name in _LISTS:
@@ -61,11 +60,15 @@ def _second_key(why: str, line: str) -> str:
     return "the same stands further up, too: keep one of them"
 
 
-def _curly_quotes(_why: str, line: str) -> str:
+def _curly_quotes(why: str, line: str) -> str:
+    if why.startswith("Unterminated"):
+        return ""
     return "it has curly quotes: write straight ones, \" or '" if _CURLY.search(line) else ""
 
 
-def _no_equals(_why: str, line: str) -> str:
+def _no_equals(why: str, line: str) -> str:
+    if not why.startswith(("Expected '='", "Invalid statement")):
+        return ""
     if line.lstrip().startswith("{"):
         return "it looks like JSON"
     key = _KEY.match(line)
@@ -96,9 +99,9 @@ def _open_text(why: str, _line: str) -> str:
 _HINTS: tuple[Hint, ...] = (
     _second_table,
     _second_key,
+    _backslash,
     _curly_quotes,
     _no_equals,
     _bare_text,
-    _backslash,
     _open_text,
 )

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import events as e
@@ -63,7 +62,7 @@ def run(flags: Mapping[str, object], task: Task) -> int:
             task.text,
             session_id=await session_named(attached.client, task.session_id),
             model=task.model,
-            more={"workspace": str(workspace_of(attached))},
+            more={"workspace": str(attached.place.settings.workspace)},
         )
         return await told_here(attached.client, started, form=task.form)
 
@@ -78,11 +77,6 @@ async def told_here(client: "Client", started: "Started", *, form: str) -> int:
         with suppress(ClientError):  # the answer is there, and a mark is only a courtesy
             await client.mark_read(started.session_id)
     return code
-
-
-def workspace_of(attached: Attached) -> Path:
-    """Where the agent works: the directory of this command, unless the configuration names another."""
-    return Path(attached.place.settings.agent.workspace).expanduser().absolute()
 
 
 async def followed(client: "Client", run_id: str, *, output: Output) -> int:

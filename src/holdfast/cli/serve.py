@@ -15,7 +15,7 @@ from types import FrameType
 import uvicorn
 
 from holdfast import __version__
-from holdfast.cli.assembly import assemble, http_server, workspace_of
+from holdfast.cli.assembly import assemble, http_server
 from holdfast.cli.configuration import BadConfiguration, Loaded, configure
 from holdfast.cli.logs import log_to, to_terminal
 from holdfast.cli.open_files import allow_open_files
@@ -41,7 +41,8 @@ def serve(flags: Mapping[str, object]) -> int:
     except BadConfiguration as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
-    if not (workspace := workspace_of(loaded.settings)).is_dir():
+    workspace = loaded.settings.workspace
+    if not os.path.isdir(workspace):  # noqa: PTH112  # never raises, not even where nobody may look
         place = loaded.sources.of(("agent", "workspace"))
         print(f"holdfast: {place}: agent.workspace names no folder: {workspace}", file=sys.stderr)
         return FAILED

@@ -4,6 +4,7 @@ import os
 import secrets
 from pathlib import Path
 
+from holdfast.cli.configuration_faults import KEY_CHARS_MIN
 from holdfast.cli.configuration_meanings import unfit
 from holdfast.server.options import ApiKey
 from holdfast.settings import Settings
@@ -45,8 +46,8 @@ def _kept(path: Path) -> str:
         key = path.read_bytes()[:KEY_BYTES_MAX].decode("ascii", "replace").strip()
     except FileNotFoundError:
         return ""
-    if unfit("key", key):
-        raise OSError(f"{path} holds no key; remove it, and the next start makes one")
+    if unfit("key", key) or 0 < len(key) < KEY_CHARS_MIN:
+        raise OSError(f"{path} holds no whole key; remove it, and the next start makes one")
     return key
 
 
