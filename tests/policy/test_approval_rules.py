@@ -133,6 +133,16 @@ def test_a_rule_that_cannot_be_meant_is_refused_with_a_sentence(
         rule_from(table)
 
 
+def test_a_rule_that_says_to_ask_is_about_what_a_wrapper_may_run_too() -> None:
+    rules = (Rule("ask", "shell", argv=("git", "push")), Rule("allow", "shell"))
+    for command in ("sudo git push", "sudo --user root git push", "alias x='git push'"):
+        assert isinstance(verdict(command, *rules), Ask), command
+        assert isinstance(verdict(command, *rules, mode="unattended"), Deny), command
+        # What is only guessed at can be granted no more than once: its words are not known.
+        assert rule_for(shell(command), policy(*rules)) is None, command
+    assert isinstance(verdict("sudo --user root git pull", *rules), Allow)
+
+
 # Grants
 
 

@@ -5,9 +5,10 @@ import pytest
 from holdfast.policy.approval_rules import Rule, rule_from
 from holdfast.policy.approvals import FINDINGS_MAX, ApprovalMode, describe, digest_of, judge, rule_for
 from holdfast.policy.places import SPELLINGS_MAX
-from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX
+from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX, parse
 from holdfast.policy.shell_verdicts import judge_script
 from holdfast.policy.shell_words import BRACES, Word
+from holdfast.policy.shell_wrappers import steps
 from holdfast.policy.verdicts import Allow, Ask, Deny
 from holdfast.values import Action, GrantRule
 from policy.approval_world import (
@@ -210,3 +211,44 @@ def test_what_a_find_runs_is_its_own_to_run() -> None:
     """P8: a text of finds within finds is judged once for each, not in every way to leave some out."""
     argv = ("bash", "-c", "find . -exec " * 12 + "rm x")
     assert len(judge_script(argv, PLACES, cwd=WORKSPACE).steps) < 12
+
+
+def nested(form: str, *, times: int) -> str:
+    """A text in a text, and so on: @ stands for the next one, quoted as bash wants it."""
+    text = "ls x"
+    for _ in range(times):
+        text = form.replace("@", text.replace("\\", "\\\\").replace('"', '\\"'))
+    return text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested('A= sudo --zz="@"', times=9),
+        nested('A= sudo zz="@"', times=9),
+        nested('( A= sudo zz="@"', times=9),
+        nested('`A= sudo zz="@"`', times=9),
+        nested('A= sudo bash -c "@"', times=9),
+        "echo a|xargs b;" * 540,
+    ],
+    ids=["option", "setting", "open", "backticks", "shell", "xargs"],
+)
+def test_a_text_is_not_guessed_at_in_every_way_that_leads_to_it(text: str) -> None:
+    assert len(list(steps(parse(text)))) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("${" + "a" * 60_000, Ask),
+        ("rm -r /{a*," + "," * 8_000 + "}", Deny),
+        ("rm -rf {" + "," * 4_000 + "}" + "a" * 4_000, Ask),
+        ("rm -rf /" + "*" * 8_000 + "x", Ask),
+        ("rm -rf /" + "*" * 8_000, Deny),
+        ("find / -name '" + "*" * 7_900 + "x' -delete", Ask),
+        ("find / -name '" + "*" * 7_900 + "' -delete", Deny),
+    ],
+    ids=["parameter", "all braces", "braces", "stars", "all stars", "names", "all names"],
+)
+def test_a_long_pattern_is_read_once_from_its_start_to_its_end(text: str, said: type[Ask | Deny]) -> None:
+    assert isinstance(verdict(text), said)

@@ -206,3 +206,23 @@ def test_what_bash_runs_is_what_was_read(tmp_path: Path) -> None:
 def test_the_variable_of_a_loop_is_set_to_something_that_is_not_literal_and_says_so() -> None:
     (name, value), *_ = parse("for i in 1 2; do echo step; done").commands[0].assignments
     assert (name, value.literal, value.why) == ("i", False, "takes its values from the loop")
+
+
+@pytest.mark.parametrize(
+    "form", ["echo {@", "echo {1..@}", "[[ -@ ]]", "cat <<E\na$@\nE", "cat <<@\nx\n@", "\\@=@"]
+)
+def test_no_letter_is_too_far_for_the_parser(form: str) -> None:
+    """P12: these lie so far behind the end of its table that the process would die."""
+    far = [chr((plane << 16) + last) for plane in range(1, 17) for last in (0, 0xFFFF)]
+    for letter in ("\u0100", "\u4e2d", "\uffff", *far):
+        text = form.replace("@", letter)
+        assert parse(text).findings or any(letter in word for word in words_of(text)), text
+
+
+def test_a_letter_from_afar_stays_in_its_word() -> None:
+    for letter in ("\u0153", "\u4e2d", "\U0001f600"):
+        assert words_of(f"echo 'a {letter}' {letter}b | cat") == ["echo", f"a {letter}", f"{letter}b", "cat"]
+
+
+def words_of(text: str) -> list[str]:
+    return [word.text for command in parse(text).commands for word in command.words]

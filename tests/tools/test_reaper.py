@@ -4,9 +4,12 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from holdfast.tools.marker import Marker, background, foreground, marked, markers_in
+from holdfast.tools.marker import VARIABLE, Marker, background, foreground, marked, markers_in, tag_in
+from holdfast.tools.process import tagged
 from holdfast.tools.proctable import look
 from holdfast.tools.reaper import Orphans, reap
 from holdfast.tools.scope import KillPatience, Scope, find_marked, kill_leftovers, kill_scope
@@ -141,6 +144,41 @@ async def test_who_survives_is_named() -> None:
         )
         assert [str(one) for one in survivors] == [f"bash (pid {child.pid})"]
         await until(lambda: child.poll() is not None)
+
+
+async def test_two_executions_with_one_tag_keep_their_processes_apart() -> None:
+    first = foreground("run", "first")
+    second = replace(first, nonce=f"{int(first.nonce, 16) + 700_000:x}")
+    assert first.tag == second.tag
+    damaged = "run:call:nonsense:foreground"
+
+    def start(environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        child = subprocess.Popen(
+            tagged(("bash", "-c", "echo ready; read"), second),
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert child.stdout
+        assert child.stdout.readline() == b"ready\n"
+        return child
+
+    environments = (marked(ENVIRONMENT, second), ENVIRONMENT, {**ENVIRONMENT, VARIABLE: damaged})
+    children = [await asyncio.to_thread(start, environment) for environment in environments]
+    of_first, of_second = (
+        Scope(belongs=lambda one, nonce=each.nonce: one.nonce == nonce, tag=each.tag)
+        for each in (first, second)
+    )
+    pids = [child.pid for child in children]
+    found = await asyncio.to_thread(lambda: {one.pid for one in of_first.living()})
+    assert found.intersection(pids) == set(pids[1:])
+    found = await asyncio.to_thread(lambda: {one.pid for one in of_second.living()})
+    assert found.issuperset(pids)
+    for child in children:
+        with child:
+            child.kill()
+    assert tag_in(damaged) == 0
 
 
 def test_a_mark_is_read_as_it_was_written_whatever_stands_in_it() -> None:

@@ -10,6 +10,7 @@ from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces import ToolResult
 from holdfast.tools.background import Background
 from holdfast.tools.environment import child_environment
+from holdfast.tools.registry import tools_in_the_box
 from holdfast.tools.scope import KillPatience, find_marked
 from tools.calls import ENVIRONMENT, Call, dead_children, descriptors, shell, until
 
@@ -86,6 +87,19 @@ async def test_a_command_ends_with_its_process_and_takes_along_what_it_left_behi
     assert result.text.startswith("done\n[left behind by the command, and ended: ")
     assert await call.left() == []
     assert await asyncio.to_thread(dead_children) == []
+
+
+async def test_the_shell_of_the_box_knows_its_own_wherever_bash_lies(
+    background: Background, call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
+    for folders in (os.get_exec_path(), [str(tmp_path / "bin"), *os.get_exec_path()]):
+        environment = child_environment({"PATH": ":".join(folders)})
+        box = await asyncio.to_thread(tools_in_the_box, environment, background=background)
+        command = "env -i setsid -f sleep 1000 >/dev/null 2>&1; echo done"
+        result = await box[0].run({"command": command}, call)
+        assert result.text.startswith("done\n[left behind by the command, and ended: ")
 
 
 async def test_a_command_that_takes_too_long_is_killed_and_its_output_kept(

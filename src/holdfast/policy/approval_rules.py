@@ -66,7 +66,7 @@ class Part:
     writes: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     host: str = ""
-    guess: bool = False  # it may be a part: only what denies is about it
+    guess: bool = False  # it may be a part: only rules that deny or ask are about it
 
 
 def rule_from(table: Mapping[str, object]) -> Rule:
@@ -160,6 +160,8 @@ def covered_by_grant(grant: GrantRule, part: Part) -> frozenset[FindingKind]:
 
 def grant_for(part: Part, findings: Sequence[Finding]) -> GrantRule | None:
     """The narrowest grant that would answer these findings of a part, or None if no grant may."""
+    if part.guess:
+        return None
     kinds = {finding.kind for finding in findings}
     if part.tool != "shell":
         grant = GrantRule(tool=part.tool, paths=part.paths, host=part.host)

@@ -152,6 +152,8 @@ def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _J
         if rule is not None and rule.verdict == "deny":
             denials.append(f"A rule denies {_named(rule)}.")
         if part.guess:
+            if rule is not None and rule.verdict == "ask":
+                open_parts.append((part, (_asked_by(rule),)))
             continue
         left = _left(part, policy, rule=rule, grants=grants)
         open_parts.append((part, left))
@@ -166,12 +168,16 @@ def _left(
     findings = part.findings
     covered = _BY_MODE[policy.mode]
     if rule is not None and rule.verdict == "ask":
-        findings = (*findings, Finding("rule", f"A rule says to ask about {_named(rule)}."))
+        findings = (*findings, _asked_by(rule))
     if rule is not None and rule.verdict == "allow":
         covered |= covered_by_rule(rule)
     for grant in grants:
         covered |= covered_by_grant(grant, part)
     return tuple(finding for finding in findings if finding.kind not in covered)
+
+
+def _asked_by(rule: Rule) -> Finding:
+    return Finding("rule", f"A rule says to ask about {_named(rule)}.")
 
 
 def _reason(part: Part, mode: ApprovalMode, *, rule: Rule | None) -> str:
@@ -207,7 +213,7 @@ def _parts(action: Action, places: Places) -> tuple[list[Part], list[str]]:
             )
             for step in script.steps
         ]
-        # What a wrapper may run besides is nothing to ask about, but a rule may deny it.
+        # What a wrapper may run besides is nothing to ask about by itself, but a rule may be about it.
         guesses = [Part("shell", (), argv=argv, guess=True) for argv in script.guesses]
         return [*steps, *guesses], list(script.denials)
     paths = tuple(

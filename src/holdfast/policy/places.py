@@ -29,11 +29,14 @@ _SYSTEM_TREES = frozenset((
 _SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore", ".jks")
 _EXAMPLES = (".example", ".sample", ".template", ".dist")
 _DISK = re.compile(r"/dev/(?:r?disk|sd|hd|vd|xvd|nvme|mmcblk|md|dm-|mapper/|loop|nbd|zd|sr|ram)\w*.*")
-_ALL_OF_IT = re.compile(r"(?:[.*?]|\[(?:[!^]|[^]]*a-z)[^]]*\])*\*(?:[.*?]|\[[!^][^]]*\])*")
+# Possessive, here and below: a text of the model must not make a search go back and forth.
+_CLASS = r"\[(?=[!^]|[^]]*?a-z)[^]]++\]"
+_ALL_OF_IT = re.compile(rf"(?:[.?]|{_CLASS})*+\*(?:[.*?]|{_CLASS})*+")
 _HOME = re.compile(r"(?:~(\w*)|\$HOME|\$\{HOME\b[^{}]*\})(?=/|$)")
 _HERE = re.compile(r"(?:~\+|\$PWD|\$\{PWD\b[^{}]*\})(?=/|$)")
-_OWN = re.compile(r"/+proc/+(?:self|thread-self|\d+)/+(root|cwd)(?=/|$)")
-_BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+# Only what a process calls its own: that of another is wherever the system says that it is.
+_OWN = re.compile(r"/+proc/+(?:self|thread-self)/+(root|cwd)(?=/|$)")
+_BRACES = re.compile(r"\{(?=[^{}]*?(?:,|\.\.))([^{}]*+)\}")
 _PATTERN = re.compile(r"[*?\[]")
 _PIECES = re.compile(r"[=:,@]")
 
@@ -137,7 +140,7 @@ def _spread(text: str) -> list[str]:
         if found is None:
             done += 1
             continue
-        parts = re.split(r",|\.\.", found[1])
+        parts = re.split(r",|\.\.", found[1], maxsplit=SPELLINGS_MAX)
         before, after = texts[done][: found.start()], texts[done][found.end() :]
         texts[done : done + 1] = [f"{before}{part}{after}" for part in parts]
     return texts[:SPELLINGS_MAX]
@@ -155,8 +158,9 @@ def _reached(pattern: str, path: str) -> str:
     """Where a pattern meets a path: at it, above it or below it; nothing if it does not."""
     wanted, parts = pattern.split("/")[1:], path.split("/")[1:]
     for want, part in zip(wanted, parts, strict=False):
+        same = fnmatchcase(part, want.replace("[^", "[!"))  # a shell knows both signs, this only the latter
         # A pattern finds no hidden file unless it says so.
-        if not fnmatchcase(part, want) or (part.startswith(".") and not want.startswith(".")):
+        if not same or (part.startswith(".") and not want.startswith(".")):
             return ""
     both = min(len(wanted), len(parts))
     return "/" + "/".join((*parts[:both], *wanted[both:]))

@@ -11,6 +11,7 @@ from itertools import pairwise
 from holdfast.policy.places import Places, is_disk
 from holdfast.policy.shell_commands import Command
 from holdfast.policy.shell_names import likely_name
+from holdfast.policy.shell_readers import READERS
 from holdfast.policy.shell_words import FROM_INPUT, Word
 
 _FORMATS = frozenset(("mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "sgdisk", "sfdisk"))
@@ -29,7 +30,9 @@ _FIND_ALL = frozenset((
 _FIND_SOME = frozenset(("-mindepth", "-maxdepth", "-type", "-xtype"))
 _FIND_NAMES = frozenset(("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename"))
 _FIND_FIRST = re.compile(r"-[HLP]+|-O\d*")
-_ANY_NAME = re.compile(r"[*/.]*\*[*/.]*")
+_ANY_NAME = re.compile(r"[/.]*+\*[*/.]*+")
+_SHELLS = frozenset(("sh", "bash", "dash"))
+_FIRST_WORDS = 4  # among which a program stands, wrapped or not
 _REMOVES = re.compile(r"(?:^|[\s/;&|(])(?:rm|unlink|shred)(?:\s|$)")
 
 # A function that pipes itself into itself or starts itself beside itself, also in a text that is not parsed.
@@ -110,10 +113,17 @@ def _of_program(command: Command, places: Places, *, cwds: tuple[str, ...]) -> I
     if name in _RECURSIVE and any(_is_recursive(word) for word in words):
         yield from _of_everything(name, words, places, cwds=cwds)
     if name == "mv":
-        into = any(word.text.partition("=")[0] in _INTO for word in words)
-        yield from _of_everything(name, operands if into else operands[:-1], places, cwds=cwds)
+        yield from _of_everything(name, _moved(words), places, cwds=cwds)
     if name == "find" and _removes_all(words):
         yield from _of_everything(name, operands, places, cwds=cwds)
+
+
+def _moved(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """What mv takes away: its operands, but for the place that it moves them to."""
+    into = any(word.text.partition("=")[0] in _INTO for word in words)
+    after = {at + 1 for at, word in enumerate(words) if word.text in _INTO}
+    moved = tuple(word for at, word in enumerate(words) if not word.text.startswith("-") and at not in after)
+    return moved if into else moved[:-1]
 
 
 def _targets(words: tuple[Word, ...]) -> Iterator[Word]:
@@ -171,8 +181,19 @@ def _removes_all(words: tuple[Word, ...]) -> bool:
     for at, text in enumerate(expression):
         if text in {"-exec", "-execdir"}:
             runs = [each for each in expression[at + 1 :] if each not in {"{}", ";", "+"}]
-            return any(_REMOVES.search(each) for each in runs) and _leaves_nothing_out(expression[:at])
+            return _is_removal(runs) and _leaves_nothing_out(expression[:at])
     return "-delete" in expression and _leaves_nothing_out(expression)
+
+
+def _is_removal(runs: list[str]) -> bool:
+    """Whether a command that find runs removes files: by its name, or by a text for a shell."""
+    first = runs[:_FIRST_WORDS]
+    names = [each.rpartition("/")[2] for each in first]
+    if names and names[0] in READERS:
+        return False
+    # Other programs than a shell may be given a text that only speaks of a removal.
+    hits = runs if not _SHELLS.isdisjoint(names) else [each for each in first if " " not in each]
+    return any(_REMOVES.search(each) for each in hits)
 
 
 def _leaves_nothing_out(expression: list[str]) -> bool:

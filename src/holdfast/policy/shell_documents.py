@@ -47,7 +47,7 @@ def read_document(source: bytes, node: Node) -> Document | None:
     if not parts.keys() >= {"heredoc_start", "heredoc_end"}:
         return None
     start, end = parts["heredoc_start"], parts["heredoc_end"]
-    raw = source[start.start_byte : start.end_byte].decode()
+    raw = source[start.start_byte : start.end_byte].decode(errors="replace")
     delimiter = raw.replace("'", "").replace('"', "").replace("\\", "")
     line_end = source.find(b"\n", start.end_byte)
     if line_end < 0:

@@ -1,12 +1,12 @@
 """What a text may run where its reading is in doubt: for refusing, never for allowing.
 
-These readings go by the signs alone and take too much rather than too little. They are looked at only where a
-person is asked anyway, and only for what is always refused.
+These readings go by the signs alone and take too much rather than too little. They are looked at only for
+what is always refused, and for what a rule refuses or asks about.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 
 from holdfast.policy.shell_commands import RESERVED, Command, Redirect
@@ -16,14 +16,42 @@ from holdfast.policy.shell_words import FROM_INPUT, Word, WordReader
 
 COMMANDS_MAX = 5_000
 WORDS_MAX = 32
+TELLING_MAX = 32
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_PARAMETER = re.compile(r"\$\{[#!]?([A-Za-z_]\w*)(?:[^{}'\"\\\n]|\\.|'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\")*\}")
+_PARAMETER = re.compile(r"\$\{[#!]?([A-Za-z_]\w*+)(?:[^{}'\"\\\n]|\\.|'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\")*+\}")
 _SUBSTITUTION = re.compile(r"\$[(\[]|`|\\\n")
 _BACKTICKS = re.compile(r"`([^`]*)`")
 _ARROWS = re.compile(r"[<>]+[|&]?")
 _BEFORE = RESERVED | frozenset(("time", "-p", "coproc"))
 _SAYS = frozenset(("echo", "printf"))
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How often a command is wrapped, whether it is a guess, and the texts that were guessed at before."""
+
+    nesting: int = 0
+    guess: bool = False
+    seen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+
+    @property
+    def deeper(self) -> "Depth":
+        """One wrapper further in."""
+        return replace(self, nesting=self.nesting + 1)
+
+    @property
+    def guessed(self) -> "Depth":
+        """The same, for what may run."""
+        return replace(self, guess=True)
+
+    def is_new(self, text: str) -> bool:
+        """Whether a text is still to be read; guesses lead to the same one in very many ways."""
+        key = (self.nesting, text)
+        if self.guess and key in self.seen:
+            return False
+        self.seen.update((key,) if self.guess else ())
+        return True
 
 
 def guessed(text: str) -> Iterator[Command]:
@@ -100,9 +128,11 @@ def texts_in(command: Command) -> Iterator[str]:
     """The words that may be texts for a shell, alone or behind an option's letter or an =."""
     for text in [word.text for word in command.words[1:WORDS_MAX]]:
         if any(char in text for char in " \t\n"):
-            yield text
-            yield from (text[2:],) if text.startswith("-") else ()
-            yield from (text.partition("=")[2],) if "=" in text else ()
+            if text.startswith("-"):
+                yield text.partition("=")[2] if text.startswith("--") else text[2:].removeprefix("=")
+            else:
+                yield text
+                yield from (text.partition("=")[2],) if _ASSIGNMENT.match(text) else ()
 
 
 def substituted_in(command: Command) -> Iterator[str]:
@@ -119,6 +149,12 @@ def said_in(commands: Sequence[Command]) -> Iterator[str]:
             texts = [word.text for word in command.words[1:]]
             yield " ".join(texts)
             yield from texts if len(texts) > 1 else ()
+
+
+def telling_in(commands: Sequence[Command]) -> tuple[Command, ...]:
+    """The first of the commands whose words show what they hand on to xargs."""
+    named = (each for each in commands if each.words and likely_name(each.words[0]) in {*_SAYS, "find"})
+    return tuple(islice(named, TELLING_MAX))
 
 
 def filled(inner: tuple[Word, ...], commands: Sequence[Command]) -> Iterator[Command]:

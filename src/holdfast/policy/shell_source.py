@@ -42,7 +42,8 @@ class Source:
 
     def raw(self, node: Node) -> str:
         """The node's own stretch of the text."""
-        return self.text[node.start_byte : node.end_byte].decode()
+        # A node of the parser's may end within a character that was written in another way for it.
+        return self.text[node.start_byte : node.end_byte].decode(errors="replace")
 
     def explain(self, node: Node) -> None:
         """Note that this stretch is accounted for."""

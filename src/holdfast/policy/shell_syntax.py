@@ -36,6 +36,9 @@ _OPERATORS: dict[str, RedirectKind] = {
     ">&-": "dup",
     "<&-": "dup",
 }
+# The parser looks characters up in a table of 256, and far enough behind its end the process dies.
+_FAR = re.compile("[\u0100-\U0010ffff]")
+_NEAR = {2: "\xe9", 3: "\xe9_", 4: "\xe9\xe9"}  # as many bytes, and no more than letters to a shell either
 _DESCRIPTOR = re.compile(r"\d+-?|-")
 _DESCRIPTOR_STARTS = frozenset("-0123456789")
 # fmt: off
@@ -75,13 +78,17 @@ def parse(text: str) -> Script:
     return replace(script, guesses=(*again, *guessed(text[:TEXT_BYTES_MAX])))
 
 
+def _nearer(far: re.Match[str]) -> str:
+    return _NEAR[len(far[0].encode())]
+
+
 def _read(text: str) -> Script:
     if len(text.encode()) > TEXT_BYTES_MAX:
         return Script(findings=(_TOO_LONG,))
     masked, documents = mask_documents(text)
     if len(text.encode()) - sum(end - start for start, end in documents) > SYNTAX_BYTES_MAX:
         return Script(findings=(_TOO_LONG,))
-    root = Parser(_LANGUAGE).parse(masked.encode()).root_node
+    root = Parser(_LANGUAGE).parse(_FAR.sub(_nearer, masked).encode()).root_node
     walk = _Walk(Source(text.encode()))
     if root.has_error:
         walk.find("The text is not one that a shell would accept.")

@@ -10,7 +10,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.policy.shell_commands import RESERVED, Command, Script
-from holdfast.policy.shell_guesses import bare, behind, filled, moves_of, said_in, substituted_in, texts_in
+from holdfast.policy.shell_guesses import (
+    Depth,
+    bare,
+    behind,
+    filled,
+    moves_of,
+    said_in,
+    substituted_in,
+    telling_in,
+    texts_in,
+)
 from holdfast.policy.shell_names import known_name, likely_name
 from holdfast.policy.shell_syntax import parse
 from holdfast.policy.shell_words import FROM_INPUT, Word
@@ -109,25 +119,27 @@ _KEEPS_TEXTS = frozenset(("alias", "mapfile", "readarray", "complete", "compgen"
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
-def steps(script: Script, *, nesting: int = 0) -> Iterator[Step]:
+def steps(script: Script, *, depth: Depth | None = None) -> Iterator[Step]:
     """Every command that the script would run, wrappers opened, in the order of the text; and the guesses."""
+    depth = depth or Depth()
     unseen = False
+    telling = telling_in(script.commands)
     for command in script.commands:
-        opened = list(_open(command, nesting))
+        opened = list(_open(command, depth))
         yield from opened
-        yield from _as_guesses(_guesses(command, opened, nesting=nesting))
+        yield from _as_guesses(_guesses(command, opened, depth=depth.guessed))
         for step in opened:
             unseen = unseen or step.unseen
             if any(word.why == FROM_INPUT for word in step.command.words):
-                yield from (Step(each, guess=True) for each in filled(step.command.words, script.commands))
+                yield from (Step(each, guess=True) for each in filled(step.command.words, telling))
     for command in script.guesses:
-        opened = list(_open(command, nesting))
-        yield from _as_guesses([*opened, *_guesses(command, opened, nesting=nesting)])
+        opened = list(_open(command, depth.guessed))
+        yield from _as_guesses([*opened, *_guesses(command, opened, depth=depth.guessed)])
     for text in said_in(script.commands) if unseen else ():
-        yield from _as_guesses(_inside(Command(), text, nesting=nesting))
+        yield from _as_guesses(_inside(Command(), text, depth=depth.guessed))
 
 
-def _guesses(command: Command, opened: list[Step], *, nesting: int) -> Iterator[Step]:
+def _guesses(command: Command, opened: list[Step], *, depth: Depth) -> Iterator[Step]:
     """What a command may run beyond what its rule shows, or have run by others."""
     texts = [text for each in (command, *(step.command for step in opened)) for text in _kept_texts(each)]
     name = likely_name(command.words[0]) if command.words else ""
@@ -136,7 +148,7 @@ def _guesses(command: Command, opened: list[Step], *, nesting: int) -> Iterator[
         yield from (Step(each) for each in (*moves_of(command), *behind(command)))
         texts += texts_in(command)
     for text in dict.fromkeys(texts):
-        yield from _inside(command, text, nesting=nesting)
+        yield from _inside(command, text, depth=depth)
 
 
 def _kept_texts(command: Command) -> Iterator[str]:
@@ -151,43 +163,43 @@ def _as_guesses(found: Iterable[Step]) -> Iterator[Step]:
     return (replace(step, guess=True) for step in found)
 
 
-def _open(command: Command, nesting: int) -> Iterator[Step]:
+def _open(command: Command, depth: Depth) -> Iterator[Step]:
     """Open one command, and remember on each step what it was wrapped in."""
     texts = tuple(word.text for word in command.words)
-    for step in _opened(command, nesting):
+    for step in _opened(command, depth):
         wrapped = texts and step.command.words != command.words
         yield replace(step, outers=(texts, *step.outers)) if wrapped else step
 
 
-def _opened(command: Command, nesting: int) -> Iterator[Step]:
+def _opened(command: Command, depth: Depth) -> Iterator[Step]:
     """Open one command as far as the rules go."""
     if not command.words:
         yield Step(command)
         return
     first, *rest = command.words
     name = likely_name(first)
-    if nesting > NESTING_MAX:
+    if depth.nesting > NESTING_MAX:
         yield Step(command, (Finding("wrapper", "It is wrapped too often to be judged."),))
     elif name in _SHELLS or name in _OTHER_SHELLS:
-        yield from _open_shell(command, name, nesting=nesting)
+        yield from _open_shell(command, name, depth=depth)
     elif name == "find":
-        yield from _open_find(command, nesting)
+        yield from _open_find(command, depth)
     elif name in {"eval", "trap"}:
-        yield from _open_text(command, name, nesting=nesting)
+        yield from _open_text(command, name, depth=depth)
     elif name == "command" and rest and rest[0].text in {"-v", "-V"}:
         yield Step(
             replace(command, words=(Word("type", first.why), *rest[1:])), tuple(_doubts((first,), name))
         )
     elif name in _WRAPPERS or name == "xargs":
-        yield from _open_wrapper(command, name, nesting=nesting)
+        yield from _open_wrapper(command, name, depth=depth)
     elif name in RESERVED or _ASSIGNMENT.match(first.text):
         yield Step(command, (Finding("syntax", f"`{first.text}` stands where a command is expected."),))
-        yield from _as_guesses(_open(bare(command), nesting + 1))
+        yield from _as_guesses(_open(bare(command), depth.deeper.guessed))
     else:
         yield Step(command, unseen=name in {"source", "."})
 
 
-def _open_wrapper(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
+def _open_wrapper(command: Command, name: str, *, depth: Depth) -> Iterator[Step]:
     """Open a wrapper of the table."""
     wrapper = _XARGS if name == "xargs" else _WRAPPERS[name]
     split = _Split(command.words, wrapper)
@@ -200,7 +212,7 @@ def _open_wrapper(command: Command, name: str, *, nesting: int) -> Iterator[Step
         return
     assignments = (*command.assignments, *split.assignments)
     opened = replace(command, words=inner, assignments=assignments)
-    yield from _with(findings, _open(opened, nesting + 1))
+    yield from _with(findings, _open(opened, depth.deeper))
 
 
 class _Split:
@@ -244,7 +256,7 @@ class _Split:
             yield Finding("wrapper", f"What `{name} {option}` makes of the rest is not known.")
 
 
-def _open_shell(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
+def _open_shell(command: Command, name: str, *, depth: Depth) -> Iterator[Step]:
     """Open sh -c TEXT; without a text, a shell runs a script or reads its input."""
     at, odd, takes_text = _shell_options(command.words)
     findings = [*_doubts(command.words[:at], name)]
@@ -257,7 +269,7 @@ def _open_shell(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
             findings.append(Finding("wrapper", f"The text that `{name} -c` runs is not fixed."))
         # What stands behind the text is handed to it as parameters, and may be used there only by expansion.
         yield Step(replace(command, words=()), tuple(findings), unseen=not operand.literal)
-        yield from _inside(command, operand.text, nesting=nesting)
+        yield from _inside(command, operand.text, depth=depth)
     elif operand is not None and operand.text not in {"-", "/dev/stdin", "/dev/fd/0"} and "-s" not in odd:
         yield Step(command, tuple(findings), unseen=not operand.literal)
     else:
@@ -265,7 +277,7 @@ def _open_shell(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
         yield Step(command, tuple(findings), unseen=True)
         for redirect in command.redirects:
             if redirect.kind == "document":
-                yield from _inside(command, redirect.target.text, nesting=nesting)
+                yield from _inside(command, redirect.target.text, depth=depth)
 
 
 def _shell_options(words: tuple[Word, ...]) -> tuple[int, list[str], bool]:
@@ -288,7 +300,7 @@ def _shell_options(words: tuple[Word, ...]) -> tuple[int, list[str], bool]:
     return min(at, len(words)), odd, takes_text
 
 
-def _open_text(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
+def _open_text(command: Command, name: str, *, depth: Depth) -> Iterator[Step]:
     """Open eval, which runs its words as one text, and trap, which keeps one for later."""
     first = 2 if [word.text for word in command.words[1:2]] == ["--"] else 1
     texts = command.words[first:] if name == "eval" else command.words[first : first + 1]
@@ -297,10 +309,10 @@ def _open_text(command: Command, name: str, *, nesting: int) -> Iterator[Step]:
         findings.append(Finding("wrapper", "`trap` runs a text at a later time."))
     unseen = any(not word.literal for word in texts)
     yield Step(replace(command, words=()), tuple(findings), unseen=unseen)
-    yield from _inside(command, " ".join(word.text for word in texts), nesting=nesting)
+    yield from _inside(command, " ".join(word.text for word in texts), depth=depth)
 
 
-def _open_find(command: Command, nesting: int) -> Iterator[Step]:
+def _open_find(command: Command, depth: Depth) -> Iterator[Step]:
     """Show find itself, and the commands that it would run for the files it finds."""
     runs = list(_run_by_find(command.words))
     findings = (Finding("wrapper", "`find` runs a program for each file."),) if runs else ()
@@ -308,7 +320,7 @@ def _open_find(command: Command, nesting: int) -> Iterator[Step]:
     for inner in runs:
         filled = tuple(Word(word.text, FROM_INPUT) if "{}" in word.text else word for word in inner)
         if filled:
-            yield from _open(replace(command, words=filled, redirects=(), assignments=()), nesting + 1)
+            yield from _open(replace(command, words=filled, redirects=(), assignments=()), depth.deeper)
 
 
 def _run_by_find(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
@@ -326,10 +338,12 @@ def _run_by_find(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
         yield tuple(begun)
 
 
-def _inside(command: Command, text: str, *, nesting: int) -> Iterator[Step]:
+def _inside(command: Command, text: str, *, depth: Depth) -> Iterator[Step]:
     """The steps of a text that another command runs."""
-    if nesting >= NESTING_MAX:
+    if depth.nesting >= NESTING_MAX:
         yield Step(replace(command, words=()), (Finding("wrapper", "It is wrapped too often to be judged."),))
+        return
+    if not depth.is_new(text):
         return
     script = parse(text)
     found = tuple(Finding("syntax", sentence) for sentence in script.findings)
@@ -337,7 +351,7 @@ def _inside(command: Command, text: str, *, nesting: int) -> Iterator[Step]:
         yield Step(Command(), found)
     inner = tuple(_within(command, each) for each in script.commands)
     guesses = tuple(_within(command, each) for each in script.guesses)
-    yield from steps(replace(script, commands=inner, guesses=guesses), nesting=nesting + 1)
+    yield from steps(replace(script, commands=inner, guesses=guesses), depth=depth.deeper)
 
 
 def _within(outer: Command, inner: Command) -> Command:

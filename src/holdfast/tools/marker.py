@@ -48,9 +48,12 @@ def marked(environment: Mapping[str, str], marker: Marker) -> dict[str, str]:
 
 
 def tag_in(text: str) -> int:
-    """The tag of the marker that the text stands for; 0 if it stands for none."""
+    """The tag of the marker that the text stands for; 0 if it stands for none of ours."""
     marker = _parsed(text)
-    return marker.tag if marker is not None else 0
+    try:
+        return marker.tag if marker is not None else 0
+    except ValueError:
+        return 0  # anybody may write to an environment: the nonce is no number
 
 
 def markers_in(environ: bytes) -> Iterator[Marker]:

@@ -5,6 +5,7 @@ Whatever ends the call (its own exit, the time limit, a cancellation) ends its w
 
 import asyncio
 import os
+import posixpath
 import subprocess
 import tempfile
 import threading
@@ -25,7 +26,6 @@ from holdfast.tools.scope import KillPatience, Scope, kill_scope
 
 DRAIN_S = 0.3
 LIVE_BYTES_MAX = 1024 * 1024
-_BASH = "/bin/bash"
 _LIVE_IS_OVER = "\n[the live output stops here; the command goes on]\n"
 
 
@@ -215,9 +215,9 @@ def tagged(argv: tuple[str, ...], marker: Marker) -> tuple[str, ...]:
 
     Unlike a variable of its environment, a child that cleans up before it becomes a daemon keeps that.
     """
-    if not ON_LINUX or argv[:1] != (_BASH,):
+    if not ON_LINUX or not argv or posixpath.basename(argv[0]) != "bash":
         return argv
-    return (_BASH, "-c", 'ulimit -S -q "$0" 2>/dev/null; exec "$@"', str(marker.tag), *argv)
+    return (argv[0], "-c", 'ulimit -S -q "$0" 2>/dev/null; exec "$@"', str(marker.tag), *argv)
 
 
 def started(command: Command, *, stdout: int) -> "subprocess.Popen[bytes]":

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from holdfast.tools.marker import Marker, markers_in
+from holdfast.tools.marker import Marker, markers_in, tag_in
 from holdfast.tools.offload import offload
 from holdfast.tools.proctable import (
     ON_LINUX,
@@ -72,11 +72,15 @@ class Scope:
             return True
         if self.leader and self.leader in {row.pid, row.group, row.session}:
             return True
-        if any(self.belongs(marker) for marker in markers_in(environ_of(row.pid))):
+        markers = list(markers_in(environ_of(row.pid)))
+        if any(self.belongs(marker) for marker in markers):
             return True
         if self.pipe_inode and writes_to(row.pid, self.pipe_inode):
             return True
-        return bool(self.tag) and tag_of(row.pid) == self.tag
+        if not self.tag or tag_of(row.pid) != self.tag:
+            return False
+        # Two executions may draw one number: who still carries the mark of the other is the other's.
+        return all(tag_in(str(marker)) != self.tag for marker in markers)
 
     def _group_alone(self) -> list[Seen]:
         if not self.leader:
