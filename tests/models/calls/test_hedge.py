@@ -125,19 +125,22 @@ async def test_an_event_is_enough_not_to_ask_another(
     monkeypatch.setattr(hedge, "SHARE", SHARE)
     gate = Gate()
     async with two(wire, [[*first, Wait(gate), Say("llo")]], []) as (line, _, quick):
-        line.patient(first_event_s=0.5, gap_s=HANGS_S, first_progress_s=HANGS_S)
+        line.patient(first_event_s=0.8, gap_s=HANGS_S, first_progress_s=HANGS_S)
         task = line.start()
         await gate.reached()
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.45)
         gate.open()
         assert isinstance(await task, Answer)
         assert quick.seen.requests_seen == 0
 
 
-async def test_not_after_visible_output_in_an_earlier_attempt(wire: Wire) -> None:
+async def test_not_after_visible_output_in_an_earlier_attempt(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A retry after visible output is never silent, and never two at once."""
+    monkeypatch.setattr(hedge, "SHARE", SHARE)
     async with two(wire, [[Say("hel"), Drop()], [Hang()], [Hang()]], [GOOD]) as (line, _, quick):
-        line.patient(first_event_s=0.1)
+        line.patient(first_event_s=1.0)
         assert isinstance(await line.ask(), Answer)
         assert told(line)[:5] == [
             "slow started 1",
@@ -223,7 +226,7 @@ async def test_a_winner_that_drops_is_retried_and_the_slow_one_may_be_asked_agai
 
 async def test_off_by_default(wire: Wire) -> None:
     async with two(wire, [[Hang()], GOOD], [], retry=RetryLimits()) as (line, _, quick):
-        line.patient(first_event_s=0.1)
+        line.patient(first_event_s=0.6)
         assert isinstance(await line.ask(), Answer)
         assert quick.seen.requests_seen == 0
 
