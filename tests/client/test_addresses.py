@@ -88,3 +88,14 @@ async def test_a_new_name_is_sent_again_when_its_answer_was_lost() -> None:
     patience = Patience(first_s=0.01)
     async with answering(b"", named) as url, Client(url, patience=patience) as client:
         assert (await client.rename("s", "t")).title == "t"
+
+
+async def test_where_nobody_speaks_tls_it_says_so() -> None:
+    """P12: the number of an error of TLS is none of the system's."""
+    async with (
+        ChaosServer() as chaos,
+        served(target_of(chaos)) as server,
+        Client(server.url.replace("http:", "https:"), patience=IMPATIENT) as client,
+    ):
+        with pytest.raises(Unreachable, match="SSL"):
+            await client.health()

@@ -135,6 +135,19 @@ async def test_a_body_that_ends_after_its_answer_does_not_keep_the_connection() 
         assert await reader.read() == b""
 
 
+@asynccontextmanager
+async def asking(server: Served, head: bytes) -> AsyncGenerator[socket.socket]:
+    """A connection that has asked, and on which nothing is read but what the test reads."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    loop = asyncio.get_running_loop()
+    with socket.socket() as asked:
+        asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+        asked.setblocking(False)
+        await loop.sock_connect(asked, (host, int(port)))
+        await loop.sock_sendall(asked, head + HEAD + b"\r\n")
+        yield asked
+
+
 async def test_who_never_reads_is_cut_off() -> None:
     """P3, P10: what waits for a reader waits for a known time, and then there is room again."""
     async with (
@@ -143,13 +156,7 @@ async def test_who_never_reads_is_cut_off() -> None:
     ):
         for _ in range(6):
             await server.start("x" * 1_000_000, session_id="s")  # far more than the buffers on the way hold
-        with socket.socket() as deaf:
-            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            deaf.setblocking(False)
-            host, _, port = server.url.removeprefix("http://").partition(":")
-            loop = asyncio.get_running_loop()
-            await loop.sock_connect(deaf, (host, int(port)))
-            await loop.sock_sendall(deaf, b"GET /api/sessions/s/events HTTP/1.1\r\n" + HEAD + b"\r\n")
+        async with asking(server, b"GET /api/sessions/s/events HTTP/1.1\r\n"):
             await server.until_streams(1)
             await server.until_streams(0)
 
@@ -160,16 +167,10 @@ async def test_who_reads_slowly_gets_all_of_it() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos), setting=limited(unread_s=1.0)) as server:
         async with server.http.post(f"{server.url}/api/blobs", data=io.BytesIO(blob)) as answer:
             name: str = (await answer.json())["blob"]
-        with socket.socket() as slow:
-            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
-            slow.setblocking(False)
-            host, _, port = server.url.removeprefix("http://").partition(":")
-            loop = asyncio.get_running_loop()
-            await loop.sock_connect(slow, (host, int(port)))
-            head = b"GET /api/blobs/%b HTTP/1.1\r\nConnection: close\r\n" % name.encode()
-            await loop.sock_sendall(slow, head + HEAD + b"\r\n")
+        head = b"GET /api/blobs/%b HTTP/1.1\r\nConnection: close\r\n" % name.encode()
+        async with asking(server, head) as slow:
             got = 0
-            while piece := await loop.sock_recv(slow, 65_536):
+            while piece := await asyncio.get_running_loop().sock_recv(slow, 65_536):
                 got += len(piece)
                 await asyncio.sleep(0.005)
         assert got > len(blob)

@@ -11,6 +11,7 @@ import pytest
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Think, Wait
 from holdfast.clock import SystemClock
 from holdfast.interfaces import ToolCall, ToolResult
+from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.server.options import Limits, ServerOptions
 from server.openai_client import client_of
 from server.toolbox import Counted
@@ -241,3 +242,25 @@ async def test_a_run_in_another_session_knows_the_response_that_it_goes_on_after
         first = await client.responses.create(model="m", input="one")
         await server.ended(await server.start("two", session_id="other", previous_response_id=first.id))
         assert said_to(chaos, nth=2) == ["one", "x", "two"]
+
+
+async def test_who_only_looks_at_a_run_does_not_end_it_by_leaving() -> None:
+    """P7: its own client was lost with an earlier process, and nobody said that it lives for its readers."""
+    disk, gate, clock = MemoryDisk(), Gate(), GraceIsOver()
+    options = ServerOptions(limits=Limits(openai_grace_s=GRACE_S))
+    async with ChaosServer([Say("x"), Hang()], [Say("x"), Wait(gate), Say("y")]) as chaos:
+        target = target_of(chaos, patience=PATIENT)
+        async with served(target, store=MemoryStore(disk)) as server:
+            body = {"messages": HI, "stream": True}
+            asking = asyncio.create_task(server.call("POST", "/v1/chat/completions", body=body))
+            await chaos.seen.until_request(1)
+        await asking
+        setting = Setting(options=options, clock=clock)
+        async with served(target, store=MemoryStore(disk), setting=setting) as server:
+            await gate.reached()
+            (run,) = (await server.get("/v1/runs"))[1]["data"]
+            await server.until(run["run_id"], "message.delta")
+            await server.until_streams(0)
+            gate.open()
+            assert (await server.ended(run["run_id"]))["status"] == "completed"
+    assert not clock.waited.is_set()

@@ -1,11 +1,11 @@
 """The keys of a server as its configuration and its data directory have them."""
 
-import os
 import secrets
 from pathlib import Path
 
 from holdfast.cli.configuration_faults import KEY_CHARS_MIN
 from holdfast.cli.configuration_meanings import unfit
+from holdfast.journal.safe_files import write_whole
 from holdfast.server.options import ApiKey
 from holdfast.settings import Settings
 
@@ -21,7 +21,7 @@ def made_key(settings: Settings) -> str | None:
         return None
     path = _path(settings)
     if not _kept(path):
-        _write(path, f"hf-{secrets.token_urlsafe(32)}\n")
+        write_whole(path, f"hf-{secrets.token_urlsafe(32)}\n".encode())
     return _kept(path)
 
 
@@ -49,20 +49,6 @@ def _kept(path: Path) -> str:
     if unfit("key", key) or 0 < len(key) < KEY_CHARS_MIN:
         raise OSError(f"{path} holds no whole key; remove it, and the next start makes one")
     return key
-
-
-def _write(path: Path, text: str) -> None:
-    """All of it or nothing, whatever happens meanwhile."""
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    try:
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "w", encoding="ascii") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _path(settings: Settings) -> Path:

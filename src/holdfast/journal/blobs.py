@@ -7,7 +7,6 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.interfaces import StoreDamaged, StoreFailed, StoreFull, StoreReadOnly
+from holdfast.journal.safe_files import sync_folder, write_whole
 
 _NAME = re.compile(r"[0-9a-f]{64}\Z")
 _UNFINISHED = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")
@@ -43,7 +43,8 @@ class FileBlobs:
                     # Young again, so that a sweep does not take it before its event comes.
                     os.utime(path)
             if not is_there:
-                _write(path, data)
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_whole(path, data)
             # Also when it was there: whoever wrote it may not have come as far as this.
             for folder in (path.parent, self._folder, self._folder.parent):
                 sync_folder(folder)
@@ -137,25 +138,3 @@ def _disk_errors_named(path: Path) -> Generator[None]:
         raise StoreFailed(
             f"the disk failed at {path} ({error.strerror}): check the disk; nothing was accepted"
         ) from error
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder safe."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.codec import encode
 from holdfast.events import Event
-from holdfast.journal.blobs import sync_folder
+from holdfast.journal.safe_files import sync_folder
 
 _FRAME = struct.Struct("<II")  # length and CRC-32 of what follows
 RECORD_BYTES_MAX = 64 * 1024 * 1024
