@@ -141,7 +141,7 @@ async def asking(server: Served, head: bytes) -> AsyncGenerator[socket.socket]:
     host, _, port = server.url.removeprefix("http://").partition(":")
     loop = asyncio.get_running_loop()
     with socket.socket() as asked:
-        asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+        asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         asked.setblocking(False)
         await loop.sock_connect(asked, (host, int(port)))
         await loop.sock_sendall(asked, head + HEAD + b"\r\n")

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import struct
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
@@ -23,6 +22,7 @@ from holdfast.deadlines import (
     step,
     wake,
 )
+from holdfast.unsent import unsent_bytes
 
 T = TypeVar("T")
 
@@ -164,7 +164,7 @@ class Upload(httpx2.AsyncByteStream):
             self._looking.cancel()
 
     def _look(self, *, left_bytes: int, pause_s: float) -> None:
-        still_bytes = _unsent_bytes(self._socket)
+        still_bytes = unsent_bytes(self._socket)
         if not still_bytes:
             self.sentry.sign(Sign.SENT)
             return
@@ -176,21 +176,6 @@ class Upload(httpx2.AsyncByteStream):
 
     def _throw_away(self, deadline: Deadline) -> None:
         """The kernel would go on offering the rest to the peer after we have closed."""
-        if deadline.kind == "upload" and _unsent_bytes(self._socket):
+        if deadline.kind == "upload" and unsent_bytes(self._socket):
             assert self._socket is not None, "only a socket has something unsent"
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-
-
-if sys.platform == "linux":
-    import fcntl
-    import termios
-
-    def _unsent_bytes(bare: socket.socket | None) -> int:
-        if bare is None or bare.fileno() < 0:
-            return 0
-        answer = fcntl.ioctl(bare.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
-        return int.from_bytes(answer, sys.byteorder)
-else:
-
-    def _unsent_bytes(bare: socket.socket | None) -> int:  # noqa: ARG001  # only Linux tells
-        return 0

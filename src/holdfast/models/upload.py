@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import socket
 import struct
-import sys
 from typing import cast
 
 import aiohttp
@@ -12,6 +11,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from holdfast.deadlines import Sign
 from holdfast.models.watchdog import Watchdog
+from holdfast.unsent import unsent_bytes
 
 PIECE_BYTES = 64 * 1024
 LOOK_FIRST_S = 0.002
@@ -88,17 +88,4 @@ class Upload(aiohttp.payload.Payload):
             return 0
         # A transport under TLS that is closed knows nothing more, not even its socket.
         held_bytes = 0 if self._transport.is_closing() else self._transport.get_write_buffer_size()
-        return held_bytes + _in_kernel(self._socket)
-
-
-if sys.platform == "linux":
-    import fcntl
-    import termios
-
-    def _in_kernel(bare: socket.socket) -> int:
-        answer = fcntl.ioctl(bare.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
-        return int.from_bytes(answer, sys.byteorder)
-else:
-
-    def _in_kernel(bare: socket.socket) -> int:  # noqa: ARG001  # only Linux tells
-        return 0
+        return held_bytes + unsent_bytes(self._socket)

@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from holdfast.server.edge import SECURITY_HEADERS
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
+from holdfast.unsent import unsent_bytes
 
 _GARBLED = bad_request("That is not an HTTP request", code="invalid_http")
 _TOO_LONG = Problem(431, "The headers are more than is taken", code="headers_too_large")
@@ -45,6 +46,7 @@ class DeadlinedConnection(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _last: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
+    _socket: socket.socket | None = None
     _loose_bytes = 0  # since a head began, or since the last of a body: headers, or what stands for nothing
     _is_in_head = True
     _is_too_long = False
@@ -53,6 +55,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         """Headers must follow."""
         # Head and body are two writes: the second would wait for the reader's delayed acknowledgement.
         known: socket.socket | None = transport.get_extra_info("socket")
+        self._socket = known
         if known is not None and known.family in {socket.AF_INET, socket.AF_INET6}:
             known.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
@@ -170,11 +173,15 @@ class DeadlinedConnection(HttpToolsProtocol):
             self._wait_for_reader()
 
     def _wait_for_reader(self) -> None:
-        left_bytes = self.transport.get_write_buffer_size()
+        left_bytes = self._left_bytes()
         self._unread = self.loop.call_later(self.deadlines.unread_s, self._cut_unless_read, left_bytes)
 
+    def _left_bytes(self) -> int:
+        """The kernel takes megabytes, so a slow reader shows there long before it shows here."""
+        return self.transport.get_write_buffer_size() + unsent_bytes(self._socket)
+
     def _cut_unless_read(self, left_bytes: int) -> None:
-        if self.transport.get_write_buffer_size() < left_bytes:
+        if self._left_bytes() < left_bytes:
             self._wait_for_reader()
         else:
             self._abort()
