@@ -26,13 +26,13 @@ class Saving:
     def __init__(self, path: str) -> None:
         self._path = path
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Sequence[bytes], asyncio.Future[None]]] = queue.SimpleQueue()
         threading.Thread(target=self._run, daemon=True).start()
 
-    async def save(self, piece: bytes) -> None:
-        """Return once it is on disk."""
+    async def save(self, *pieces: bytes) -> None:
+        """Return once they are on disk."""
         saved = self._loop.create_future()
-        self._queue.put((piece, saved))
+        self._queue.put((pieces, saved))
         await saved
 
     def _run(self) -> None:
@@ -44,8 +44,9 @@ class Saving:
             jobs = [self._queue.get()]
             while not self._queue.empty():
                 jobs.append(self._queue.get())
+            rows = [(piece,) for pieces, _ in jobs for piece in pieces]
             with db:
-                db.executemany("INSERT INTO pieces (piece) VALUES (?)", [(piece,) for piece, _ in jobs])
+                db.executemany("INSERT INTO pieces (piece) VALUES (?)", rows)
             self._loop.call_soon_threadsafe(_end, [saved for _, saved in jobs])
 
 
@@ -85,15 +86,19 @@ def forwarding(url: str, path: str) -> Any:
     return app
 
 
-async def serve(url: str, path: str) -> None:
+async def listen(app: Any) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(1024)
         print(listening.getsockname()[1], flush=True)
-        config = uvicorn.Config(forwarding(url, path), log_config=None, access_log=False, lifespan="off")
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
         await uvicorn.Server(config).serve(sockets=[listening])
 
 
-if __name__ == "__main__":
+def serve(app: Any) -> None:
     with asyncio.Runner(loop_factory=uvicorn.Config("x", loop="uvloop").get_loop_factory()) as runner:
-        runner.run(serve(sys.argv[1], (*sys.argv, "")[2]))
+        runner.run(listen(app))
+
+
+if __name__ == "__main__":
+    serve(forwarding(sys.argv[1], (*sys.argv, "")[2]))

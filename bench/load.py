@@ -14,6 +14,8 @@ import aiohttp
 
 TEXT = b'delta":'  # from here on a line is text
 LETTER = b"k"  # each token has one, and what stands around tokens in a line has none
+WHATS = {"burst": "burst 50", "paced": "paced 50 20", "long": "burst 20000", "read": "paced 200 20"}
+WHATS["idle"] = "paced 2 60000"
 CONFIG = """
 [server]
 port = 0

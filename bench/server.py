@@ -1,10 +1,10 @@
 """What the whole server costs: python bench/server.py [--quick] [--only burst,paced,stream,readers,…].
 
 Each figure stands beside the same work done by a bare forwarder (the same HTTP client, uvicorn, no journal,
-no agent) in the same run, and by one that saves each piece with an fsync before it sends it: between the two
-lies the price of losing nothing. The model server and the servers under test are processes of their own;
-tokens are counted at the client, CPU at the server. The machine is never quiet: factors are worth more than
-numbers.
+no agent) in the same run, by one that saves each piece with an fsync before it sends it (between the two lies
+the price of losing nothing), and by the least server that keeps runs (bench/least.py). The model server and
+the servers under test are processes of their own; tokens are counted at the client, CPU at the server. The
+machine is never quiet: factors are worth more than numbers.
 """
 
 import argparse
@@ -17,11 +17,9 @@ from pathlib import Path
 import aiohttp
 import uvloop
 
-from load import Server, Way, at_once, holdfast, lines, script
+from load import WHATS, Server, Way, at_once, holdfast, lines, script
 
 ALL = "burst,paced,stream,readers,memory,sessions,start"
-WHATS = {"burst": "burst 50", "paced": "paced 50 20", "long": "burst 20000", "read": "paced 200 20"}
-WHATS["idle"] = "paced 2 60000"
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -158,6 +156,7 @@ async def measure(folder: Path, only: set[str], *, rounds: int, most: int) -> No
         script("fake_model.py") as model,
         script("forwarder.py", model.url) as bare,
         script("forwarder.py", model.url, str(folder / "pieces.db")) as saving,
+        script("least.py", model.url, str(folder / "least.db")) as least,
     ):
         if "start" in only:
             await start(folder, model.url)
@@ -165,8 +164,10 @@ async def measure(folder: Path, only: set[str], *, rounds: int, most: int) -> No
             if "memory" in only:
                 await memory(server)
             ours = [Way("runs", server, "runs"), Way("chat", server, "chat")]
-            peers = [Way("saving forwarder", saving, "forwarder"), Way("forwarder", bare, "forwarder")]
-            await compare([*ours, *peers], only, rounds=rounds, most=most)
+            bound = [Way("least", least, "runs"), Way("saving forwarder", saving, "forwarder")]
+            await compare(
+                [*ours, *bound, Way("forwarder", bare, "forwarder")], only, rounds=rounds, most=most
+            )
             if "readers" in only:
                 for count in (1, 10, 100, 1000):
                     await readers(server, count)
