@@ -98,6 +98,13 @@ def test_a_silent_probe_doubles_the_cooldown_up_to_five_minutes() -> None:
     assert waits == [30_000, 60_000, 120_000, 240_000, 300_000, 300_000, 300_000]
 
 
+def test_a_clock_that_is_set_back_keeps_no_breaker_open() -> None:
+    breaker, now_ms = silent(3, now_ms=5_000_000), 1_000_000
+    assert breaker_wait_ms(breaker, now_ms) == 0
+    probing = passed(breaker, now_ms)
+    assert breaker_wait_ms(probing, now_ms) == 30_000, "from there on the new time counts"
+
+
 def test_attempts_from_before_the_opening_do_not_lengthen_it() -> None:
     breaker = silent(3)
     assert after_failure(breaker, "stalled", now_ms=5_000) == breaker

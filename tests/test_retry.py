@@ -14,6 +14,7 @@ from holdfast.retry import (
     Compact,
     Decision,
     FallBack,
+    Forget,
     Gated,
     GiveUp,
     History,
@@ -158,6 +159,14 @@ def test_a_target_that_refuses_to_be_asked_about_reasoning_is_asked_plainly_once
     assert decide(refused, history(A, asked_plainly=True)) == GiveUp("a refused the request")
 
 
+@pytest.mark.parametrize("rule", ["code.old_thoughts", "400.old_thoughts"])
+def test_a_target_that_refuses_its_own_thoughts_is_asked_without_them_once(rule: str) -> None:
+    refused = failure("bad_request", rule)
+    assert decide(refused, history(A, B)) == Forget("a refused the request")
+    assert decide(refused, history(A, B, forgot=True)) == FallBack("b", "a refused the request")
+    assert decide(refused, history(A, forgot=True)) == GiveUp("a refused the request")
+
+
 def test_a_cut_off_answer_is_left_to_a_new_turn() -> None:
     assert isinstance(decide(failure("truncated"), history(A, B)), GiveUp)
 
@@ -292,6 +301,8 @@ def simulate(turns: list[Turn], targets: tuple[Target, ...]) -> list[tuple[str, 
                 state = msgspec.structs.replace(state, cap_lowered=True)
             case AskPlainly():
                 state = msgspec.structs.replace(state, asked_plainly=True)
+            case Forget():
+                state = msgspec.structs.replace(state, forgot=True)
     return past
 
 
@@ -304,7 +315,7 @@ def test_every_call_ends_within_its_budget_and_never_asks_in_vain(turns: list[Tu
     assert max(asked.count(name) for name in asked) <= 3
     for place, (name, kind, decision) in enumerate(past):
         if kind in NEVER_AGAIN:
-            assert not isinstance(decision, RetryAfter | Gated | Compact | LowerCap | AskPlainly)
+            assert not isinstance(decision, RetryAfter | Gated | Compact | LowerCap | AskPlainly | Forget)
             assert name not in asked[place + 1 :]
         if isinstance(decision, RetryAfter):
             assert 0 <= decision.wait_s <= 60

@@ -1,5 +1,6 @@
 """No secret gets out, however it is cut into pieces."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,7 +8,7 @@ from holdfast import events as e
 from holdfast.secrets_out import MARK, Secrets, StreamFilter
 from holdfast.values import Failure
 
-KEYS = ("sk-abcabcd", "abcabcabx", "key-sk-abcabcd-long")
+KEYS = ("sk-abcabcd", "abcabcabx", "key-sk-abcabcd-long", "abcabcabxyd")
 
 
 @given(st.lists(st.one_of(st.text("abcdkxsy-", max_size=12), st.sampled_from(KEYS)), max_size=12))
@@ -20,6 +21,27 @@ def test_a_secret_is_caught_wherever_the_pieces_are_cut(pieces: list[str]) -> No
         assert not any(key in shown for key in KEYS)
         if not any(key in whole for key in KEYS):
             assert shown == whole
+
+
+@pytest.mark.parametrize(
+    ("keys", "whole", "expected"),
+    [
+        (("abcdef", "abcdefghij"), "x abcdefghij y", f"x {MARK} y"),
+        (("abcdef", "zzabcdefyy"), "x zzabcdefyy y", f"x {MARK} y"),
+        (("abcdef", "abcdefghij"), "x abcdefgh y", f"x {MARK}gh y"),
+        (("abcdef", "abcdefghij"), "x abcdef", f"x {MARK}"),
+        (("abcdef", "abcdefghij", "xxabcdef"), "xxabcdef y", f"{MARK} y"),
+        (("abcabc", "abcabcd"), "abcabcabcabcd", f"{MARK}{MARK}"),
+    ],
+)
+def test_a_secret_that_begins_or_holds_another_goes_whole(
+    keys: tuple[str, ...], whole: str, expected: str
+) -> None:
+    """P11: wherever it is cut, and however often."""
+    cuts = [[whole[:at], whole[at:]] for at in range(len(whole) + 1)]
+    for cut in (*cuts, list(whole)):
+        stream = StreamFilter(Secrets(keys))
+        assert "".join([*map(stream.feed, cut), stream.flush()]) == expected
 
 
 def test_text_without_a_secret_is_shown_at_once() -> None:

@@ -50,6 +50,7 @@ Again: TypeAlias = Literal[
     "lower_cap",
     "compacted",
     "plainly",
+    "forgetting",
     "new_turn",
 ]
 
@@ -170,6 +171,7 @@ CONTENT = frozenset(
         "responsibleaipolicyviolation",
     }
 )
+OLD_THOUGHTS = frozenset({"invalid_encrypted_content"})
 IMAGE = frozenset({"image_file_too_large", "image_too_large"})
 NO_MODEL = frozenset(
     {
@@ -232,6 +234,11 @@ IMAGE_WORDS = (
     "payload size exceeds",
 )
 CONTENT_WORDS = ("content exists risk", "content filtering policy", "content management policy", "flagged")
+OLD_THOUGHTS_WORDS = (
+    "invalid `signature` in `thinking` block",
+    "invalid `data` in `redacted_thinking` block",
+    "`redacted_thinking` blocks in the latest assistant message cannot be modified",
+)
 NO_MODEL_WORDS = (
     "failed to load model",
     "invalid model",
@@ -277,6 +284,8 @@ RULES: tuple[Rule, ...] = (
     Rule("room.some", "overflow_output", OVERFLOWS, needs=("room",)),
     Rule("room.none", "overflow_input", OVERFLOWS, needs=("no_room",)),
     Rule("code.overflow_input", "overflow_input", marks=TOO_LONG),
+    # What a model thought and sent in secret may be refused one day, by another key, say, or another model.
+    Rule("code.old_thoughts", "bad_request", marks=OLD_THOUGHTS, again="forgetting"),
     Rule("code.content", "content_refused", marks=CONTENT),
     Rule("code.image", "payload_too_large", marks=IMAGE),
     Rule("code.model", "model_missing", marks=NO_MODEL),
@@ -312,6 +321,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "400.crashed", "server_error", BAD, words=("model has crashed", "model unloaded", "model is unloaded")
     ),
+    Rule("400.old_thoughts", "bad_request", BAD, words=OLD_THOUGHTS_WORDS, again="forgetting"),
     # A model that does not think has no thoughts to send in secret, and refuses to be asked for them.
     Rule("400.thoughts", "bad_request", BAD, words=("encrypted content is not supported",), again="plainly"),
     Rule("400", "bad_request", BAD),

@@ -72,8 +72,9 @@ def try_gate(gate: Gate, now_ms: int) -> Gate | None:
 
 
 def breaker_wait_ms(breaker: Breaker, now_ms: int) -> int:
-    """How long until an attempt may pass."""
-    return max(0, breaker.probe_at_ms - now_ms) if breaker.cooldown_ms else 0
+    """How long until an attempt may pass; one beyond the cooldown is of a clock that was set back."""
+    wait_ms = breaker.probe_at_ms - now_ms
+    return wait_ms if 0 < wait_ms <= breaker.cooldown_ms else 0
 
 
 def pass_breaker(breaker: Breaker, now_ms: int) -> Breaker | None:

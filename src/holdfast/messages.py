@@ -85,3 +85,4 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     reasoning_effort: str = ""
     cache_key: str = ""
+    spent_tool_ids: frozenset[str] = frozenset()  # of calls that the run made, also if no message shows them

@@ -7,7 +7,9 @@ ROOM_TOKENS_MIN = 1_024  # less than this is no room for an answer
 _WINDOW = r"maximum context length is (?P<window>\d{1,9}) tokens"
 _USED = r"(?P<used>\d{1,9})"
 _ANY = r"\d{1,9}"
-_PARTS = rf"\({_USED} (?:in the messages|of text input)(?:, (?P<more>{_ANY}) in the functions)?"
+_PARTS = (
+    rf"\({_USED} (?:in the messages|of text input)(?:, (?P<more>{_ANY}) (?:in the functions|of tool input))?"
+)
 
 WINDOWS: tuple[re.Pattern[str], ...] = tuple(
     re.compile(pattern, re.ASCII)

@@ -23,6 +23,7 @@ AGAIN_TIMES: dict[Again, int | None] = {
     "compacted": 0,
     "lower_cap": 0,
     "plainly": 0,
+    "forgetting": 0,
     "once": 1,
     "twice": 2,
     "backoff": None,
@@ -30,7 +31,7 @@ AGAIN_TIMES: dict[Again, int | None] = {
     "server_time": None,
 }
 # After these a target has nothing more to say in this call.
-SPENT = frozenset[Again]({"never", "new_turn", "compacted", "lower_cap", "plainly"})
+SPENT = frozenset[Again]({"never", "new_turn", "compacted", "lower_cap", "plainly", "forgetting"})
 
 
 class RetryAfter(msgspec.Struct, frozen=True):
@@ -73,13 +74,19 @@ class AskPlainly(msgspec.Struct, frozen=True):
     why: str
 
 
+class Forget(msgspec.Struct, frozen=True):
+    """Ask the same target again without what it thought before in this conversation."""
+
+    why: str
+
+
 class GiveUp(msgspec.Struct, frozen=True):
     """The call has failed."""
 
     why: str
 
 
-Decision: TypeAlias = RetryAfter | FallBack | Gated | Compact | LowerCap | AskPlainly | GiveUp
+Decision: TypeAlias = RetryAfter | FallBack | Gated | Compact | LowerCap | AskPlainly | Forget | GiveUp
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -112,6 +119,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     compacted: bool = False
     cap_lowered: bool = False
     asked_plainly: bool = False
+    forgot: bool = False
     breakers: dict[str, Breaker] = {}
     gates: dict[str, Gate] = {}
 
@@ -178,7 +186,7 @@ def _has_attempts(history: History, target: Target) -> bool:
     return len(_failures(history, target.name)) < target.retry.attempts_per_target_max
 
 
-def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap | AskPlainly | None:
+def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap | AskPlainly | Forget | None:
     """The same target with another request, where that can help and has not been tried."""
     if not _has_attempts(history, _current(history)):
         return None
@@ -186,6 +194,8 @@ def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap |
         return Compact(why)
     if again == "lower_cap" and not history.cap_lowered:
         return LowerCap(history.output_room_tokens, why)
+    if again == "forgetting" and not history.forgot:
+        return Forget(why)
     return AskPlainly(why) if again == "plainly" and not history.asked_plainly else None
 
 

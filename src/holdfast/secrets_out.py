@@ -81,18 +81,24 @@ class StreamFilter:
         """What can be shown now."""
         if not self._secrets.texts:
             return text
-        text = self._secrets.out_of_text(self._held + text)
-        held = self._beginning_at_the_end(text)
-        self._held = text[len(text) - held :]
-        return text[: len(text) - held]
+        out_of_text = self._secrets.out_of_text
+        text = self._held + text
+        shown, self._held = self._parted(text)
+        cleaned = out_of_text(text)
+        if cleaned != text:
+            # A secret that may be the beginning of another is held as it is, unless a third would be cut.
+            shown = out_of_text(shown)
+            if shown + out_of_text(self._held) != cleaned:
+                shown, self._held = self._parted(cleaned)
+        return shown
 
     def flush(self) -> str:
         """What was held back, now that nothing follows."""
         held, self._held = self._held, ""
-        return held
+        return self._secrets.out_of_text(held)
 
-    def _beginning_at_the_end(self, text: str) -> int:
-        """How many of the last characters could be the beginning of a secret."""
+    def _parted(self, text: str) -> tuple[str, str]:
+        """What can be shown, and the last characters, which could be the beginning of a secret."""
         longest = 0
         for secret in self._secrets.texts:
             at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
@@ -100,4 +106,5 @@ class StreamFilter:
                 at = text.find(secret[0], at + 1)
             if at >= 0:
                 longest = max(longest, len(text) - at)
-        return longest
+        at = len(text) - longest
+        return (text[:at], text[at:]) if longest else (text, "")

@@ -210,6 +210,7 @@ def test_an_empty_frame_is_nothing() -> None:
             ErrorReported(message="boom", code="x", kind="server_error"),
         ),
         ({"error": "boom"}, ErrorReported(message="boom")),
+        ({"error": {"message": ["boom"]}}, ErrorReported(message='{"error": {"message": ["boom"]}}')),
         (
             {"object": "error", "message": "boom", "type": "BadRequestError", "code": 400},
             ErrorReported(message="boom", code="400", kind="BadRequestError", status=400),

@@ -71,6 +71,7 @@ def test_the_shapes_of_an_error_in_json(body: object, expected: tuple[str, str, 
         (b"<html><head><title>502 Bad\n Gateway</title></head></html>", "502 Bad Gateway"),
         (b"<!DOCTYPE html><h1 class=x>Oh &amp; no</h1>", "Oh & no"),
         (b"<html></html>", "an HTML page"),
+        (b"<html><title></title><h1>\nGone <b>away</b></h1>", "Gone"),
         (b"upstream connect error", "upstream connect error"),
         (b"", "HTTP 502"),
         (b"\xff\xfe", "��"),
@@ -104,6 +105,16 @@ def test_the_status_that_an_error_inside_a_stream_names(body: object, status: in
 )
 def test_what_reports_no_error(body: bytes) -> None:
     assert find_error(body) is None
+
+
+@pytest.mark.parametrize(
+    "body", [b"<h1>" * 16_000, b"<h1" * 21_000, b"<h1>x" * 12_000, b"<h1 " + b"x" * 65_000]
+)
+def test_a_page_that_opens_and_never_closes_is_read_in_time(body: bytes) -> None:
+    """P10: all other calls would wait."""
+    expected = "x" if b">x" in body else "an HTML page"
+    # So often that quadratic work would not end before the time of the test is over.
+    assert {read_error(502, body).message for _ in range(50)} == {expected}
 
 
 def test_a_long_body_is_kept_in_part() -> None:

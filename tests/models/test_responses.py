@@ -136,6 +136,8 @@ def test_the_forms_of_completion(final: object) -> None:
             ended("done", status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
             Finished("length", "max_output_tokens"),
         ),
+        # Gateways end every stream as completed; the response itself says better.
+        (ended("completed", status="incomplete"), Finished("length")),
     ],
 )
 def test_an_answer_that_is_incomplete(final: object, finished: Finished) -> None:
@@ -180,6 +182,51 @@ def test_the_final_response_repeats_nothing_even_under_other_ids() -> None:
     assert len(calls(events)) == 1
 
 
+def thought(delta: str) -> dict[str, object]:
+    return {
+        "type": "response.reasoning_summary_text.delta",
+        "output_index": 0,
+        "item_id": "rs",
+        "delta": delta,
+    }
+
+
+REASONING: dict[str, object] = {
+    "type": "reasoning",
+    "id": "rs",
+    "summary": [{"type": "summary_text", "text": "hm"}],
+}
+
+
+@pytest.mark.parametrize("said", [MESSAGE, MESSAGE | {"id": "other"}], ids=["same id", "other id"])
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [added(REASONING), thought("hm"), done(REASONING), text("h"), text("i"), done(MESSAGE)],
+        [added(REASONING), thought("hm"), text("h"), text("i")],
+        [added(MESSAGE), thought("hm"), text("h"), text("i"), done(MESSAGE)],
+        [added(MESSAGE), text("hi"), done(MESSAGE)],
+        [text("h"), thought("hm"), text("i"), done(MESSAGE)],
+        [done(MESSAGE)],
+    ],
+    ids=["in turn", "not closed", "message first", "no thinking", "in between", "closed only"],
+)
+def test_thinking_and_text_may_share_an_index_and_nothing_is_said_twice(
+    frames: list[object], said: dict[str, object]
+) -> None:
+    events = heard(*frames, ended("completed", status="completed", output=[REASONING, said]))
+    assert text_of(events) == "hi"
+    assert "".join(item.text for item in closed(events) if item.kind == "text") == "hi"
+    assert thinking_of(events) == ("hm" if thought("hm") in frames else "")
+    assert {item.index for item in closed(events)} == set(range(len(closed(events))))
+    assert events[-1] == Finished("stop")
+
+
+def test_a_call_under_the_id_of_a_message_is_not_lost() -> None:
+    final = ended("completed", status="completed", output=[MESSAGE, CALL | {"id": "m"}])
+    assert calls(heard(text("hi"), done(MESSAGE), final)) == [("c", "f", '{"a":1}')]
+
+
 def test_events_without_an_index_go_by_their_item() -> None:
     def bare(event: dict[str, object]) -> dict[str, object]:
         return {key: value for key, value in event.items() if key != "output_index"}
@@ -197,7 +244,7 @@ def test_events_without_an_index_go_by_their_item() -> None:
 
 
 def test_thinking_as_text_and_its_parts() -> None:
-    def thought(delta: str, part: int) -> dict[str, object]:
+    def part_of(delta: str, part: int) -> dict[str, object]:
         return {
             "type": "response.reasoning_text.delta",
             "output_index": 0,
@@ -206,7 +253,7 @@ def test_thinking_as_text_and_its_parts() -> None:
         }
 
     item = {"type": "reasoning", "id": "rs", "content": [{"type": "reasoning_text", "text": "ab"}]}
-    events = heard(added(item), thought("a", 0), thought("b", 0), thought("c", 1), done(item), COMPLETED)
+    events = heard(added(item), part_of("a", 0), part_of("b", 0), part_of("c", 1), done(item), COMPLETED)
     assert thinking_of(events) == "ab\n\nc"
     assert closed(events) == [ItemClosed(0, "reasoning", "ab\n\nc")]
     assert ReasoningPiece(0, "\n\nc") in events
@@ -258,6 +305,8 @@ def test_items_that_are_not_for_us_are_lifecycle() -> None:
             ("x", "server_error", "", 0),
         ),
         (ended("cancelled", status="cancelled"), ("no reason given", "", "", 0)),
+        (ended("completed", status="failed", error={"message": "x"}), ("x", "", "", 0)),
+        (ended("completed", status="cancelled"), ("no reason given", "", "", 0)),
         (
             {"type": "error", "code": "server_error", "message": "boom", "param": None},
             ("boom", "server_error", "error", 0),

@@ -92,6 +92,9 @@ def test_chat_dialects_differ_by_host() -> None:
     assert all(len(each) == 9 and each.isalnum() for each in ids)
     assert [message["tool_call_id"] for message in mistral["messages"] if message["role"] == "tool"] == ids
     assert "prompt_cache_key" in body_of(request, target("chat", "https://openrouter.ai/api/v1"))
+    for name in ("openai", "cognitiveservices"):
+        azure = body_of(request, target("chat", f"https://x.{name}.azure.com/openai/v1"))
+        assert azure["max_completion_tokens"] == 1000
 
 
 def test_chat_puts_what_a_tool_shows_after_the_last_result() -> None:

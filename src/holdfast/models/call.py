@@ -13,7 +13,7 @@ from holdfast import retry
 from holdfast.capabilities import Answer, Compact, NoAnswer, Voice
 from holdfast.failures import Classified
 from holdfast.gates import gate_wait_ms
-from holdfast.messages import AskedTool, AssistantMessage, ModelRequest
+from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.attempt import Attempt, CallMeans, Hooks
 from holdfast.models.call_texts import GAVE_UP, done_after, exhausted, would_do
 from holdfast.models.hedge import SLOWER, Contender, HeldVoice, Race
@@ -73,6 +73,7 @@ class _Call:
         self._gated_s = 0.0
         self._compacted = compact is None
         self._cap_lowered = False
+        self._forgot: set[str] = set()  # targets that refused what they had thought themselves
         self._spoke = ""  # the attempt that said something and failed
         self._has_spoken = False
         self._heard = self._targets[0]  # whom the user believes to be answering
@@ -97,12 +98,8 @@ class _Call:
                     self._why_other = decision.why
                 case retry.Gated():
                     await self._gate(target, ended, decision=decision)
-                case retry.Compact():
-                    pass  # it is shorter already
-                case retry.LowerCap():
-                    self._lower_cap(decision.output_tokens_max)
-                case retry.AskPlainly():
-                    self._means.shared.ask_plainly(target)
+                case retry.Compact() | retry.LowerCap() | retry.AskPlainly() | retry.Forget():
+                    self._ask_for_less(target, decision)
                 case retry.GiveUp():
                     return self._no_answer(ended.failure)
                 case _:
@@ -157,7 +154,9 @@ class _Call:
             hooks = Hooks(
                 lambda: self._switch(target), lambda kind: self._would_do(target, kind), on_progress
             )
-            return attempt.run(self._request, tool_ids=self._tool_ids, hooks=hooks)
+            forgets = target.name in self._forgot
+            request = _without_thoughts(self._request, target) if forgets else self._request
+            return attempt.run(request, tool_ids=self._tool_ids, hooks=hooks)
 
         return Contender(target, attempt, run, voice)
 
@@ -227,6 +226,7 @@ class _Call:
             compacted=self._compacted,
             cap_lowered=self._cap_lowered,
             asked_plainly=shared.asks_plainly(target),
+            forgot=target.name in self._forgot,
             breakers={other.name: shared.breaker(other) for other in self._targets},
             gates={other.name: shared.gate(other) for other in self._targets},
         )
@@ -289,11 +289,29 @@ class _Call:
         self._request = shorter or self._request
         return shorter is not None
 
+    def _ask_for_less(
+        self, target: Target, decision: retry.Compact | retry.LowerCap | retry.AskPlainly | retry.Forget
+    ) -> None:
+        match decision:
+            case retry.Compact():
+                pass  # it is shorter already
+            case retry.LowerCap():
+                self._lower_cap(decision.output_tokens_max)
+            case retry.AskPlainly():
+                self._means.shared.ask_plainly(target)
+            case retry.Forget():
+                self._forgot.add(target.name)
+            case _:
+                assert_never(decision)
+
     def _lower_cap(self, tokens_max: int | None) -> None:
         self._cap_lowered = True
         asked = self._request.max_output_tokens
         cap = tokens_max or (int(asked * LOWER_CAP) if asked else CAP_TOKENS)
-        self._request = replace(self._request, max_output_tokens=cap)
+        effort = self._request.reasoning_effort
+        if effort.isdecimal() and int(effort) >= cap:
+            effort = ""  # a budget for thinking that comes on top of the cap
+        self._request = replace(self._request, max_output_tokens=cap, reasoning_effort=effort)
 
     def _wait_visibly(self, why: str, until_ms: int) -> None:
         self._voice.live = lambda: waiting_line(
@@ -317,6 +335,21 @@ def preferred(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
     return (*wanted, *(target for target in targets if target not in wanted))
 
 
+def _without_thoughts(request: ModelRequest, target: Target) -> ModelRequest:
+    """The request without what this target thought."""
+    messages = [
+        AssistantMessage(tuple(item for item in message.items if not _is_thought(item, target)))
+        if isinstance(message, AssistantMessage)
+        else message
+        for message in request.messages
+    ]
+    return replace(request, messages=tuple(messages))
+
+
+def _is_thought(item: Said, target: Target) -> bool:
+    return isinstance(item, Thought) and item.target == target.name
+
+
 def _ids_in(request: ModelRequest) -> set[str]:
     items = [
         item
@@ -324,4 +357,4 @@ def _ids_in(request: ModelRequest) -> set[str]:
         if isinstance(message, AssistantMessage)
         for item in message.items
     ]
-    return {item.tool_call_id for item in items if isinstance(item, AskedTool)}
+    return {item.tool_call_id for item in items if isinstance(item, AskedTool)} | request.spent_tool_ids

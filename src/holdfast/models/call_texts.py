@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from holdfast.failure_texts import length_text
-from holdfast.retry import AskPlainly, Compact, Decision, FallBack, Gated, GiveUp, LowerCap, RetryAfter
+from holdfast.retry import (
+    AskPlainly,
+    Compact,
+    Decision,
+    FallBack,
+    Forget,
+    Gated,
+    GiveUp,
+    LowerCap,
+    RetryAfter,
+)
 
 GAVE_UP = "gave up"
 NOTABLE_S = 1.0
@@ -19,7 +29,7 @@ def would_do(decision: Decision) -> str:
             return f"asks {decision.to}"
         case Gated():
             return "waits longer"
-        case Compact() | LowerCap() | AskPlainly():
+        case Compact() | LowerCap() | AskPlainly() | Forget():
             return "asks for less"
         case GiveUp():
             return "gives up"
@@ -42,6 +52,8 @@ def done_after(decision: Decision) -> str:
             return "asked for a shorter answer"
         case AskPlainly():
             return "asked again without a word about reasoning"
+        case Forget():
+            return "asked again without what it had thought"
         case GiveUp():
             return f"{GAVE_UP}: {decision.why}"
         case _:

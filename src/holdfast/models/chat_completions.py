@@ -159,7 +159,8 @@ class ChatParser:
         if chunk.usage is not None and not chunk.error:
             self._used = None
             return [chunk.usage.tokens_used()]
-        error = find_error(data)
+        # An error in a shape that nobody knows is one all the same.
+        error = find_error(data) or (read_error(0, data) if chunk.error else None)
         if error is None:
             return ALIVE  # Azure's first chunk, say, has filter results and no choice
         self._over = True

@@ -46,17 +46,14 @@ class ChatDialect(msgspec.Struct, frozen=True, kw_only=True):
 
 COMMON = ChatDialect(host="")
 DIALECTS = (
-    ChatDialect(
-        host="api.openai.com",
-        max_tokens_field="max_completion_tokens",
-        takes_cache_key=True,
-        tool_call_ids=r"\S{1,40}",
-    ),
-    ChatDialect(
-        host="openai.azure.com",
-        max_tokens_field="max_completion_tokens",
-        takes_cache_key=True,
-        tool_call_ids=r"\S{1,40}",
+    *(
+        ChatDialect(
+            host=host,
+            max_tokens_field="max_completion_tokens",
+            takes_cache_key=True,
+            tool_call_ids=r"\S{1,40}",
+        )
+        for host in ("api.openai.com", "openai.azure.com", "cognitiveservices.azure.com")
     ),
     ChatDialect(host="openrouter.ai", takes_cache_key=True),
     # Mistral counts tokens unasked, and refuses both the option and ids of any other form.

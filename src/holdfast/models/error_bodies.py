@@ -11,7 +11,8 @@ BODY_CHARS_MAX = 64 * 1024
 MESSAGE_CHARS_MAX = 2000
 
 _Code = str | int | float | None
-_TITLE = re.compile(r"<(title|h1)[^>]*>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
+# Each part ends where the next tag begins, so that a page is read in time linear in its length.
+_TITLE = re.compile(r"<(?:title|h1)\b[^<>]*>([^<]+)", re.IGNORECASE)
 _STATUS_DIGITS = 3
 
 
@@ -19,7 +20,6 @@ class _Metadata(msgspec.Struct):
     """OpenRouter's: what the provider behind it said."""
 
     raw: object = None
-    provider_name: str | None = None
 
 
 class _Fault(msgspec.Struct):
@@ -130,5 +130,5 @@ def _word(code: _Code) -> str:
 def _plain(text: str) -> str:
     if text.lstrip()[:1] == "<":
         title = _TITLE.search(text)
-        text = title.group(2) if title else "an HTML page"
+        text = title.group(1) if title else "an HTML page"
     return html.unescape(" ".join(text.split()))[:MESSAGE_CHARS_MAX]

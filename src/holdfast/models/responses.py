@@ -38,12 +38,21 @@ PHASE = re.compile(rb'"([a-z][a-z_]{0,39})"')
 
 
 class _Live(msgspec.Struct):
-    """An item under way; `part` is the content or summary part that it is in."""
+    """An item under way; `part` is the content or summary part that it is in.
+
+    `before` is the text that stood in its place before thinking came between.
+    """
 
     item: OpenItem
+    before: str = ""
     part: str = ""
     arguments: str | None = None
     over: bool = False
+
+    @property
+    def text(self) -> str:
+        """All the text of its place so far."""
+        return self.before + "".join(self.item.pieces if self.item.kind == "text" else ())
 
 
 class ResponsesParser:
@@ -195,6 +204,8 @@ class ResponsesParser:
     def _done(self, event: Event, _data: bytes) -> list[ModelEvent]:
         response = event.response or Response()
         status = STATUSES.get(event.type) or response.status or "completed"
+        if status == "completed" and response.status in STATUSES.values():
+            status = response.status  # gateways end every stream alike: the response itself says better
         events: list[ModelEvent] = []
         if status in {"completed", "incomplete"}:
             self._close_rest(response, events)
@@ -232,15 +243,22 @@ class ResponsesParser:
 
     def _going(self, event: Event, kind: ItemKind, events: list[ModelEvent]) -> _Live:
         place = self._place(event.output_index, event.item_id or "")
-        live = self._live.get(place) or self._open(place, kind, events)
+        live = self._live.get(place)
+        if live is None or (live.item.kind != kind and "tool" not in {kind, live.item.kind}):
+            live = self._open(place, kind, events)
         if live.over or live.item.kind != kind:
             raise MalformedFrame(f"{kind} for an item that is not open, or not of that kind")
         return live
 
     def _open(self, place: int, kind: ItemKind, events: list[ModelEvent]) -> _Live:
+        """A new item; some gateways give thinking and text one place, where the next ends the one before."""
         if self._opened >= ITEMS_MAX:
             raise MalformedFrame(f"an answer of more than {ITEMS_MAX} items")
-        live = self._live[place] = _Live(OpenItem(index=self._opened, kind=kind))
+        last = self._live.get(place)
+        if last is not None and last.item.kind != "tool" and not last.over:
+            self._settle(last, "", events, cut=False)
+        before = "" if last is None else last.text
+        live = self._live[place] = _Live(OpenItem(index=self._opened, kind=kind), before)
         self._opened += 1
         events.append(live.item.opened())
         return live
@@ -269,8 +287,11 @@ class ResponsesParser:
         whole = final or (live.arguments or came)
         if item.kind == "reasoning" and came:
             whole = came  # the parts were joined as they came
+        if item.kind == "text" and not whole.startswith(came):
+            whole = whole.removeprefix(live.before)
         if len(whole) > len(came) and whole.startswith(came):
-            events.append(_PIECES[item.kind](item.index, whole[len(came) :]))
+            item.pieces.append(whole[len(came) :])
+            events.append(_PIECES[item.kind](item.index, item.pieces[-1]))
         if item.kind == "tool":
             if cut:
                 return
@@ -279,9 +300,13 @@ class ResponsesParser:
 
     def _close_rest(self, response: Response, events: list[ModelEvent]) -> None:
         """The final response repeats the items; what the stream did not close, it closes."""
-        for place, item in enumerate(response.output or ()):
+        said = {live.text for live in self._live.values()} - {""}
+        for at, item in enumerate(response.output or ()):
+            kind = KINDS.get(item.type)
+            # Where gateways count differently in the stream, the id tells, or the text itself.
+            place = at if kind == "tool" else self._places.get(item.id or "", at)
             live = self._live.get(place)
-            known = live.over or live.item.kind != KINDS.get(item.type) if live else False
+            known = live.over or live.item.kind != kind if live else _text_of(item, "text") in said
             if not known and not (item.call_id and item.call_id in self._tool_ids):
                 self._close(place, item, events)
         for live in self._live.values():

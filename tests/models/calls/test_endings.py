@@ -17,6 +17,7 @@ from holdfast.chaos import (
     Gate,
     HangUp,
     Malformed,
+    Raw,
     Refuse,
     Say,
     SayInTwoWrites,
@@ -116,6 +117,16 @@ async def test_a_whole_call_of_an_answer_that_was_cut_is_not_asked_for_either(wi
     """P4: the answer goes on in another turn, where the model says again what it wants."""
     script = [CallTool("one", {"n": 1}), CutCall("two", {"n": 2}), Finish("length")]
     async with line_of(wire, script) as (line, _):
+        answer = await line.ask()
+        assert isinstance(answer, Answer)
+        assert (answer.finish, answer.tools) == ("length", ())
+        assert line.told.of(e.ToolAsked) == []
+
+
+async def test_a_call_of_an_answer_that_is_called_completed_and_is_not_is_not_asked_for() -> None:
+    """P4: gateways end every stream as completed, and close calls that were cut."""
+    end = 'data: {"type":"response.completed","response":{"status":"incomplete"}}\n\n'
+    async with line_of("responses", [CallTool("rm", {"path": "/"}), Raw(end), EndOfBody()]) as (line, _):
         answer = await line.ask()
         assert isinstance(answer, Answer)
         assert (answer.finish, answer.tools) == ("length", ())

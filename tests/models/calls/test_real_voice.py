@@ -7,11 +7,11 @@ import pytest
 
 from holdfast import events as e
 from holdfast import session, transcript
-from holdfast.agent.runlog import RunLog
+from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.capabilities import Answer
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, SayWords, Wait
 from holdfast.clock import SystemClock
-from holdfast.interfaces import FenceLost, StoreFailed
+from holdfast.interfaces import FenceLost
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.targets import Wire
 
@@ -62,7 +62,7 @@ async def test_a_store_with_a_bug_keeps_nobody_waiting_for_what_was_said() -> No
     store, clock = Broken(), SystemClock()
     async with RunLog(store, clock, run=("s1", "r1"), fence=await store.claim("s1")) as log:
         log.say(1, "hello")
-        with pytest.raises(StoreFailed, match="no such column"):
+        with pytest.raises(Unwritable, match="no such column"):
             await log.settled()
 
 

@@ -295,13 +295,19 @@ async def test_a_cap_that_nobody_asked_for_is_lowered_too() -> None:
         assert caps == [32_000, 8_192]
 
 
-async def test_a_model_that_does_not_reason_is_asked_plainly_from_then_on() -> None:
-    """P9: what the wire asks for by default must not make a target useless."""
-    status = Status(400, message="Encrypted content is not supported with this model.")
-    async with line_of("responses", [status], GOOD, GOOD) as (line, server):
-        assert isinstance(await line.ask(), Answer)
-        assert isinstance(await line.ask(voice=line.another_voice()), Answer)
-        assert ["include" in (request.body or {}) for request in server.seen.requests] == [True, False, False]
+@pytest.mark.parametrize(("budget", "sent"), [("9000", 9000), ("16000", None)])
+async def test_a_budget_for_thinking_does_not_go_on_top_of_a_lowered_cap(
+    budget: str, sent: int | None
+) -> None:
+    """S000-9: thinking that does not fit is left out, so that there is room for an answer."""
+    status = Status(
+        400, message="input length and `max_tokens` exceed context limit: 190000 + 52000 > 200000"
+    )
+    async with line_of("anthropic", [status], GOOD) as (line, server):
+        assert isinstance(await line.ask(request_of(reasoning_effort=budget)), Answer)
+        body = server.seen.request(2).body or {}
+        assert body["max_tokens"] == 10_000
+        assert body.get("thinking") == (sent and {"type": "enabled", "budget_tokens": sent})
 
 
 async def test_no_new_attempt_starts_long_after_the_last_progress(wire: Wire) -> None:
