@@ -10,7 +10,7 @@ from holdfast.codec import TYPES, encode, type_of
 from holdfast.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.run import Run, Status
 from holdfast.session import apply, fold
-from holdfast.values import Action, Budget, Failure, HistoryMessage, RunSettings
+from holdfast.values import Action, Budget, Failure, RunSettings
 from legal import Log
 
 FAILURE = Failure(kind="stalled", text="no events for 60 s after first byte")
@@ -176,12 +176,9 @@ def test_an_event_that_contradicts_the_run_is_illegal(events: tuple[e.Event, ...
 
 def test_a_run_keeps_what_it_was_queued_with() -> None:
     settings = RunSettings(model="m", budget=Budget(turns=3))
-    history = (HistoryMessage(role="user", content="before"),)
-    queued = e.RunQueued(at_ms=2, run_id="r1", message_id="m1", settings=settings, history=history)
-    run = run_of(ACCEPTED, queued)
-    assert (run.settings, run.has_history, run.message_id) == (settings, True, "m1")
+    run = run_of(ACCEPTED, e.RunQueued(at_ms=2, run_id="r1", message_id="m1", settings=settings))
+    assert (run.settings, run.message_id) == (settings, "m1")
     assert (run.status, run.first_seq, run.created_ms, run.last_event) == ("queued", 2, 2, "run.queued")
-    assert run_of(ACCEPTED, QUEUED).has_history is False
 
 
 def test_a_run_knows_its_call_turn_attempt_and_target() -> None:

@@ -182,7 +182,13 @@ def test_the_same_message_twice_has_one_effect() -> None:
 
 @pytest.mark.parametrize(
     ("position", "order"),
-    [(0, ["m3", "m1", "m2"]), (1, ["m1", "m3", "m2"]), (99, ["m1", "m2", "m3"]), (-1, ["m3", "m1", "m2"])],
+    [
+        (0, ["m3", "m1", "m2"]),
+        (1, ["m1", "m3", "m2"]),
+        (99, ["m1", "m2", "m3"]),
+        (2**70, ["m1", "m2", "m3"]),
+        (-1, ["m3", "m1", "m2"]),
+    ],
 )
 def test_a_waiting_message_can_be_moved(position: int, order: list[str]) -> None:
     moved = e.MessageMoved(at_ms=4, message_id="m3", position=position)

@@ -88,7 +88,7 @@ class Inbox:
         """0 is next; a place outside the queue is its nearer end."""
         if message_id in self.queue:
             self.queue.remove(message_id)
-            self.queue.insert(max(position, 0), message_id)
+            self.queue.insert(min(max(position, 0), len(self.queue)), message_id)
 
     def remove(self, message_id: str) -> None:
         """A waiting message is taken back."""

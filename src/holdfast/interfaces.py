@@ -464,6 +464,14 @@ class Store(Journal, Index, Notes, Blobs, Protocol):
         """Wait until the store is open for writing; raises if it never will be."""
         ...
 
+    async def offer_blob(self, data: bytes) -> str:
+        """As `put_blob`, for an event that may come later, if somebody does `keep_blob` for it."""
+        ...
+
+    async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
+        """Remove blobs that no event names and nobody put or kept for so long; how many went."""
+        ...
+
     async def close(self) -> None:
         """Finish what was accepted, refuse the rest with StoreClosed, end all followers.
 

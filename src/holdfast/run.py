@@ -70,7 +70,6 @@ class Run:
     run_id: str
     message_id: str
     settings: RunSettings
-    has_history: bool
     first_seq: int
     last_seq: int
     created_ms: int
@@ -134,7 +133,6 @@ def queued_run(seq: int, event: e.RunQueued) -> Run:
         run_id=event.run_id,
         message_id=event.message_id,
         settings=event.settings,
-        has_history=event.history is not None,
         first_seq=seq,
         last_seq=seq,
         created_ms=event.at_ms,

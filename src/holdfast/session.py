@@ -53,9 +53,13 @@ class Session:
 
     def holds(self, message: SessionMessage) -> bool:
         """Whether the pause of the queue holds the message; one that is sent while nothing runs is free."""
-        if not self.queue_paused or message.seq <= self.queue_paused_seq:
+        run = self.runs.get(message.run_id)
+        since = max(message.seq, run.first_seq if run is not None else 0)
+        if not self.queue_paused or since <= self.queue_paused_seq:
             return self.queue_paused
-        return message.mode == "queue" and not self.queue_paused_by_stop
+        # A message and its run are queued together, unless it is tried again: then nothing ran.
+        is_tried_again = since > message.seq + 1
+        return message.mode == "queue" and not self.queue_paused_by_stop and not is_tried_again
 
     @property
     def usage(self) -> Tally:

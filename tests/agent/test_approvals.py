@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import pytest
 
-from agent.world import Effect, World, asks_about, ending, process, send, tool_ends
+from agent.world import Effect, World, asks_about, ending, messages, people, process, send, tool_ends
 from holdfast import events as e
 from holdfast.agent.calls import CHANGED
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.agent.rest import Rest
-from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.clock import SystemClock
 from holdfast.embedding import TrustedTools
 from holdfast.interfaces import Appended, Declined, Record, Replayed, ToolCall, ToolResult, ToolTraits
@@ -312,3 +312,41 @@ async def test_an_expired_ask_ends_the_run_also_for_tools_that_run_side_by_side(
         assert sorted(ended.ending for ended in tool_ends(log)) == ["expired", "finished", "not_started"]
         assert done == ["see {}"]
         assert len(chaos.seen.requests) == 1
+
+
+class Look(Effect):
+    """Sees so much that what was said before is summed up."""
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        del args, call
+        return ToolResult("seen " * 2_000)
+
+
+@pytest.mark.parametrize("name", ["act", "ask_user"])
+async def test_an_answer_counts_for_one_call_also_if_the_model_repeats_an_id_that_was_summed_up(
+    name: str,
+) -> None:
+    """P8: once means once, whatever the server calls its calls."""
+    done: list[str] = []
+    call = CallTool(name, {"text": "which?"}, id="call_0")
+    asks_for = iter([[call], [CallTool("look", {}, id="call_1")], [call], [Say("done")]])
+
+    def script(request: SeenRequest) -> Script:
+        return [Say("in short")] if "Below is" in str(messages(request)[-1]) else next(asks_for)
+
+    async with (
+        ChaosServer(choose=script) as chaos,
+        process(
+            chaos, Effect("act", done), Look("look", []), judge=asks_about("act"), context_window=3_000
+        ) as world,
+    ):
+        await send(world)
+        answering = asyncio.create_task(people(world, "s"))
+        log = await world.until("s", e.RunEnded)
+        answering.cancel()
+    events = [record.event for record in log]
+    asked_ids = {one.tool_call_id for one in events if isinstance(one, e.ApprovalAsked | e.QuestionAsked)}
+    assert any(isinstance(one, e.ContextCompacted) for one in events)
+    assert len(asked_ids) == 2
+    assert len(tool_ends(log)) == 3
+    assert done == (["act {'text': 'which?'}"] * 2 if name == "act" else [])

@@ -29,7 +29,7 @@ from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
 from holdfast.transcript import fold, output
 from holdfast.values import Action, Choice, GrantRule, RunSettings
-from serving import QUICK, target_of
+from serving import PATIENT, target_of
 
 OBJECT: dict[str, object] = {"type": "object"}
 
@@ -155,7 +155,8 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
     *tools: Tool,
     store: Store | None = None,
     inbox: type[Inbox] = Inbox,
-    patience: Patience = QUICK,
+    http: type[ModelHttp] = ModelHttp,
+    patience: Patience = PATIENT,
     prices: Prices | None = None,
     clock: Clock | None = None,
     limits: RunnerLimits | None = None,
@@ -166,10 +167,10 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
         kept = store or MemoryStore()
         machine = SystemClock()
         clock = clock or machine
-        http = await stack.enter_async_context(ModelHttp())
+        connections = await stack.enter_async_context(http())
         calls = ModelCalls(
             CallMeans(
-                http,
+                connections,
                 Shared(kept, machine.now_ms),
                 kept,
                 machine,

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.interfaces import Once, Store, StoreDamaged
+from holdfast.journal.blobs import FileBlobs
 from journal.labs import Lab, SqliteLab
 from journal.sample import AT_MS, asked, begin, created, delta, message, queued
+
+FOREVER_S = float(1 << 40)  # everything is older than that
 
 
 async def test_the_last_note_wins_and_survives(lab: Lab) -> None:
@@ -95,17 +98,53 @@ async def test_a_purge_leaves_a_blob_that_was_just_put_for_an_event_to_come(stor
     assert await store.blob(name) is None
 
 
-async def test_a_blob_that_no_event_names_goes_after_its_time(tmp_path: Path) -> None:
-    store = await SqliteLab(tmp_path).kind.open(tmp_path / "journal.db")
+async def test_an_offered_blob_goes_with_the_session_that_took_the_offer(store: Store) -> None:
+    """However many offer the same bytes and keep them: each promise holds until its own event is there."""
+    names = {await store.offer_blob(b"data") for _ in range(2)}
+    (name,) = names
+    for nth in range(3):
+        assert await store.keep_blob(name), nth
+    for session_id in ("s1", "s2", "s3"):
+        await store.append(session_id, [created(), message("x", blob=name)])
+        await store.purge(session_id)
+        assert await store.blob(name) == (None if session_id == "s3" else b"data")
+
+
+async def test_an_offer_outlives_whoever_named_the_same_bytes(store: Store) -> None:
+    name = await store.put_blob(b"data")
+    await store.append("s1", [created(), message("x", blob=name)])
+    await store.offer_blob(b"data")
+    await store.append("s2", [created(), message("x", blob=name)])
+    await store.purge("s1")
+    await store.purge("s2")
+    assert await store.blob(name) == b"data"
+    assert await store.sweep_blobs() == 0
+    assert await store.sweep_blobs(unnamed_for_s=-60) == 1
+    assert await store.blob(name) is None
+
+
+async def test_a_blob_that_no_event_names_goes_after_its_time(store: Store) -> None:
     named, unnamed = await store.put_blob(b"named"), await store.put_blob(b"unnamed")
-    (tmp_path / "blobs" / named[:2] / f".{named}.0badf00d").write_bytes(b"half")
     await store.append("s1", [created(), message("x", blob=named)])
     assert await store.sweep_blobs() == 0
     assert await store.blob(unnamed) == b"unnamed"
     assert await store.sweep_blobs(unnamed_for_s=-60) == 1
     assert (await store.blob(named), await store.blob(unnamed)) == (b"named", None)
+    await store.purge("s1")
+    assert await store.blob(named) is None
+
+
+def test_a_sweep_takes_what_a_crash_left_and_is_not_held_up_by_what_went_meanwhile(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path / "blobs")
+    names = [blobs.put(data) for data in (b"one", b"two", b"three")]
+    first, gone, _ = [tmp_path / "blobs" / name[:2] / name for name in names]
+    first.with_name(f".{names[0]}.0badf00d").write_bytes(b"half")
+    first.with_name("f" * 64).symlink_to("nowhere")  # in the listing, but not there for a look at it
+    assert sorted(blobs.untouched_since(FOREVER_S)) == sorted(names)
     assert _files_with(tmp_path, "half") == []
-    await store.close()
+    gone.unlink()
+    dropped = [blobs.drop_untouched(name, FOREVER_S, is_named=lambda _: False) for name in names]
+    assert dropped == [True, False, True]
 
 
 async def test_a_damaged_blob_is_reported(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A store that cannot be written: the error says what to do, nothing is half there, and it goes on."""
 
 import asyncio
+import errno
 import os
 import resource
 import subprocess
@@ -217,6 +218,50 @@ async def test_too_many_waiting_appends_are_refused_not_queued(
     assert "try again" in str(refused[0])
     assert await store.last_seq("s1") == 1 + len(accepted)
     foreign.close()
+    await store.close()
+
+
+@pytest.mark.parametrize("where", ["write", "tidy"])
+async def test_a_bug_that_ends_the_writer_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """P3: neither those of its commit nor those behind them, and whoever comes later hears why."""
+
+    def stumble(*_: object) -> None:
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr("holdfast.journal.writer.GROUP_JOBS_MAX", 2)
+    store = await SqliteLab(tmp_path).open()
+    await begin(store)
+    monkeypatch.setattr(f"holdfast.journal.commits.Commits.{where}", stumble)
+    appends = [store.append("s1", [message("x")]) for _ in range(5)]
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes[:2]} <= {seams.Appended, seams.StoreClosed}
+    assert [type(outcome) for outcome in outcomes[2:]] == [seams.StoreClosed] * 3
+    with pytest.raises(seams.StoreClosed, match="a bug of ours"):
+        await store.append("s1", [message("later")])
+    await store.close()
+
+
+async def test_a_log_that_nobody_can_look_at_is_not_written_to_until_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1, P3: a share that went away refuses writes, and takes them again when it is back."""
+    is_away, real_look = True, os.fstat
+
+    def look(file: int) -> os.stat_result:
+        if is_away and Path(f"/proc/self/fd/{file}").readlink().name == "journal.db-wal":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return real_look(file)
+
+    store = await SqliteLab(tmp_path).open()
+    await begin(store)
+    monkeypatch.setattr("holdfast.journal.log_room.os.fstat", look)
+    for _ in range(2):
+        with pytest.raises(seams.StoreFailed, match=r"journal\.db-wal"):
+            await store.append("s1", [message("x")])
+    is_away = False
+    assert await store.append("s1", [message("x")]) == seams.Appended(2, 2)
     await store.close()
 
 

@@ -156,6 +156,16 @@ async def test_a_clock_that_was_set_back_makes_no_restart_of_a_crash() -> None:
     assert [lives.how_ended(at) for at in (999, 1000, 1200)] == ["restart", "crash", "crash"]
 
 
+async def test_a_life_that_heard_nothing_of_those_before_it_says_nothing_at_its_end() -> None:
+    """P6: a store that takes no writes until the server ends does not make a restart of a crash."""
+    notes = MemoryStore(MemoryDisk())
+    await Lives().begin(notes, 1000)
+    await Lives().end(notes)
+    lives = Lives()
+    await lives.learn(notes, 2000)
+    assert lives.how_ended(1500) == "crash"
+
+
 async def test_a_stop_that_comes_before_the_first_step_of_a_run_ends_it() -> None:
     """P3, P5: a start finds a queued run, and is about to begin it when the stop lands on the log."""
 

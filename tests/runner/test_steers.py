@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from agent.world import CrashingStore, Effect, World, either, process
 from holdfast import events as e
@@ -19,6 +20,7 @@ from holdfast.inputs import MessageState
 from holdfast.interfaces import StoreLocked
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.inbox import Message, Sent
+from holdfast.values import Budget, RunSettings
 from serving import PATIENT, served, target_of
 
 STEER = "rather left"
@@ -164,6 +166,23 @@ async def test_what_came_too_late_for_its_run_gets_the_next_one_even_if_the_stor
     assert store.refused == 1
     said = transcript.fold((record.seq, record.event) for record in log)
     assert [entry.message.text for entry in said.entries if isinstance(entry, Person)] == ["go", STEER]
+
+
+async def test_what_came_too_late_for_its_run_is_carried_out_as_that_run_was() -> None:
+    """P2: in its workspace, with its model and its budget; but nobody is connected who could go away."""
+    store = LockedAfterTheEnd()
+    asked_for = RunSettings(instructions="be brief", workspace="/there", budget=Budget(turns=7))
+    settings = replace(asked_for, on_disconnect="cancel")
+    async with ChaosServer([Say("one")], [Say("two")]) as chaos, process(chaos, store=store) as world:
+        sent = await world.inbox.send("s", Message(text="go", settings=settings))
+        assert isinstance(sent, Sent)
+        await store.ending.wait()
+        await world.inbox.send("s", Message(text="something else"))
+        assert isinstance(await world.inbox.steer("s", sent.run_id, message=Message(text=STEER)), Sent)
+        store.told.set()
+        log = await world.until("s", e.RunEnded, times=2)
+    queued = [record.event for record in log if isinstance(record.event, e.RunQueued)]
+    assert [one.settings for one in queued] == [settings, RunSettings(), asked_for]
 
 
 class SteeredAtTheEnd(CrashingStore):

@@ -343,9 +343,9 @@ async def test_stop_against_done_has_one_winner_at_any_moment() -> None:
             chance, name = random.Random(seed), f"s{seed}"
             sent = await world.inbox.send(name, Message(text="hi"))
             assert isinstance(sent, Sent)
+            await world.until(name, chance.choice((e.RunQueued, e.TextDelta, e.RunEnded)))
             for _ in range(chance.randrange(60)):
                 await asyncio.sleep(0)
-            await asyncio.sleep(chance.random() * 0.02)
             took = await world.inbox.stop(name, sent.run_id)
             await world.until(name, e.RunEnded)
             log = [(record.seq, record.event) for record in await world.log(name)]

@@ -53,7 +53,7 @@ class People:
         asked = ask.asked
         assert isinstance(asked, e.ApprovalAsked), "a question is about no action"
         # They were shown it without secrets, so it is compared without them.
-        return self._log.secrets.out_of(replace(asked, action=action)) == asked
+        return self._log.clean(replace(asked, action=action)) == asked
 
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> Ask:
         """Ask the question, and wait until it is settled."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from holdfast.agent.means import AgentMeans
+from holdfast.agent.outlast import outlast
 from holdfast.agent.view import SessionView
 from holdfast.interfaces import Clock
 from holdfast.run import Run
@@ -108,12 +109,10 @@ async def unless_over(work: Coroutine[Any, Any, T], over: Coroutine[Any, Any, No
         stopped = stop
         working.cancel(*stop.args)
     ending.cancel()
-    while not (working.done() and ending.done()):
-        try:
-            await asyncio.wait({working, ending})
-        except asyncio.CancelledError as stop:
-            # It was told once; a second time would cut short how it ends what it began.
-            stopped = stop
+    try:
+        await outlast(working, ending)
+    except asyncio.CancelledError as stop:
+        stopped = stop
     if not ending.cancelled():
         ending.result()
     result = None if working.cancelled() else working.result()

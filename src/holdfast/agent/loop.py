@@ -15,6 +15,7 @@ from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact
 from holdfast.agent.instructions import instructions_for
 from holdfast.agent.means import AgentMeans
+from holdfast.agent.outlast import outlast
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.capabilities import Answer, NoAnswer
@@ -127,7 +128,7 @@ async def _answer(
     finally:
         redirected.cancel()
         calling.cancel(cause)
-        await asyncio.wait({calling})
+        await outlast(calling)
     answer = None if calling.cancelled() else calling.result()
     finish = "redirected" if answer is None else answer.finish if isinstance(answer, Answer) else "failed"
     call_id = answer.call_id if answer is not None else view.run(log.run_id).call_id
@@ -159,6 +160,8 @@ def _request(
         temperature=run.settings.temperature,
         reasoning_effort=run.settings.reasoning_effort,
         cache_key=view.session.epoch,
+        # After a summary they stand in no message, and asks and effects are told apart by them.
+        spent_tool_ids=frozenset(run.tools),
     )
 
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.agent.company import Company
+from holdfast.agent.storable import storable
 from holdfast.events import Event, ReasoningDelta, TextDelta
 from holdfast.interfaces import (
     Appended,
@@ -24,7 +25,6 @@ from holdfast.interfaces import (
     JournalError,
     Replayed,
     StoreClosed,
-    StoreFailed,
 )
 from holdfast.journal.late import PASSING, LateWrites, Result
 from holdfast.journal.spool import Spool
@@ -35,6 +35,10 @@ _log = logging.getLogger(__name__)
 GATHERED_CHARS_MAX = 1024 * 1024
 DELTA_CHARS_MAX = 16 * 1024  # even if each were escaped, a line of a stream stays under 128 kB
 NOBODY = "nobody writes for the run any more"
+
+
+class Unwritable(Exception):
+    """What a run said cannot be written: a bug of ours, and no trouble of the store."""
 
 
 class RunLog:
@@ -72,7 +76,7 @@ class RunLog:
         self._is_left = False
         self._wanted = asyncio.Event()  # there is something that was not taken yet
         self._written = asyncio.Event()
-        self._error: JournalError | None = None
+        self._error: JournalError | Unwritable | None = None
         self._waiting_out: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -111,10 +115,14 @@ class RunLog:
         self._segment += 1
         return self._segment
 
+    def clean(self, event: Event) -> Event:
+        """The event as it is written: without secrets, and in whole characters."""
+        return self.secrets.out_of(storable(event))
+
     def emit(self, event: Event) -> None:
         """See Voice."""
         self._end_delta()
-        self._events.append(self.secrets.out_of(event))
+        self._events.append(self.clean(event))
         self._want_now()
 
     def say(self, segment: int, text: str) -> None:
@@ -243,7 +251,7 @@ class RunLog:
         try:
             await self._heed(await self._late.wait_out(trouble, events, meanwhile=self._said_meanwhile))
             error = None
-        except JournalError as lasting:
+        except Exception as lasting:  # noqa: BLE001  # whoever waits for the events hears of it
             error = lasting
         finally:
             self._gathered_chars -= self._waiting_chars
@@ -255,14 +263,26 @@ class RunLog:
         self._is_writing = False
         if isinstance(error, JournalError):
             self._error = error
+        elif isinstance(error, Exception):
+            _log.error("what run %s said cannot be written", self.run_id, exc_info=error)
+            self._error = Unwritable(f"{type(error).__name__}: {error}")
         elif error is not None:
-            _log.error("run %s cannot be written", self.run_id, exc_info=error)
-            self._error = StoreFailed(f"writing for run {self.run_id} failed: {error!r}")
+            self._error = StoreClosed(f"{NOBODY}: {error!r}")
         elif self._is_due:
             self._write()
         elif self._wanted.is_set():
             self.company.join(self._write)
         self._written.set()
+
+    def drop_unwritable(self) -> None:
+        """Go on without what could not be written, and what was said behind it, which may build on it."""
+        if isinstance(self._error, Unwritable):
+            self._events.clear()
+            self._pieces.clear()
+            self._filter.flush()
+            self._gathered_chars = 0
+            self._wanted.clear()
+            self._error = None
 
     def _take(self) -> Sequence[Event]:
         self._close_delta()
@@ -282,7 +302,7 @@ class RunLog:
         self, events: Sequence[Event], *, when: Sequence[Condition] = ()
     ) -> Appended | Declined | Replayed:
         """Append now, past what is gathered; trouble of the store that passes is waited for."""
-        clean = [self.secrets.out_of(event) for event in events]
+        clean = [self.clean(event) for event in events]
         return await self._heed(await self._late.append(clean, when=when))
 
     async def _heed(self, result: Appended | Declined | Replayed) -> Appended | Declined | Replayed:

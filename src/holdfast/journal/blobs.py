@@ -5,6 +5,7 @@ Every method waits for the disk, so none is called on the event loop's thread.
 
 import errno
 import hashlib
+import math
 import os
 import re
 import threading
@@ -27,17 +28,26 @@ class FileBlobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # Put more often than named by an event that is on disk: an event is to come, so no purge takes these.
+        # No purge takes these. Put or kept more often than named by an event on disk: an event is to come.
         self._to_be_named: Counter[str] = Counter()
+        # Uploaded more often than kept: an event may come, some time.
+        self._offered: Counter[str] = Counter()
         self._going = threading.Lock()
 
     def put(self, data: bytes) -> str:
         """See Blobs.put_blob."""
+        return self._put(data, self._to_be_named)
+
+    def offer(self, data: bytes) -> str:
+        """See Store.offer_blob."""
+        return self._put(data, self._offered)
+
+    def _put(self, data: bytes, promises: Counter[str]) -> str:
         name = hashlib.sha256(data).hexdigest()
         path = self._path(name)
         with _disk_errors_named(path):
             with self._going:
-                self._to_be_named[name] += 1
+                promises[name] += 1
                 is_there = path.exists()
                 if is_there:
                     # Young again, so that a sweep does not take it before its event comes.
@@ -59,6 +69,7 @@ class FileBlobs:
             if not path.exists():
                 return False
             self._to_be_named[name] += 1
+            self._offered -= Counter((name,))
             os.utime(path)
         return True
 
@@ -90,7 +101,7 @@ class FileBlobs:
         if not _NAME.match(name):
             return False
         with self._going:
-            if name in self._to_be_named or is_named(name):
+            if name in self._to_be_named or name in self._offered or is_named(name):
                 return False
             self._path(name).unlink(missing_ok=True)
         return True
@@ -98,27 +109,37 @@ class FileBlobs:
     def untouched_since(self, unix_s: float) -> list[str]:
         """The names of blobs that nobody put since then; what a crash left unfinished before then goes."""
         names: list[str] = []
-        for file in self._folder.glob("??/*"):
-            if file.stat().st_mtime >= unix_s:
-                continue
-            if _UNFINISHED.match(file.name):
-                file.unlink(missing_ok=True)
-            elif _NAME.match(file.name):
-                names.append(file.name)
+        with _disk_errors_named(self._folder / "any"):
+            for file in self._folder.glob("??/*"):
+                if _touched_unix_s(file) >= unix_s:
+                    continue
+                if _UNFINISHED.match(file.name):
+                    file.unlink(missing_ok=True)
+                elif _NAME.match(file.name):
+                    names.append(file.name)
         return names
 
     def drop_untouched(self, name: str, since_unix_s: float, *, is_named: Callable[[str], bool]) -> bool:
         """Remove a blob that nobody put since then and no event names: none will come for it any more."""
         path = self._path(name)
-        with self._going:
-            if path.stat().st_mtime >= since_unix_s or is_named(name):
+        with _disk_errors_named(path), self._going:
+            if _touched_unix_s(path) >= since_unix_s or is_named(name):
                 return False
             self._to_be_named.pop(name, None)
-            path.unlink()
+            self._offered.pop(name, None)
+            path.unlink(missing_ok=True)
         return True
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name
+
+
+def _touched_unix_s(file: Path) -> float:
+    """When someone put it last; one that is gone is not old."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return math.inf
 
 
 @contextmanager

@@ -38,14 +38,21 @@ class LogRoom:
     @property
     def is_removed(self) -> bool:
         """Whether someone took the file away: what is written to it now is lost with the process."""
-        return self._file is not None and not os.fstat(self._file).st_nlink
+        if self._file is None:
+            return False
+        try:
+            return not os.fstat(self._file).st_nlink
+        except OSError as error:
+            # On a share that went away, say: what nobody can look at is not trusted.
+            _log.warning("cannot look at %s: %s", self._path, error.strerror)
+            return True
 
     def make(self, pages: int) -> None:
         """Lengthen the file if it ends soon behind so many pages; raises StoreFailed if it was removed."""
         if self.is_removed:
             raise StoreFailed(
-                f"another program has removed {self._path} while it was in use; nothing was accepted since, "
-                "and what was saved before is safe: restart Holdfast"
+                f"another program has removed {self._path} while it was in use, or its disk is gone; nothing "
+                "was accepted since, and what was saved before is safe: restart Holdfast"
             )
         needed = LOG_HEADER_BYTES + pages * self._frame_bytes + LEFT_BYTES_MIN
         if needed <= self._length or needed > self._bytes_max or self._is_given_up:

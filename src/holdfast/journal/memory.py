@@ -3,7 +3,7 @@
 `MemoryDisk` is what survives: several `MemoryStore`s on one disk behave like several processes on one file.
 """
 
-import hashlib
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import assert_never
@@ -207,12 +207,7 @@ class MemoryStore:
         disk.once = {key: used for key, used in disk.once.items() if used[0] != session_id}
         for key in [key for key in disk.notes if key.startswith(f"session/{session_id}/")]:
             del disk.notes[key]
-        for name, named_by in list(disk.blob_refs.items()):
-            named_by.discard(session_id)
-            if not named_by:
-                del disk.blob_refs[name]
-                if name not in disk.blobs_to_be_named:
-                    disk.blobs.pop(name, None)
+        disk.forget_blobs_of(session_id)
         self._tails.end(session_id)
         if then is not None:
             then()
@@ -358,18 +353,22 @@ class MemoryStore:
     async def put_blob(self, data: bytes) -> str:
         """See Blobs.put_blob."""
         self._check_open()
-        name = hashlib.sha256(data).hexdigest()
-        self._disk.blobs[name] = data
-        self._disk.blobs_to_be_named[name] += 1
-        return name
+        return self._disk.put_blob(data, self._disk.blobs_to_be_named)
+
+    async def offer_blob(self, data: bytes) -> str:
+        """See Store.offer_blob."""
+        self._check_open()
+        return self._disk.put_blob(data, self._disk.blobs_offered)
 
     async def keep_blob(self, name: str) -> bool:
         """See Blobs.keep_blob."""
         self._check_open()
-        if name not in self._disk.blobs:
-            return False
-        self._disk.blobs_to_be_named[name] += 1
-        return True
+        return self._disk.keep_blob(name)
+
+    async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
+        """See Store.sweep_blobs."""
+        self._check_open()
+        return self._disk.sweep_blobs(time.time() - unnamed_for_s)
 
     async def blob(self, name: str) -> bytes | None:
         """See Blobs.blob."""

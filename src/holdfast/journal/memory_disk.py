@@ -1,5 +1,7 @@
 """What a store in memory keeps, and what survives it: several stores may share one."""
 
+import hashlib
+import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -25,8 +27,48 @@ class MemoryDisk:
     notes: dict[str, bytes] = field(default_factory=dict[str, bytes])
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
     blob_refs: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    blobs_touched_s: dict[str, float] = field(default_factory=dict[str, float])
     blobs_to_be_named: Counter[str] = field(default_factory=Counter[str])
+    blobs_offered: Counter[str] = field(default_factory=Counter[str])
     thinned: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+
+    def put_blob(self, data: bytes, promises: Counter[str]) -> str:
+        """See Blobs.put_blob; `promises` counts for what it was put."""
+        name = hashlib.sha256(data).hexdigest()
+        self.blobs[name] = data
+        self.blobs_touched_s[name] = time.time()
+        promises[name] += 1
+        return name
+
+    def keep_blob(self, name: str) -> bool:
+        """See Blobs.keep_blob."""
+        if name not in self.blobs:
+            return False
+        self.blobs_touched_s[name] = time.time()
+        self.blobs_to_be_named[name] += 1
+        self.blobs_offered -= Counter((name,))
+        return True
+
+    def forget_blobs_of(self, session_id: str) -> None:
+        """What the session alone named goes with it, unless someone has put it for an event to come."""
+        for name, named_by in list(self.blob_refs.items()):
+            named_by.discard(session_id)
+            if not named_by:
+                del self.blob_refs[name]
+                if name not in self.blobs_to_be_named and name not in self.blobs_offered:
+                    self._drop_blob(name)
+
+    def sweep_blobs(self, since_unix_s: float) -> int:
+        """See Store.sweep_blobs."""
+        touched = self.blobs_touched_s
+        old = [name for name in touched if name not in self.blob_refs and touched[name] < since_unix_s]
+        for name in old:
+            self._drop_blob(name)
+        return len(old)
+
+    def _drop_blob(self, name: str) -> None:
+        for kept in (self.blobs, self.blobs_touched_s, self.blobs_to_be_named, self.blobs_offered):
+            kept.pop(name, None)
 
     def last_seq(self, session_id: str) -> int:
         """See Journal.last_seq."""

@@ -305,6 +305,10 @@ class SqliteStore(SqliteReader):
         """See Blobs.put_blob."""
         return await self._blob_threads.run(self._blobs.put, data)
 
+    async def offer_blob(self, data: bytes) -> str:
+        """See Store.offer_blob."""
+        return await self._blob_threads.run(self._blobs.offer, data)
+
     async def keep_blob(self, name: str) -> bool:
         """See Blobs.keep_blob."""
         return await self._blob_threads.run(self._blobs.keep, name)
@@ -314,10 +318,12 @@ class SqliteStore(SqliteReader):
         return await self._blob_threads.run(self._blobs.get, name)
 
     async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
-        """Remove blobs that no event has named for so long; how many went."""
+        """See Store.sweep_blobs."""
         since_unix_s = time.time() - unnamed_for_s
         swept = 0
         for name in await self._blob_threads.run(self._blobs.untouched_since, since_unix_s):
+            if (await self._rows("blob_is_named", {"blob": name}))[0][0]:
+                continue  # most are, and no writer has to wait for them
             drop = partial(self._blobs.drop_untouched, name, since_unix_s)
             # On the writer's thread, so that no event can come to name it meanwhile.
             swept += await self._call(lambda transaction, drop=drop: drop(is_named=transaction.is_blob_named))

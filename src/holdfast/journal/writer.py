@@ -46,6 +46,8 @@ class Writer:
         self._gathered: list[Job] = []
         self._waiting = 0
         self._handover = Handover()
+        self._backlog: deque[Job] = deque()  # this and the group are the thread's
+        self._group: Sequence[Job] = ()
         self._tried = asyncio.Event()
         self._decided = asyncio.Event()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -77,7 +79,7 @@ class Writer:
 
     def submit(self, job: Job) -> asyncio.Future[Any]:
         """Hand in a job; once it is committed it is published, then its future is done."""
-        if self._is_refusing or self._ended.done():
+        if self._is_refusing:
             job.future.set_exception(self._closed())
         elif self.trouble is not None:
             job.future.set_exception(_own_copy(self.trouble))
@@ -122,7 +124,7 @@ class Writer:
                 self._commit_groups(commits)
             finally:
                 commits.close()
-        except seams.JournalError as error:
+        except Exception as error:  # noqa: BLE001  # everyone who writes is told of it
             self._tell(self._give_up, error)
         finally:
             self._tell(self._end)
@@ -156,17 +158,21 @@ class Writer:
         self._tried.set()
         self._decided.set()
 
-    def _give_up(self, error: seams.JournalError) -> None:
+    def _give_up(self, error: Exception) -> None:
+        if not isinstance(error, seams.JournalError) or isinstance(error, PASSING):
+            # Nothing passes once the thread is gone, so nobody may wait for that.
+            _log.error("the writer of %s has ended", self._path, exc_info=error)
+            error = seams.StoreClosed(f"{self._path} takes no more writes, restart Holdfast: {error!r}")
         self.trouble = error
         self._tried.set()
         self._decided.set()
 
     def _commit_groups(self, commits: Commits) -> None:
-        backlog: deque[Job] = deque()
         goes_on = True
-        while goes_on or backlog:
-            goes_on = goes_on and self._handover.take(backlog)
-            if group := _group(backlog):
+        while goes_on or self._backlog:
+            goes_on = goes_on and self._handover.take(self._backlog)
+            if group := _group(self._backlog):
+                self._group = group
                 commits.write(group)
                 if commits.met_stranger():
                     self._tell(self._forget)
@@ -194,9 +200,9 @@ class Writer:
         self._tried.set()
         self._decided.set()
         self._hand_over()
-        for job in self._handover.left():
+        for job in (*self._group, *self._backlog, *self._handover.left()):
             if not job.future.done():
-                job.future.set_exception(self._closed())
+                job.future.set_exception(_own_copy(self.trouble))
 
     def _closed(self) -> seams.StoreClosed:
         return seams.StoreClosed(f"the store {self._path} is closed")

@@ -28,6 +28,7 @@ from holdfast.interfaces import (
 from holdfast.runner.granted import Granted, all_granted, forget_granted, note_granted
 from holdfast.runner.supervisor import Supervisor
 from holdfast.session import Session
+from holdfast.transcript import Transcript
 from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings
 
 QUEUE_MAX = 50
@@ -118,14 +119,6 @@ class Inbox:
         is_free = state is None or (state.queue_paused and state.current_run is None)
         mode = "queue" if busy and not is_free else "send"
         sent = Sent(session_id, _new_message_id(), _new_run_id(), mode)
-        accepted = e.MessageAccepted(
-            at_ms=self._clock.now_ms(),
-            message_id=sent.message_id,
-            text=message.text,
-            mode=mode,
-            client_id=message.client_id,
-            parts=message.parts,
-        )
         queued = e.RunQueued(
             at_ms=self._clock.now_ms(),
             run_id=sent.run_id,
@@ -133,7 +126,7 @@ class Inbox:
             settings=message.settings,
             history=message.history,
         )
-        inputs, kept = [accepted, queued], once(sent) if once else None
+        inputs, kept = [self._accepted(sent, message), queued], once(sent) if once else None
         result = None
         if state is not None:
             result = await self._append(session_id, inputs, when=[IfSessionKnown(), fits], once=kept)
@@ -176,21 +169,22 @@ class Inbox:
         if len((await self._state_if_busy(session_id)).inbox.steering) >= QUEUE_MAX:
             return NotSent("queue_full")
         sent = Sent(session_id, _new_message_id(), run_id, mode)
-        accepted = e.MessageAccepted(
-            at_ms=self._clock.now_ms(),
-            message_id=sent.message_id,
-            text=message.text,
-            mode=mode,
-            client_id=message.client_id,
-            parts=message.parts,
-            run_id=run_id,
-        )
-        result = await self._append(
-            session_id, [accepted], when=[IfRunOpen(run_id)], once=once(sent) if once else None
-        )
+        accepted, kept = self._accepted(sent, message), once(sent) if once else None
+        result = await self._append(session_id, [accepted], when=[IfRunOpen(run_id)], once=kept)
         if isinstance(result, Appended):
             return sent
         return NotSent("run_over") if isinstance(result, Declined) else result
+
+    def _accepted(self, sent: Sent, message: Message) -> e.MessageAccepted:
+        return e.MessageAccepted(
+            at_ms=self._clock.now_ms(),
+            message_id=sent.message_id,
+            text=message.text,
+            mode=sent.mode,
+            client_id=message.client_id,
+            parts=message.parts,
+            run_id=sent.run_id if sent.mode in {"steer", "redirect"} else "",
+        )
 
     async def steer_with_queued(self, session_id: str, queued: SessionMessage) -> bool:
         """Say what waits in the queue to the run under way instead; False if there is none, or no room."""
@@ -311,13 +305,14 @@ class Inbox:
         self, session_id: str, run_id: str, *, once: OnceFor | None = None
     ) -> Sent | NotSent | Replayed | KeyConflict:
         """Rewind the session to before the run's answer and run its message again."""
-        state = await self.state(session_id)
-        run = state.runs[run_id]
-        if state.open_runs:
+        view = await self._supervisor.view(session_id)
+        run = view.run(run_id)
+        if view.session.open_runs:
             return NotSent("busy")
         now_ms = self._clock.now_ms()
         sent = Sent(session_id, run.message_id, _new_run_id())
-        rewound = e.SessionRewound(at_ms=now_ms, to_seq=run.first_seq)
+        to_seq = max(run.first_seq, _before_its_entries(view.transcript, run_id))
+        rewound = e.SessionRewound(at_ms=now_ms, to_seq=to_seq)
         first = (await self._store.read(session_id, after=run.first_seq - 1, limit=1))[0].event
         assert isinstance(first, e.RunQueued), "a run begins with its queueing"
         queued = replace(first, at_ms=now_ms, run_id=sent.run_id)
@@ -375,6 +370,13 @@ class Inbox:
         if isinstance(result, Appended):
             self._supervisor.wake(session_id, result.last_seq)
         return result
+
+
+def _before_its_entries(transcript: Transcript, run_id: str) -> int:
+    """The place before all that an ended run shows, and behind the run that had the word at that moment."""
+    at = transcript.runs[run_id].entries[0].seq - 1
+    earlier = (other for other in transcript.runs.values() if other.entries and other.entries[0].seq <= at)
+    return max([at, *(other.ending.seq for other in earlier if other.ending)])
 
 
 def _new_message_id() -> str:

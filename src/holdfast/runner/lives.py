@@ -34,13 +34,14 @@ class Lives:
     def __init__(self) -> None:
         self._crashes: Sequence[Crash] = ()
         self._last: Crash | None = None  # the life before this one, if it crashed
+        self._has_heard = False
 
     async def learn(self, notes: Notes, now_ms: int) -> None:
         """Look what became of the lives before this one, which begins now."""
         raw = await notes.note(NOTE)
         # Of a store that nobody wrote word in nothing good is known.
         told = msgspec.json.decode(raw, type=_Told) if raw is not None else _Told(begun_ms=0)
-        self._crashes = told.crashes
+        self._crashes, self._has_heard = told.crashes, True
         if told.begun_ms is not None:
             self._last = Crash(told.begun_ms, max(now_ms, told.begun_ms))
             self._crashes = _with(told.crashes, self._last)
@@ -51,7 +52,8 @@ class Lives:
 
     async def end(self, notes: Notes) -> None:
         """Say that this life ends in good order; raises a JournalError if nobody hears it."""
-        await self._tell(notes, begun_ms=None)
+        if self._has_heard:  # else it began nothing, and would deny the crashes that it never heard of
+            await self._tell(notes, begun_ms=None)
 
     def how_ended(self, taken_up_ms: int) -> str:
         """What cut short a run that was taken up at this time: "crash", or "restart"."""

@@ -11,13 +11,15 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from holdfast import events as e
 from holdfast.agent.calls import stopped
 from holdfast.agent.company import Company
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.rest import in_flight
-from holdfast.agent.runlog import RunLog
+from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.view import SessionView
 from holdfast.entries import Text, Thinking
 from holdfast.inputs import MessageState, SessionMessage
@@ -28,7 +30,7 @@ from holdfast.run import Run
 from holdfast.runner.leftovers import Leftovers
 from holdfast.runner.lives import Lives
 from holdfast.runner.slots import Slot, Slots
-from holdfast.values import Failure
+from holdfast.values import Failure, RunSettings
 
 _log = logging.getLogger(__name__)
 
@@ -161,6 +163,7 @@ class SessionOwner:
             at_ms=self._means.clock.now_ms(),
             run_id=f"run_{secrets.token_hex(16)}",
             message_id=message.message_id,
+            settings=await self._settings_for(message),
         )
         # Whoever sent it was told that it is kept, so a store that takes no writes now is waited for.
         run_of = (self.session_id, queued.run_id)
@@ -168,6 +171,13 @@ class SessionOwner:
         await late.append([queued])
         # Seen before the next look at the queue, or the message would get a second run.
         await self.view.catch_up(self._means.store, self.session_id)
+
+    async def _settings_for(self, message: SessionMessage) -> RunSettings:
+        """Those of the run that the message was said to; but nobody is connected to the new one."""
+        said = await self._means.store.read(self.session_id, after=message.seq - 1, limit=1)
+        ids = [record.event.run_id for record in said if isinstance(record.event, e.MessageAccepted)]
+        run = self.view.session.runs.get(ids[0]) if ids else None
+        return replace(run.settings, on_disconnect="") if run is not None else RunSettings()
 
     async def _settle(self, run: Run, fence: Fence) -> None:
         await self._floor.leftovers.end(run.run_id)
@@ -217,8 +227,7 @@ class SessionOwner:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the run truthfully, not hang it
             _log.exception("run %s met a bug of ours", run.run_id)
-            failure = Failure(kind="local_bug", text=f"Holdfast itself failed: {error!r}", rule="exception")
-            return Outcome("failed", cause="local_bug", failure=failure)
+            return _of_a_bug(error)
 
     async def _begin(self, run: Run, log: RunLog) -> Outcome:
         async with self._slot:
@@ -279,6 +288,13 @@ class SessionOwner:
 
     async def _end(self, run: Run, log: RunLog, outcome: Outcome) -> None:
         """Close what is open, then say how it ended; the first ending stands, a second is declined."""
+        try:
+            await log.settled()
+        except Unwritable as error:
+            log.drop_unwritable()
+            outcome = _of_a_bug(error)
+            # It may be on the log all the same, and nothing ends twice.
+            await self.view.catch_up(self._means.store, self.session_id)
         await self.view.settled(log)
         now_ms = log.now_ms()
         for call in run.unfinished_tools:
@@ -313,6 +329,11 @@ class SessionOwner:
 def _waits(run: Run) -> bool:
     """Whether the run does nothing but wait for a person, or for the time that a provider named."""
     return run.phase is Phase.RUNNING and not in_flight(run) and bool(run.open_asks or run.gate_until_ms)
+
+
+def _of_a_bug(error: Exception) -> Outcome:
+    failure = Failure(kind="local_bug", text=f"Holdfast itself failed: {error!r}", rule="exception")
+    return Outcome("failed", cause="local_bug", failure=failure)
 
 
 def _withdrawn(asked: e.ApprovalAsked | e.QuestionAsked, *, now_ms: int, cause: str) -> e.RunEvent:

@@ -1,0 +1,92 @@
+"""What cannot be written: half a character is told in whole ones, and a bug of ours ends its run."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.world import Effect, asks_about, ending, messages, people, process, send, tool_ends
+from holdfast import events as e
+from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.interfaces import StoreLocked
+from holdfast.journal.memory import MemoryStore
+from holdfast.secrets_out import NO_SECRETS, Secrets
+from holdfast.tools.contents import ReadMarks
+from holdfast.tools.edits import WriteFile
+from holdfast.tools.listing import ListFiles
+
+OLD_NAME = b"caf\xe9.txt"
+
+
+@pytest.mark.parametrize("secrets", [NO_SECRETS, Secrets(["key-of-somebody"])], ids=["no secret", "a secret"])
+async def test_a_file_whose_name_is_no_utf8_is_listed_and_the_run_goes_on(
+    tmp_path: Path, secrets: Secrets
+) -> None:
+    """P3, P4: what a folder holds ends no run."""
+    await asyncio.to_thread(lambda: Path(os.fsdecode(bytes(tmp_path) + b"/" + OLD_NAME)).touch())
+    async with (
+        ChaosServer([CallTool("list_files")], [Say("seen")]) as chaos,
+        process(chaos, ListFiles(), workspace=tmp_path, secrets=secrets) as world,
+    ):
+        await send(world)
+        log = await world.until("s", e.RunEnded)
+        assert ending(log).outcome == "completed"
+        assert [ended.result for ended in tool_ends(log)] == [r"caf\udce9.txt"]
+        assert messages(chaos.seen.request(2))[-1]["content"] == r"caf\udce9.txt"
+
+
+async def test_an_approval_about_a_file_whose_name_is_no_utf8_counts(tmp_path: Path) -> None:
+    """P8: what people are shown is compared as they were shown it."""
+
+    def linked() -> None:
+        Path(os.fsdecode(bytes(tmp_path) + b"/" + OLD_NAME)).write_text("old\n")
+        (tmp_path / "link").symlink_to(os.fsdecode(OLD_NAME))
+
+    await asyncio.to_thread(linked)
+    write = CallTool("write_file", {"path": "link", "content": "new\n"})
+    async with (
+        ChaosServer([write], [Say("written")]) as chaos,
+        process(chaos, WriteFile(ReadMarks()), judge=asks_about("write_file"), workspace=tmp_path) as world,
+    ):
+        await send(world)
+        answering = asyncio.create_task(people(world, "s"))
+        log = await world.until("s", e.RunEnded)
+        answering.cancel()
+        assert ending(log).outcome == "completed"
+        assert sum(isinstance(record.event, e.ApprovalAsked) for record in log) == 1
+
+
+@pytest.mark.parametrize("when", ["at once", "after a lock", "after it was written"])
+async def test_what_cannot_be_written_ends_its_run_as_a_bug_of_ours(when: str) -> None:
+    """P3, P4: it is no trouble of the store, so nothing is waited for, and the session goes on."""
+
+    class Stumbling(MemoryStore):
+        is_locked = when == "after a lock"
+
+        async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
+            if any(isinstance(event, e.ToolEnded) and event.ok for event in events):
+                if self.is_locked:
+                    self.is_locked = False
+                    raise StoreLocked("a backup has the file")
+                if when == "after it was written":
+                    await super().append_run(session_id, events, **rest)
+                raise TypeError("this cannot be encoded")
+            return await super().append_run(session_id, events, **rest)
+
+    async with (
+        ChaosServer([CallTool("one")], [Say("ok")]) as chaos,
+        process(chaos, Effect("one", []), store=Stumbling()) as world,
+    ):
+        await send(world)
+        log = await world.until("s", e.RunEnded)
+        assert (ending(log).outcome, ending(log).cause) == ("failed", "local_bug")
+        assert "this cannot be encoded" in str(ending(log).failure)
+        is_written = when == "after it was written"
+        assert [ended.ending for ended in tool_ends(log)] == ["finished" if is_written else "killed"]
+        await send(world, "and now?")
+        last = (await world.until("s", e.RunEnded, times=2))[-1].event
+        assert isinstance(last, e.RunEnded)
+        assert last.outcome == "completed"
