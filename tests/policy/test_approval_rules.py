@@ -7,7 +7,7 @@ import pytest
 from holdfast.policy.approval_rules import BadRule, Rule, rule_from
 from holdfast.policy.approvals import choices_for, describe, judge, rule_for
 from holdfast.policy.verdicts import Allow, Ask, Deny
-from holdfast.values import GrantRule
+from holdfast.values import Action, GrantRule
 from policy.approval_world import WORKSPACE, policy, rule_made_for, shell, verdict
 
 ALL_CHOICES = ("once", "session", "always", "deny")
@@ -92,6 +92,44 @@ def test_deny_rules_with_paths_need_only_one_path() -> None:
     assert isinstance(verdict("cat README.md secret/x", rule), Deny)
     assert isinstance(verdict("ls > secret/x", rule), Deny)
     assert isinstance(verdict("cat README.md", rule), Allow)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -r x",
+        "grep -nr -A 3 x .",
+        "grep -R x src/..",
+        "grep --recursive x .",
+        "rg x",
+        "rg -e x .",
+        "ls -R",
+        "find . -name x",
+        "find -name x",
+        "tree",
+        "git grep x",
+        "sudo grep -r x",
+    ],
+)
+def test_deny_rules_with_paths_are_about_what_is_come_to_from_above(command: str) -> None:
+    rule = Rule("deny", "shell", paths=("secret",))
+    assert isinstance(verdict(command, rule), Deny)
+    assert not isinstance(verdict(command, Rule("deny", "shell", paths=("../elsewhere",))), Deny)
+
+
+def test_what_goes_down_elsewhere_or_not_at_all_is_no_matter_of_a_deny_rule() -> None:
+    rule = Rule("deny", "shell", paths=("secret",))
+    for command in ("grep -r x src", "grep x README.md", "rg x src", "ls -r", "ls", "find src", "make"):
+        assert not isinstance(verdict(command, rule), Deny), command
+    for name in ("search_files", "list_files"):
+        place = Action(tool=name, summary="", paths=(WORKSPACE,))
+        assert isinstance(judge(place, policy(Rule("deny", "*", paths=("secret",)))), Deny)
+        assert isinstance(judge(place, policy(Rule("ask", name, paths=("secret/deep",)))), Ask)
+        assert isinstance(judge(place, policy(Rule("deny", "*", paths=("../elsewhere",)))), Allow)
+        below = Action(tool=name, summary="", paths=(f"{WORKSPACE}/src",))
+        assert isinstance(judge(below, policy(Rule("deny", "*", paths=("secret",)))), Allow)
+    file = Action(tool="read_file", summary="", paths=(f"{WORKSPACE}/a",))
+    assert isinstance(judge(file, policy(Rule("deny", "*", paths=("secret",)))), Allow)
 
 
 def test_the_first_rule_that_matches_decides() -> None:

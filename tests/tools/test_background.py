@@ -3,18 +3,22 @@
 import asyncio
 import os
 import re
+import threading
 from pathlib import Path
 
 import pytest
 
 from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces import ToolResult
-from holdfast.tools.background import Background
+from holdfast.tools.background import Background, TooManyJobs
+from holdfast.tools.cleaning import cleaned
+from holdfast.tools.jobs import Job
+from holdfast.tools.process import Command
 from holdfast.tools.proctable import look
 from holdfast.tools.ring import Ring
 from holdfast.tools.scope import find_marked, kill_leftovers
 from holdfast.tools.shell_jobs import ShellJobs, ShellKill
-from tools.calls import QUICK, Call, dead_children, descriptors, shell, until
+from tools.calls import ENVIRONMENT, QUICK, Call, dead_children, descriptors, shell, until
 
 
 async def start(background: Background, call: Call, command: str) -> str:
@@ -56,7 +60,10 @@ async def test_a_background_process_goes_on_is_read_and_ended(background: Backgr
     assert (await kill(background, call, job_id)).ok
 
 
-async def test_one_that_ends_at_once_is_told_of_at_once(background: Background, call: Call) -> None:
+async def test_one_that_ends_at_once_is_told_of_at_once(
+    background: Background, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.tools.shell._EARLY_END_S", 20.0)  # "at once" takes longer on a busy machine
     result = await shell(background).run({"command": "echo in use; exit 3", "background": True}, call)
     assert (result.ok, result.ending) == (False, "finished")
     assert "has ended with exit code 3" in result.text
@@ -87,6 +94,46 @@ async def test_a_hundred_are_listed_and_ended_and_one_more_is_refused(
     one_more = await start(background, call, "sleep 1000")
     assert any(one_more in line for line in await listed(background, call))
     assert len(await listed(background, call)) == 100
+
+
+async def test_a_session_that_runs_all_it_may_leaves_room_for_others(call: Call, tmp_path: Path) -> None:
+    few = Background(
+        tmp_path / "few", now_ms=lambda: 0, jobs_max=1, in_all_sessions_max=2, kill_patience=QUICK
+    )
+    sleeping = Command(argv=("sleep", "1000"), cwd=str(call.workspace), environment=ENVIRONMENT)
+
+    async def one_more(session_id: str) -> Job:
+        return await few.start(sleeping, session_id=session_id, run_id=call.run_id, tool_call_id="1")
+
+    first = await one_more("session-1")
+    with pytest.raises(TooManyJobs, match=r"^1 background processes are running: end"):
+        await one_more("session-1")
+    await one_more("session-2")
+    with pytest.raises(TooManyJobs, match=r"^2 background processes are running in all sessions: end"):
+        await one_more("session-3")
+    await few.kill(first)
+    await one_more("session-3")
+    assert few.jobs("session-1") == []
+    for session_id in ("session-2", "session-3"):
+        for job in few.jobs(session_id):
+            await few.kill(job)
+    await few.close()
+
+
+async def test_output_is_cleaned_off_the_loop(
+    background: Background, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[threading.Thread] = []
+
+    def watched(text: str) -> str:
+        seen.append(threading.current_thread())
+        return cleaned(text)
+
+    monkeypatch.setattr("holdfast.tools.background.cleaned", watched)
+    job_id = await start(background, call, "echo '\x1b[31mred'; sleep 1000")
+    assert (await read(background, call, job_id)).endswith("\nred")
+    assert seen
+    assert threading.current_thread() not in seen
 
 
 async def test_after_a_restart_jobs_are_found_and_foreground_leftovers_killed(

@@ -1,10 +1,13 @@
 """Reading, writing and editing files."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces import ToolResult
@@ -75,6 +78,8 @@ async def test_a_huge_file_is_read_without_reading_it_whole(call: Call) -> None:
         await read(call, lines=2)
     ).text == "     1\tfirst\n     2\tsecond\n[lines 1 to 2; read on with first_line=3]"
     assert "    21\tlast" in (await read(call, first_line=21)).text
+    for beyond in (22, 10**15, 10**30):
+        assert (await read(call, first_line=beyond)).text == f"(no line {beyond:,}: the file ends before)"
     assert not (await edit(call, "first", "x")).ok
 
 
@@ -114,6 +119,7 @@ async def test_a_file_is_made_with_its_folders_and_replaced_in_one_step(call: Ca
     assert [one.name for one in path.parent.iterdir()] == ["file"]
     assert not (await tool.run({"path": "a/b/file", "content": "\ud800"}, call)).ok
     assert path.read_text() == "new"
+    assert (await tool.run({"path": "🙂" * 63, "content": "as long as a name can be"}, call)).ok
 
 
 @pytest.mark.parametrize(
@@ -212,9 +218,40 @@ def test_a_person_sees_the_change_before_it_is_made(tmp_path: Path) -> None:
         assert refused.diff == ""
 
 
+def test_a_small_change_of_a_long_file_is_shown() -> None:
+    before = [f"line {number}\n" for number in range(5_000)]
+    after = [*before[:7], "line 7; evil\n", *before[8:]]
+    shown = unified_diff("file", "".join(before), after="".join(after))
+    assert "\n@@ -5,7 +5,7 @@\n" in shown
+    assert "\n-line 7\n+line 7; evil\n" in shown
+    shown = unified_diff("file", "".join(before), after="".join([*before, "x"]))
+    assert shown.endswith(" line 4999\n+x\n\\ No newline at end of file\n")
+    assert "\n@@ -4998,3 +4998,4 @@\n" in shown
+
+
+@given(*[st.lists(st.sampled_from("abc"), max_size=30)] * 4)
+def test_a_diff_is_that_of_the_whole_texts(
+    first: list[str], old: list[str], new: list[str], last: list[str]
+) -> None:
+    before, after = ("".join(f"{one}\n" for one in [*first, *mid, *last]) for mid in (old, new))
+    shown = unified_diff("file", before, after=after).splitlines()[2:]
+    rebuilt, at = list[str](), 0
+    for line in shown:
+        if found := re.fullmatch(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line):
+            start = int(found[1]) - (found[2] != "0")
+            rebuilt += before.splitlines()[at:start]
+            at = start
+            assert len(rebuilt) == int(found[3]) - (found[4] != "0")
+        else:
+            assert line[0] == "+" or before.splitlines()[at] == line[1:]
+            rebuilt += [line[1:]] if line[0] != "-" else []
+            at += line[0] != "+"
+    assert [*rebuilt, *before.splitlines()[at:]] == after.splitlines()
+
+
 def test_a_diff_is_bounded() -> None:
     before = "".join(f"{number}\n" for number in range(10_000))
-    assert "too large to compare" in unified_diff("file", before, after=before + "x\n")
+    assert "too large to compare" in unified_diff("file", before, after="x\n" + before * 2 + "x\n")
     assert len(unified_diff("file", "", after=before * 10)) < DIFF_CHARS_MAX + 100
 
 

@@ -220,6 +220,22 @@ def test_arguments_that_do_not_fit_a_schema_are_told_why(args: dict[str, object]
 
 
 @pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"n": True}},
+        {"properties": [1]},
+        {"required": 5},
+        {"required": [5]},
+        {"properties": {"n": {"type": [5]}}},
+    ],
+)
+def test_what_is_odd_in_a_schema_is_nobodys_failure(schema: dict[str, object]) -> None:
+    odd = Foreign()
+    odd.spec = ToolSpec(name="odd", description="", schema=schema)
+    insist_on_arguments(odd, {"n": 1})
+
+
+@pytest.mark.parametrize(
     ("args", "why"),
     [
         ({}, r"missing required field `text`. Expected: text, choices \(optional\)"),

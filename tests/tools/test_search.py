@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,22 @@ from holdfast.interfaces import ToolResult
 from holdfast.tools.globs import glob_fits
 from holdfast.tools.listing import ENTRIES_MAX, ListFiles
 from holdfast.tools.search import MATCHES_MAX, SearchFiles
+from holdfast.tools.workspace import Workspace
 from tools.calls import ENVIRONMENT, Call, descriptors, until
 
 RIPGREP = shutil.which("rg")
 
 
 @pytest.fixture(params=["ripgrep", "python"])
-def search(request: pytest.FixtureRequest) -> SearchFiles:
+def ripgrep(request: pytest.FixtureRequest) -> str | None:
     if request.param == "ripgrep" and not RIPGREP:
         pytest.skip("there is no ripgrep here")
-    return SearchFiles(ENVIRONMENT, ripgrep=RIPGREP if request.param == "ripgrep" else None)
+    return RIPGREP if request.param == "ripgrep" else None
+
+
+@pytest.fixture
+def search(ripgrep: str | None) -> SearchFiles:
+    return SearchFiles(ENVIRONMENT, ripgrep=ripgrep)
 
 
 @pytest.fixture
@@ -65,6 +72,33 @@ async def test_text_is_found(search: SearchFiles, call: Call, args: dict[str, ob
     result = await search.run(args, call)
     assert result.ok
     assert result.text.replace("\r", "") == text
+
+
+@pytest.mark.parametrize(
+    ("args", "files"),
+    [
+        ({}, ["a.py", "lib/credentials/x"]),
+        ({"glob": ".env"}, []),
+        ({"glob": "[Cc]redentials"}, []),
+        ({"glob": "**/*"}, ["a.py", "lib/credentials/x"]),
+        ({"glob": "data {1}/**"}, []),
+        ({"path": ".config"}, []),
+        # Who is allowed to search where secrets are kept finds them, but for keys.
+        ({"path": ".ssh"}, [".ssh/known"]),
+    ],
+)
+async def test_secrets_and_what_is_holdfasts_own_are_not_found_by_searching(
+    ripgrep: str | None, call: Call, args: dict[str, object], files: list[str]
+) -> None:
+    names = ".env .env.local A.PEM .ssh/known .ssh/id_rsa src/.Netrc .config/gh/hosts.yml a.py own.toml"
+    for name in (*names.split(), "Credentials", "data {1}/x", "data {1}/deep/y", "lib/credentials/x"):
+        path = call.workspace / name
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(path.write_text, "needle")
+    own = (str(call.workspace / "data {1}"), str(call.workspace / "own.toml"))
+    search = SearchFiles(ENVIRONMENT, ripgrep=ripgrep, workspaces=partial(Workspace, kept_out=own))
+    found = await search.run({"pattern": "needle", **args}, call)
+    assert found == ToolResult("\n".join(f"{name}:1:needle" for name in files) or "No match.")
 
 
 @pytest.mark.usefixtures("tree")
@@ -143,6 +177,8 @@ async def test_files_are_listed(call: Call) -> None:
     assert await listed(call, glob="none") == ["(nothing)"]
     for outside in ("..", "link", "/", "a.py", "nowhere"):
         assert not (await ListFiles().run({"path": outside}, call)).ok
+    keeps_out = ListFiles(workspaces=partial(Workspace, kept_out=(str(call.workspace / "src/deep"),)))
+    assert (await keeps_out.run({"path": "src"}, call)).text.splitlines() == ["src/b.py", "src/deep/"]
 
 
 async def test_a_listing_is_bounded(call: Call) -> None:

@@ -258,6 +258,7 @@ async def test_text_is_shown_html_made_readable_and_the_rest_refused(call: Call)
         "/html": page("<title>T</title><p>Hello <a href='/x'>link</a>", "text/html; charset=utf-8"),
         "/json": page('{"a": 1}', "application/json"),
         "/latin": page("caf\xe9".encode("latin-1"), "text/plain; charset=iso-8859-1"),
+        "/no-such": page("caf\xe9".encode(), "text/plain; charset=iso-8859-99"),
         "/idna": page(b"xn--" * 100_000, "text/plain; charset=idna"),
         "/pdf": page(b"%PDF", "application/pdf"),
         "/none": b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\ngone",
@@ -270,7 +271,8 @@ async def test_text_is_shown_html_made_readable_and_the_rest_refused(call: Call)
         raw = await tool().run({"url": f"{base}/html", "raw": True}, call)
         assert "<title>" in raw.text
         assert (await fetch(call, f"{base}/json")).text.endswith('{"a": 1}')
-        assert (await fetch(call, f"{base}/latin")).text.endswith("café")
+        for path in ("/latin", "/no-such"):
+            assert (await fetch(call, base + path)).text.endswith("café")
         assert (await fetch(call, f"{base}/idna")).ok
         pdf = await fetch(call, f"{base}/pdf")
         assert not pdf.ok

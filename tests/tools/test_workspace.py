@@ -1,18 +1,23 @@
 """Paths: whatever their spelling, they end inside the workspace or are refused."""
 
+import asyncio
+import fcntl
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from holdfast.tools.background import Background
 from holdfast.tools.contents import ReadMarks, read_whole, replace_whole
 from holdfast.tools.edits import WriteFile
 from holdfast.tools.files import ReadFile
+from holdfast.tools.registry import tools_in_the_box
 from holdfast.tools.workspace import Refused, Workspace
-from tools.calls import Call, descriptors
+from tools.calls import ENVIRONMENT, Call, descriptors
 
 SECRET = "outside"  # noqa: S105 - what must not be seen
 
@@ -141,6 +146,35 @@ async def test_what_is_no_file_is_refused_and_does_not_hang(
     for result in (reading, writing):
         assert not result.ok
         assert f"odd is {kind}, not a file" in result.text
+
+
+async def test_what_is_kept_out_is_not_even_opened_so_that_its_locks_hold(
+    call: Call, background: Background
+) -> None:
+    """P1: to close any descriptor of a database is to lose every lock of this process on it."""
+    kept, link = call.workspace / "kept", call.workspace / "link"
+    kept.mkdir()
+    (kept / "db").write_text("a")
+    link.symlink_to("kept")
+    args = {"read_file": {}, "write_file": {"content": "b"}, "edit_file": {"old_text": "a", "new_text": "b"}}
+    box = await asyncio.to_thread(
+        lambda: tools_in_the_box(ENVIRONMENT, background=background, kept_out=(str(kept),))
+    )
+    with (kept / "db").open("r+b") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        for tool in box:
+            for path in ("kept/db", "link/db", "kept/new/file"):
+                given = {"path": path, **args.get(tool.spec.name, {})}
+                if tool.spec.name in args:
+                    action = await asyncio.to_thread(tool.action, given, workspace=call.workspace)
+                    assert action.paths == (str(call.workspace / path.replace("link", "kept")),)
+                    assert "Holdfast's own: no tool" in (await tool.run(given, call)).text
+        probe = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-S", "-c", probe, kept / "db", stderr=asyncio.subprocess.PIPE
+        )
+        assert b"BlockingIOError" in (await child.communicate())[1]
+    assert [one.name for one in kept.iterdir()] == ["db"]
 
 
 def test_a_link_that_is_swapped_all_the_time_never_leads_out(root: Path, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ A rule's `argv` is read word by word and stands for the program, never for a wra
   through are covered only by a rule that names `paths` (all that the command may touch must lie there), or,
   for the shell as a whole, by a rule with neither.
 - An ask or deny rule matches more: the words in this order with others between them, under any path to the
-  program, and inside every wrapper; and with `paths` if anything that it may touch lies there.
+  program, and inside every wrapper; and with `paths` if anything that it may touch lies there, or if it
+  searches or lists a directory above one of them.
 - A grant matches exactly: the same settings and words, no others, in the same directory, fed by nothing,
   writing to no other files than those it names. For the shell its `argv` is the settings (NAME=value) and
   words, and its `paths` are the directory and then the files.
@@ -65,6 +66,7 @@ class Part:
     fed: bool = False
     writes: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    down: tuple[str, ...] = ()  # directories that it goes down into
     host: str = ""
     guess: bool = False  # it may be a part: only rules that deny or ask are about it
 
@@ -112,7 +114,8 @@ def _is_about(rule: Rule, part: Part, *, places: Places) -> bool:
     if rule.verdict == "allow":
         in_place = not roots or (bool(touched) and all(within))
         return in_place and (not rule.argv or _begins_with(part, rule.argv))
-    return (not roots or any(within)) and (not rule.argv or _contains(part, rule.argv))
+    from_above = any(is_within(root, path) for path in part.down for root in roots)
+    return (not roots or any(within) or from_above) and (not rule.argv or _contains(part, rule.argv))
 
 
 def _begins_with(part: Part, argv: tuple[str, ...]) -> bool:

@@ -40,6 +40,7 @@ _UNPRINTABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 _READING_TOOLS = frozenset(("read_file", "list_files", "search_files"))
+_TOOLS_GOING_DOWN = frozenset(("list_files", "search_files"))
 _WRITING_TOOLS = frozenset(("write_file", "edit_file"))
 # They touch nothing but the person who is asked, or what the session itself started.
 _FREE_TOOLS = frozenset(("ask_user", "shell_jobs", "shell_kill"))
@@ -123,7 +124,7 @@ def describe(rule: GrantRule) -> str:
         where, *files = rule.paths or ("any directory",)
         into = f", writing {', '.join(files)}" if files else ""
         return f"Exactly `{msgspec.json.encode(rule.argv).decode()}` in {where}{into}."
-    if rule.host:
+    if rule.host and rule.tool == "fetch_url":
         return f"{rule.tool} from the host {rule.host}."
     return f"{rule.tool} on {', '.join(rule.paths)}." if rule.paths else f"{rule.tool}, with any arguments."
 
@@ -210,6 +211,7 @@ def _parts(action: Action, places: Places) -> tuple[list[Part], list[str]]:
                 fed=step.fed,
                 writes=step.writes,
                 paths=step.paths,
+                down=step.down,
             )
             for step in script.steps
         ]
@@ -220,18 +222,17 @@ def _parts(action: Action, places: Places) -> tuple[list[Part], list[str]]:
         sorted(path for each in action.paths for path in places.resolved(each, (places.workspace,)))
     )
     denials = [
-        f"It would write to {path}, which is Holdfast's own."
-        for path in paths
-        if action.tool not in _READING_TOOLS and places.holdfast(path)
+        f"{path} is Holdfast's own: no tool reads or writes there." for path in paths if places.holdfast(path)
     ]
     findings = tuple(dict.fromkeys(_tool_findings(action, paths, places)))
-    return [Part(action.tool, findings, paths=paths, host=plain_host(action.host))], denials
+    down = paths if action.tool in _TOOLS_GOING_DOWN else ()
+    return [Part(action.tool, findings, paths=paths, down=down, host=plain_host(action.host))], denials
 
 
 def _tool_findings(action: Action, paths: tuple[str, ...], places: Places) -> Iterator[Finding]:
     """Reasons to ask about a call of a tool other than the shell."""
     for path in paths:
-        if is_secret(path) or places.holdfast(path):
+        if is_secret(path):
             yield Finding("secret", f"{path} is a place where secrets are kept.")
     if action.tool in _READING_TOOLS | _WRITING_TOOLS:
         if not paths:

@@ -13,12 +13,13 @@ PIECES_MAX = 16
 SPELLINGS_MAX = 16
 HARMLESS_DEVICES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 
+FILE_ONLY = "credentials"  # a secret if it is a file; packages have folders of this name
 _SECRET_PARTS = frozenset((".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", "keyrings"))
 _SECRET_TREES = ("/.config/gh/", "/.config/gcloud/", "/.docker/config.json/")
 # fmt: off
 _SECRET_NAMES = frozenset((
     ".netrc", "_netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".envrc",
-    "credentials", "credentials.json", ".bash_history", ".zsh_history", ".python_history", "id_rsa",
+    FILE_ONLY, "credentials.json", ".bash_history", ".zsh_history", ".python_history", "id_rsa",
     "id_ed25519", "id_ecdsa", "id_dsa",
 ))
 _SYSTEM_TREES = frozenset((
@@ -188,6 +189,17 @@ def is_secret(path: str) -> bool:
     if path.startswith("/proc/") or any(tree in f"{path.lower()}/" for tree in _SECRET_TREES):
         return True
     return name in _SECRET_NAMES or name.endswith(_SECRET_ENDINGS) or not _SECRET_PARTS.isdisjoint(parts)
+
+
+def secret_globs(folder: str) -> Iterator[str]:
+    """Globs, as ripgrep reads them, of what is secret below a folder: all but FILE_ONLY, and examples too."""
+    yield from sorted({".env", ".env.*", *_SECRET_NAMES, *_SECRET_PARTS} - {FILE_ONLY})
+    yield from (f"*{ending}" for ending in _SECRET_ENDINGS)
+    for tree in _SECRET_TREES:
+        yield f"**{tree.rstrip('/')}"
+        above, _, name = tree.rstrip("/").rpartition("/")
+        if folder.lower().endswith(above):
+            yield f"/{name}"
 
 
 def is_repository_file(path: str) -> bool:

@@ -151,10 +151,11 @@ def _of_everything(
 
 def _of_holdfast(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
     """Any program but a reader that is given Holdfast's own files, or told to move what is above them."""
-    name = _name(command)
-    for word in command.words[1:]:
+    name, words = _name(command), command.words[1:]
+    taken = _moved(words) if name == "mv" else words if name in _MOVES else ()
+    for word in words:
         for path in sorted(places.mentioned(word, cwds)):
-            if places.holdfast(path) or (name in _MOVES and places.above_holdfast(path)):
+            if places.holdfast(path) or (word in taken and places.above_holdfast(path)):
                 yield f"`{name}` is not to touch {path}: what Holdfast keeps there is its own."
 
 

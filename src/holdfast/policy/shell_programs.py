@@ -94,6 +94,9 @@ _GIT_PLAIN = frozenset(("--no-pager", "-P", "-p", "--paginate", "--no-optional-l
 # fmt: on
 _JUST_TELLS = frozenset(("--version", "-V", "--help", "-h"))
 _ABBREVIATION_CHARS_MIN = 4
+# The first letter of a word with options that takes the rest of the word for its value, or the next word.
+_PYTHON_VALUED = re.compile(r"-[^-mcXW]*([mcXW])(.*)", re.DOTALL)
+_PYTHON_STEPPED_OVER = frozenset(("X", "W", "--check-hash-based-pycs"))
 _KINDS: tuple[tuple[FindingKind, frozenset[str], str], ...] = (
     ("network", _NETWORK, "reaches other machines"),
     ("program", _MACHINE, "acts on the machine, not on files of the workspace"),
@@ -120,12 +123,15 @@ def concerns(words: tuple[Word, ...]) -> Iterator[Finding]:
 
 def _module(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
     """The words behind python -m, of which the first names the program; nothing if there is no -m first."""
-    for at, word in enumerate(words[1:], start=1):
-        found = re.fullmatch(r"-[A-Za-z]*?m(.*)", word.text) if name in {"python", "pypy"} else None
-        if found:
-            return (Word(found[1]), *words[at + 1 :]) if found[1] else words[at + 1 :]
-        if not word.text.startswith("-") or "c" in word.text:
+    at = 1
+    while name in {"python", "pypy"} and at < len(words) and words[at].text[:1] == "-":
+        found = _PYTHON_VALUED.fullmatch(words[at].text)
+        option, value = (found[1], found[2]) if found else (words[at].text, "")
+        if option == "m":
+            return (Word(value), *words[at + 1 :]) if value else words[at + 1 :]
+        if option in {"c", "-", "--"}:
             break
+        at += 2 if option in _PYTHON_STEPPED_OVER and not value else 1
     return ()
 
 

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from holdfast.policy.shell_words import Word
 
 Operands: TypeAlias = Literal["paths", "path", "pattern", "text", "none"]
+ALWAYS = "--"  # in place of options: with any of them and with none
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Reader:
     operands: Operands = "paths"
     numbers: bool = False  # -20 is an option
     listing: frozenset[str] = frozenset()  # options without which an operand would make something new
+    down: frozenset[str] = frozenset()  # options with which it goes down into directories
 
 
 @dataclass(slots=True)
@@ -30,6 +32,7 @@ class Reading:
     problem: str = ""
     paths: list[Word] = field(default_factory=list[Word])
     from_root_only: bool = False  # trusted only in the workspace's own directory
+    down: list[Word] = field(default_factory=list[Word])  # directories that it goes down into
 
 
 def reader(
@@ -39,6 +42,7 @@ def reader(
     operands: Operands = "paths",
     numbers: bool = False,
     listing: str = "",
+    down: str = "",
 ) -> Reader:
     """A table entry; a word of one dash stands for its letters: "-la" is -l and -a."""
     return Reader(
@@ -47,6 +51,7 @@ def reader(
         operands=operands,
         numbers=numbers,
         listing=frozenset(_options(listing)),
+        down=frozenset(_options(down)),
     )
 
 
@@ -62,6 +67,7 @@ READERS: dict[str, Reader] = {
         "-AaBbCcdFfGghiklmNnopqRrSstUuvXxZ1 --all --almost-all --color --classify --directory --full-time "
         "--human-readable --inode --recursive --reverse --size --group-directories-first --si",
         "-ITw --ignore --sort --time --time-style --width --format",
+        down="-R --recursive",
     ),
     "cat": reader("-AbEensTtuv --number --show-all --show-ends --squeeze-blank --show-tabs"),
     "head": reader("-qvz --quiet --silent --verbose", "-nc --lines --bytes", numbers=True),
@@ -80,6 +86,7 @@ READERS: dict[str, Reader] = {
         "--regexp --binary-files",
         operands="pattern",
         numbers=True,
+        down="-rR --recursive --dereference-recursive",
     ),
     "rg": reader(
         "-cFHiIlnNoPpqSsUvwx0 --count --count-matches --fixed-strings --ignore-case --smart-case "
@@ -90,6 +97,7 @@ READERS: dict[str, Reader] = {
         "-ABCegmtTrM --after-context --before-context --context --glob --iglob --max-count --max-depth "
         "--type --type-not --replace --regexp --color --sort --sortr --max-columns --threads",
         operands="pattern",
+        down=ALWAYS,
     ),
     "pwd": reader("-LP", operands="none"),
     "true": reader(operands="text"),
@@ -108,9 +116,10 @@ READERS: dict[str, Reader] = {
     "du": reader(
         "-abchkmsSx0 --all --apparent-size --bytes --total --human-readable --summarize --one-file-system",
         "-d --max-depth --exclude --threshold",
+        down=ALWAYS,
     ),
     "df": reader("-ahHiklPT --human-readable --inodes --local --total --print-type"),
-    "tree": reader("-aCdDfFghipsuvtr --dirsfirst --noreport --du --prune", "-LIP --filelimit"),
+    "tree": reader("-aCdDfFghipsuvtr --dirsfirst --noreport --du --prune", "-LIP --filelimit", down=ALWAYS),
     "date": reader("-uRI --utc --iso-8601 --rfc-email", "--rfc-3339", operands="text"),
     "uname": reader("-amnoprsv --all", operands="none"),
     "whoami": reader(operands="none"),
@@ -139,6 +148,7 @@ READERS: dict[str, Reader] = {
         "-abBcdeEiNnpqstTuwyZ --brief --unified --side-by-side --ignore-all-space --color "
         "--ignore-blank-lines --new-file --report-identical-files --suppress-common-lines --context",
         "-CUWx --exclude --label --width",
+        down="-r --recursive",
     ),
     "md5sum": _HASH,
     "sha1sum": _HASH,
@@ -155,7 +165,7 @@ def read_with(table: Reader, words: tuple[Word, ...]) -> Reading:
     """What a program reads with these words (its name is the first), as its table says."""
     reading = Reading()
     operands: list[Word] = []
-    seen: set[str] = set()
+    seen: set[str] = {ALWAYS}
     at = 1
     while at < len(words) and words[at].text != "--":
         text = words[at].text
@@ -200,12 +210,13 @@ def _option(table: Reader, text: str, seen: set[str]) -> tuple[bool, bool]:
 
 def _place(table: Reader, reading: Reading, *, operands: list[Word], seen: set[str]) -> None:
     """Say which operands are paths, or why there should be none."""
+    has_pattern = table.operands == "pattern" and not seen & {"-e", "--regexp", "--files", "--type-list"}
+    named = operands[1:] if has_pattern else operands
+    if seen & table.down:
+        reading.down = named or [Word(".")]
     match table.operands:
-        case "paths":
-            reading.paths += operands
-        case "pattern":
-            skip = 0 if seen & {"-e", "--regexp", "--files", "--type-list"} else 1
-            reading.paths += operands[skip:]
+        case "paths" | "pattern":
+            reading.paths += named
         case "path":
             reading.paths += operands
             if len(operands) > 1:

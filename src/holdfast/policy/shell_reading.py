@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from holdfast.policy.shell_readers import READERS, Reader, Reading, read_with, reader
+from holdfast.policy.shell_readers import ALWAYS, READERS, Reader, Reading, read_with, reader
 from holdfast.policy.shell_words import Word
 
 _DIFF = (
@@ -54,8 +54,9 @@ _GIT: dict[str, Reader] = {
         "--name-only --word-regexp --break --show-function --untracked",
         "-ABCem --max-depth --max-count",
         operands="pattern",
+        down=ALWAYS,
     ),
-    "remote": reader(operands="none"),
+    "remote": reader("-v --verbose", operands="none"),
     "stash list": reader(operands="none"),
     "stash show": reader(_DIFF, _DIFF_VALUED),
     "worktree list": reader("--porcelain", operands="none"),
@@ -147,6 +148,7 @@ def _find(words: tuple[Word, ...]) -> Reading:
         if not words[at].text.startswith("-"):
             reading.paths.append(words[at])
         at += 1
+    reading.down = [*reading.paths] or [Word(".")]
     while at < len(words):
         text = words[at].text
         if text in _FIND_VALUED | _FIND_PATHS:

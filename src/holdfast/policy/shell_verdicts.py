@@ -41,6 +41,7 @@ class JudgedStep:
     fed: bool
     writes: tuple[str, ...]  # resolved targets of redirections that write
     paths: tuple[str, ...]  # resolved places that its words and other redirections may name
+    down: tuple[str, ...]  # resolved directories that it goes down into
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ def _judge_step(step: Step, reading: Reading | None, places: Places, *, cwds: tu
     mentioned = {path for word in command.words[1:] for path in places.mentioned(word, cwds)}
     for redirect in command.redirects:
         mentioned |= places.named(redirect.target, cwds) if redirect.kind == "read" else frozenset()
+    down = {path for word in (reading.down if reading else ()) for path in places.named(word, cwds)}
     return JudgedStep(
         argv=tuple(word.text for word in command.words),
         settings=tuple(f"{name}={value.text}" for name, value in command.assignments),
@@ -126,6 +128,7 @@ def _judge_step(step: Step, reading: Reading | None, places: Places, *, cwds: tu
         fed=command.fed,
         writes=tuple(sorted(_written(command, places, cwds))),
         paths=tuple(sorted(mentioned)),
+        down=tuple(sorted(down)),
     )
 
 

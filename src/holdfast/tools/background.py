@@ -18,7 +18,8 @@ from holdfast.tools.offload import offload, settle
 from holdfast.tools.process import Command, tagged
 from holdfast.tools.scope import KillPatience, MarkedProcess, find_marked
 
-JOBS_MAX = 100
+JOBS_MAX = 100  # of one session
+IN_ALL_SESSIONS_MAX = 400
 _TITLE_CHARS_MAX = 2_000
 
 
@@ -44,11 +45,13 @@ class Background:
         *,
         now_ms: Callable[[], int],
         jobs_max: int = JOBS_MAX,
+        in_all_sessions_max: int = IN_ALL_SESSIONS_MAX,
         kill_patience: KillPatience | None = None,
     ) -> None:
         self._folder = folder
         self._now_ms = now_ms
         self._jobs_max = jobs_max
+        self._in_all_sessions_max = in_all_sessions_max
         self._kill_patience = kill_patience or KillPatience()
         self._jobs: dict[str, Job] = {}
 
@@ -57,7 +60,7 @@ class Background:
 
         Cancelled, it leaves nothing running: nobody would ever hear of the job.
         """
-        await self._make_room()
+        await self._make_room(session_id)
         marker = background(run_id, tool_call_id)
         state = JobState(
             job_id=f"job-{token_hex(4)}",
@@ -98,8 +101,13 @@ class Background:
         """Output after that many bytes; waits so long for something new if there is nothing."""
         if wait_s > 0 and job.output_bytes <= since:
             await job.news(within_s=wait_s)
-        data, start = await offload(lambda: job.read(since))
-        return JobOutput(text=cleaned(data.decode("utf-8", "replace")), since=start, until=start + len(data))
+
+        def output() -> JobOutput:
+            data, start = job.read(since)
+            text = cleaned(data.decode("utf-8", "replace"))  # of a megabyte, it would hold up the loop
+            return JobOutput(text=text, since=start, until=start + len(data))
+
+        return await offload(output)
 
     async def kill(self, job: Job) -> None:
         """End the job and everything it started; it stays listed."""
@@ -113,14 +121,14 @@ class Background:
         for one in living:
             by_marker.setdefault(str(one.marker), []).append(one)
         adopted: list[Job] = []
-        for state in states[-self._jobs_max :]:
+        for state in states[-self._in_all_sessions_max :]:
             if state.job_id not in self._jobs:
                 job = Job(state, self._folder, kill_patience=self._kill_patience)
                 self._jobs[state.job_id] = job
                 job.adopt([one.process for one in by_marker.get(state.marker, [])])
                 await asyncio.wait([job.started])
                 adopted.append(job)
-        for state in states[: -self._jobs_max]:
+        for state in states[: -self._in_all_sessions_max]:
             await offload(lambda job_id=state.job_id: forget_files(self._folder, job_id))
         return adopted
 
@@ -140,14 +148,20 @@ class Background:
         states = sorted(stored_states(self._folder), key=lambda state: state.started_at_ms)
         return states, find_marked(lambda marker: marker.background)
 
-    async def _make_room(self) -> None:
-        if len(self._jobs) < self._jobs_max:
-            return
-        over = next((job for job in self._jobs.values() if not job.running), None)
-        if over is None:
-            raise TooManyJobs(f"{self._jobs_max} background processes are running: end some of them first.")
-        await self._forget(over)
+    async def _make_room(self, session_id: str) -> None:
+        own = self.jobs(session_id)
+        if len(own) >= self._jobs_max:
+            await self._forget(_oldest_that_ended(own, where=""))
+        elif len(self._jobs) >= self._in_all_sessions_max:
+            await self._forget(_oldest_that_ended([*self._jobs.values()], where=" in all sessions"))
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.state.job_id, None)
         await offload(lambda: forget_files(self._folder, job.state.job_id))
+
+
+def _oldest_that_ended(jobs: list[Job], *, where: str) -> Job:
+    ended = next((job for job in jobs if not job.running), None)
+    if ended is None:
+        raise TooManyJobs(f"{len(jobs)} background processes are running{where}: end some of them first.")
+    return ended

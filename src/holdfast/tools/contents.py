@@ -83,7 +83,7 @@ def replace_whole(spot: Spot, data: bytes, *, was: Stamp | None) -> Stamp:
     old = spot.look()
     if old is not None:
         spot.insist_on_a_file(old)
-    unfinished = f".{spot.name[:100]}.{token_hex(4)}.tmp"
+    unfinished = f".{token_hex(8)}.tmp"  # without the name, which may be as long as a name can be
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(unfinished, flags, 0o666, dir_fd=spot.folder_fd)
     try:

@@ -1,9 +1,11 @@
 """Changing files: a whole new text, or one exact replacement, never over what the session has not seen."""
 
 import difflib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +16,12 @@ from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.contents import ReadMarks, Stamp, read_whole, replace_whole
 from holdfast.tools.offload import offload
-from holdfast.tools.workspace import Refused, Spot, Workspace
+from holdfast.tools.workspace import Refused, Spot, Workspace, Workspaces
 from holdfast.values import Action
 
 DIFF_CHARS_MAX = 64 * 1024
 _DIFF_LINES_MAX = 2_000
+_DIFF_CONTEXT = 3
 _PLACES_NAMED = 10
 
 
@@ -53,14 +56,16 @@ class WriteFile:
     )
     traits = ToolTraits(patience_s=60.0)
 
-    def __init__(self, marks: ReadMarks) -> None:
+    def __init__(self, marks: ReadMarks, *, workspaces: Workspaces = Workspace) -> None:
         self._marks = marks
+        self._workspaces = workspaces
 
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """See Tool.action; it reads the file for the diff, so it blocks."""
         given = parsed(WriteFileArgs, args)
-        preview = _previewed(workspace, given.path, change=lambda _: _bytes(given.content))
-        return _action("write_file", f"write {given.path}", args=args, preview=preview, workspace=workspace)
+        opened = self._workspaces(workspace)
+        preview = _previewed(opened, given.path, change=lambda _: _bytes(given.content))
+        return _action("write_file", f"write {given.path}", args=args, preview=preview, workspace=opened)
 
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         """See Tool.run."""
@@ -68,7 +73,7 @@ class WriteFile:
 
         def write() -> tuple[Stamp, str]:
             data = _bytes(given.content)
-            with Workspace(call.workspace).spot_with_folders(given.path) as spot:
+            with self._workspaces(call.workspace).spot_with_folders(given.path) as spot:
                 was = _seen_or_new(spot, self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}"))
                 if call.approved:
                     before, was = (b"", None) if was is None else read_whole(spot)
@@ -95,23 +100,23 @@ class EditFile:
     )
     traits = ToolTraits(patience_s=60.0)
 
-    def __init__(self, marks: ReadMarks) -> None:
+    def __init__(self, marks: ReadMarks, *, workspaces: Workspaces = Workspace) -> None:
         self._marks = marks
+        self._workspaces = workspaces
 
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """See Tool.action; it reads the file for the diff, so it blocks."""
         given = parsed(EditFileArgs, args)
-        preview = _previewed(
-            workspace, given.path, change=lambda data: edited(data, given)[0].encode("utf-8")
-        )
-        return _action("edit_file", f"edit {given.path}", args=args, preview=preview, workspace=workspace)
+        opened = self._workspaces(workspace)
+        preview = _previewed(opened, given.path, change=lambda data: edited(data, given)[0].encode("utf-8"))
+        return _action("edit_file", f"edit {given.path}", args=args, preview=preview, workspace=opened)
 
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         """See Tool.run."""
         given = parsed(EditFileArgs, args)
 
         def edit() -> tuple[Stamp, str, int]:
-            with Workspace(call.workspace).spot(given.path) as spot:
+            with self._workspaces(call.workspace).spot(given.path) as spot:
                 data, now = read_whole(spot)
                 _insist_on_fresh(
                     spot, now, seen=self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}")
@@ -159,15 +164,32 @@ def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
 def unified_diff(path: str, before: str, *, after: str) -> str:
     """The change as a person reads it, bounded."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    # What is the same at both ends need not be compared: a long file with one changed line is still shown.
+    skipped = max(0, _lines_in_common(old, new) - _DIFF_CONTEXT)
+    old, new = old[skipped:], new[skipped:]
+    cut = max(0, _lines_in_common(old[::-1], new[::-1]) - _DIFF_CONTEXT)
+    old, new = old[: len(old) - cut], new[: len(new) - cut]
     if len(old) + len(new) > 2 * _DIFF_LINES_MAX and before and after:
         return f"--- {path}\n+++ {path}\n[too large to compare: {len(old):,} lines become {len(new):,}]\n"
-    lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
+    lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=_DIFF_CONTEXT)
+    lines = (_moved_down(line, skipped) if line.startswith("@@") else line for line in lines)
     text = "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
     if len(text) <= DIFF_CHARS_MAX:
         return text
     return f"{text[:DIFF_CHARS_MAX]}\n[… {len(text) - DIFF_CHARS_MAX:,} more characters of this change]\n"
+
+
+def _lines_in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _moved_down(heading: str, lines: int) -> str:
+    """The heading of a part of a diff (@@ -5,7 +5,7 @@), so many lines further down."""
+    return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + lines}", heading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +201,9 @@ class _Preview:
     before: bytes | None = None  # what it replaces: a diff may be cut, or show bytes that are no text
 
 
-def _previewed(workspace: Path, path: str, *, change: Callable[[bytes], bytes]) -> _Preview:
+def _previewed(workspace: Workspace, path: str, *, change: Callable[[bytes], bytes]) -> _Preview:
     try:
-        with Workspace(workspace).spot(path) as spot:
+        with workspace.spot(path) as spot:
             before = b"" if spot.look() is None else read_whole(spot)[0]
             after = change(before)
     except Refused as refused:
@@ -202,12 +224,12 @@ def _previewed(workspace: Path, path: str, *, change: Callable[[bytes], bytes]) 
 
 
 def _action(
-    tool: str, summary: str, *, args: Mapping[str, object], preview: _Preview, workspace: Path
+    tool: str, summary: str, *, args: Mapping[str, object], preview: _Preview, workspace: Workspace
 ) -> Action:
     return Action(
         tool=tool,
         summary=summary + preview.problem,
-        paths=(Workspace(workspace).resolved(str(args["path"])),),
+        paths=(workspace.resolved(str(args["path"])),),
         diff=preview.diff,
         digest=_digest(tool, args, preview.before),
     )

@@ -43,7 +43,11 @@ class Page:
 
     def text(self) -> str:
         """The body as text."""
-        return self.body.decode(self.charset if _CHARSET.fullmatch(self.charset) else "utf-8", "replace")
+        charset = self.charset if _CHARSET.fullmatch(self.charset) else "utf-8"
+        try:
+            return self.body.decode(charset, "replace")
+        except LookupError:
+            return self.body.decode("utf-8", "replace")  # it names one that there is not, as iso-8859-99
 
 
 class Fetcher:

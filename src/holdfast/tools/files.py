@@ -14,7 +14,7 @@ from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.contents import WHOLE_BYTES_MAX, ReadMarks, Stamp, read_whole
 from holdfast.tools.offload import offload
-from holdfast.tools.workspace import Refused, Spot, Workspace
+from holdfast.tools.workspace import Refused, Spot, Workspace, Workspaces
 from holdfast.values import Action, ImagePart
 
 CHARS_MAX = 50_000
@@ -61,8 +61,9 @@ class ReadFile:
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
 
-    def __init__(self, marks: ReadMarks) -> None:
+    def __init__(self, marks: ReadMarks, *, workspaces: Workspaces = Workspace) -> None:
         self._marks = marks
+        self._workspaces = workspaces
 
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """See Tool.action; it resolves links, so it blocks."""
@@ -70,7 +71,7 @@ class ReadFile:
         return Action(
             tool="read_file",
             summary=f"read {given.path}",
-            paths=(Workspace(workspace).resolved(given.path),),
+            paths=(self._workspaces(workspace).resolved(given.path),),
             digest=arguments_hash("read_file", args),
         )
 
@@ -80,7 +81,7 @@ class ReadFile:
         give_up = Event()
         try:
             found, stamp, inside = await offload(
-                lambda: _read(Workspace(call.workspace), given, give_up), give_up=give_up
+                lambda: _read(self._workspaces(call.workspace), given, give_up), give_up=give_up
             )
         except Refused as refused:
             return ToolResult(str(refused), ok=False)
@@ -121,22 +122,22 @@ def _lines_of_a_large_file(spot: Spot, given: ReadFileArgs, give_up: Event) -> L
             chunk = file.read(_CHUNK_BYTES)
             if give_up.is_set():
                 raise Refused("Stopped.")
-        for _ in range(to_skip):
-            chunk = chunk[chunk.find(b"\n") + 1 :]
+        chunk = chunk.split(b"\n", to_skip)[to_skip] if chunk else b""
         # What can be shown is small, so a few chunks hold it, however long the lines are.
         while chunk.count(b"\n") <= given.lines and len(chunk) < 4 * CHARS_MAX + _CHUNK_BYTES:
             more = file.read(_CHUNK_BYTES)
             if not more:
                 break
             chunk += more
-    return Lines(
-        lines=chunk.decode("utf-8", "replace").split("\n")[: given.lines], first=given.first_line, total=0
-    )
+    lines = chunk.decode("utf-8", "replace").split("\n")[: given.lines] if chunk else []
+    return Lines(lines=lines, first=given.first_line, total=0)
 
 
 def _text(found: Lines, given: ReadFileArgs) -> str:
+    if not found.lines and found.total:
+        return f"(no line {found.first}: the file has {found.total:,} lines)"
     if not found.lines:
-        return f"(no line {found.first}: the file has {found.total:,} lines)" if found.total else "(empty)"
+        return "(empty)" if found.first == 1 else f"(no line {found.first:,}: the file ends before)"
     shown: list[str] = []
     chars = 0
     for number, line in enumerate(found.lines, found.first):

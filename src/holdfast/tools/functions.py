@@ -59,6 +59,11 @@ class Answer:
 def importable(function: Callable[..., object]) -> Importable:
     """Where a child finds the function; raises CannotBeTool if it does not."""
     name, module = function.__qualname__, function.__module__
+    if inspect.ismethod(function) and not inspect.isclass(function.__self__):
+        raise CannotBeTool(
+            f"{name} belongs to an object, which cannot go to a child process with it. "
+            "Define a function at the top level of a module, or make it `async def`."
+        )
     if "<" in name:
         raise CannotBeTool(
             f"{name} is made inside a function, so a child process cannot import it. "

@@ -6,6 +6,7 @@ import stat
 import sys
 from collections.abc import Iterator
 
+from holdfast.policy.places import is_secret
 from holdfast.tools.globs import NOT_LISTED, glob_fits
 
 MATCHES_IN_FILE_MAX = 50
@@ -14,18 +15,29 @@ _LINE_CHARS = 300
 _LOOK_BYTES = 8 * 1024
 
 
-def search(pattern: str, *, literal: bool, ignore_case: bool, glob: str) -> bool:
-    """Print path:line:text for each match below the working directory, and tell whether there was one."""
+def search(
+    pattern: str, *, literal: bool, ignore_case: bool, glob: str, real: str, kept_out: list[str]
+) -> bool:
+    """Print path:line:text for each match below the working directory, and tell whether there was one.
+
+    `real` is that directory's own path, and `kept_out` what is not searched, relative to it.
+    """
     wanted = re.compile(re.escape(pattern) if literal else pattern, re.IGNORECASE if ignore_case else 0)
+    above = "" if is_secret(real) else real  # whoever searches a place for secrets was allowed to
     found = False
     for folder, folders, files, folder_fd in os.fwalk(".", follow_symlinks=False):
-        folders[:] = sorted(name for name in folders if name not in NOT_LISTED)
+        within = f"{folder}/".removeprefix("./")
+        folders[:] = sorted(
+            name for name in folders if name not in NOT_LISTED and within + name not in kept_out
+        )
         for name in sorted(files):
-            path = f"{folder}/{name}"
-            if not glob or glob_fits(glob, path.removeprefix("./")):
-                for number, line in _matches(folder_fd, name, wanted):
-                    found = True
-                    sys.stdout.write(f"{path}:{number}:{line[:_LINE_CHARS]}\n")
+            path = within + name
+            left_out = path in kept_out or is_secret(f"{above}/{path}")
+            if left_out or (glob and not glob_fits(glob, path)):
+                continue
+            for number, line in _matches(folder_fd, name, wanted):
+                found = True
+                sys.stdout.write(f"./{path}:{number}:{line[:_LINE_CHARS]}\n")
     return found
 
 

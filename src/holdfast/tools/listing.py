@@ -14,7 +14,7 @@ from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.globs import NOT_LISTED, glob_fits
 from holdfast.tools.offload import offload
-from holdfast.tools.workspace import Refused, Workspace
+from holdfast.tools.workspace import Refused, Workspace, Workspaces
 from holdfast.values import Action
 
 ENTRIES_MAX = 1_000
@@ -45,6 +45,7 @@ class Listing:
 
     lines: list[str] = field(default_factory=list[str])
     cut: bool = False
+    closed: frozenset[str] = frozenset()  # folders that are named but not looked into
 
 
 class ListFiles:
@@ -53,11 +54,14 @@ class ListFiles:
     args_type = ListFilesArgs
     spec = spec_of(
         "list_files",
-        "List files and folders of the workspace. Folders end with /, links with @. Caches and version "
-        "control are named but not looked into.",
+        "List files and folders of the workspace. Folders end with /, links with @. Caches, version "
+        "control and Holdfast's own folders are named but not looked into.",
         args=ListFilesArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
+
+    def __init__(self, *, workspaces: Workspaces = Workspace) -> None:
+        self._workspaces = workspaces
 
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """See Tool.action; it resolves links, so it blocks."""
@@ -65,7 +69,7 @@ class ListFiles:
         return Action(
             tool="list_files",
             summary=f"list {given.path or 'the workspace'}",
-            paths=(Workspace(workspace).resolved(given.path),),
+            paths=(self._workspaces(workspace).resolved(given.path),),
             digest=arguments_hash("list_files", args),
         )
 
@@ -75,7 +79,7 @@ class ListFiles:
         give_up = Event()
         try:
             listing = await offload(
-                lambda: listed(Workspace(call.workspace), given, give_up=give_up), give_up=give_up
+                lambda: listed(self._workspaces(call.workspace), given, give_up=give_up), give_up=give_up
             )
         except Refused as refused:
             return ToolResult(str(refused), ok=False)
@@ -90,6 +94,7 @@ def listed(workspace: Workspace, given: ListFilesArgs, *, give_up: Event) -> Lis
     listing = Listing()
     with workspace.folder(given.path) as folder:
         prefix = "" if folder.inside == "." else f"{folder.inside}/"
+        listing.closed = frozenset(f"{prefix}{own}" for own in folder.kept_out)
         for line in _walked(folder.fd, prefix, depth=depth, listing=listing):
             if give_up.is_set():
                 raise Refused("Stopped.")
@@ -105,7 +110,8 @@ def listed(workspace: Workspace, given: ListFilesArgs, *, give_up: Event) -> Lis
 def _walked(folder_fd: int, prefix: str, *, depth: int, listing: Listing) -> Iterator[str]:
     folders: list[str] = []
     for name, kind in _entries(folder_fd, listing):
-        if kind == "/" and name not in NOT_LISTED and depth > 1:
+        closed = name in NOT_LISTED or f"{prefix}{name}" in listing.closed
+        if kind == "/" and not closed and depth > 1:
             folders.append(name)
         yield f"{prefix}{name}{kind}"
     for name in folders:

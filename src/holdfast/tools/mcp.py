@@ -1,6 +1,7 @@
 """The tools of all configured MCP servers: one task owns each server, and one object owns all tasks."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from secrets import token_hex
@@ -15,6 +16,8 @@ from holdfast.tools.mcp_tool import McpTool
 from holdfast.tools.offload import settle
 
 __all__ = ["BadMcpServer", "McpPatience", "McpServerConfig", "McpServers", "McpStatus", "marker_run"]
+
+_log = logging.getLogger(__name__)
 
 CLOSE_S = 20.0
 
@@ -134,6 +137,9 @@ class _Offer:
                 left_out.append(f"{plain(own, chars_max=100)}: {why}")
             else:
                 tools.append(McpTool(self.server, own, spec=spec))
+        for one in left_out:
+            if one not in self._left_out:
+                _log.warning("MCP server %s: the model is not told of %s", self.server.config.name, one)
         self._tools, self._left_out = tuple(tools), tuple(left_out)
 
 

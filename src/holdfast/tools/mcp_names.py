@@ -120,13 +120,23 @@ def _schema(schema: Mapping[str, object]) -> dict[str, object]:
     if size_bytes > SCHEMA_BYTES_MAX:
         raise ToolLeftOut(f"its input schema has {size_bytes:,} bytes, more than {SCHEMA_BYTES_MAX:,}")
     kept = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
-    properties = kept.get("properties")
-    if not isinstance(properties, dict):
-        properties = kept["properties"] = {}
-    odd = [name for name in cast("dict[str, object]", properties) if not _PROPERTY_NAME.fullmatch(name)]
+    properties = _plain_properties(kept.get("properties"))
+    odd = [name for name in properties if not _PROPERTY_NAME.fullmatch(name)]
     if odd:
         raise ToolLeftOut(f"a model cannot be told of an argument named {plain(odd[0], chars_max=80)!r}")
+    kept["properties"] = properties
+    required = kept.pop("required", None)
+    if isinstance(required, list):
+        kept["required"] = [name for name in cast("list[object]", required) if isinstance(name, str)]
     return {**cast("dict[str, object]", _told(kept, depth=0)), "type": "object"}
+
+
+def _plain_properties(properties: object) -> dict[str, object]:
+    """What is said of each argument; `true` (anything fits) as {}, which providers take, and no `false`."""
+    if not isinstance(properties, dict):
+        return {}
+    said = cast("dict[str, object]", properties)
+    return {name: one if isinstance(one, dict) else {} for name, one in said.items() if one is not False}
 
 
 def _told(value: object, *, depth: int) -> object:

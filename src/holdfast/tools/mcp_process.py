@@ -38,8 +38,15 @@ class Exited:
         if self.code is None:
             return f"it could not be started: {self.error}"
         if self.code < 0:
-            return f"it was killed by {signal.Signals(-self.code).name}"
+            return f"it was killed by {_signal(-self.code)}"
         return f"it exited with code {self.code}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # those of real time have no names
 
 
 class LastWords:

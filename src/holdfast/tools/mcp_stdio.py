@@ -24,7 +24,11 @@ from holdfast.tools.mcp_process import ServerProcess
 JUNK_LINES_MAX = 1000
 SKIPPED_BYTES_MAX = 64 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
+_END_BYTES = 200  # of a message that is dropped: what it answers stands at one of its ends
 _ANSWER_ID = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15})\s*,\s*"result"')
+# The servers of the SDK in TypeScript write {"result": …, "jsonrpc": "2.0", "id": 1}.
+_RESULT = re.compile(rb'\s*\{\s*"result"\s*:')
+_LAST_ID = re.compile(rb'\}\s*,\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15})\s*\}\s*\Z')
 
 
 class WireBroken(Exception):
@@ -77,17 +81,22 @@ class LineReader:
 
     async def _skipped(self) -> SessionMessage:
         """Read on to the end of a line that is too long, and answer in its place."""
-        answer = _instead(self._buffer, f"it sent a message of more than {MESSAGE_BYTES_MAX:,} bytes")
+        why = f"it sent a message of more than {MESSAGE_BYTES_MAX:,} bytes"
+        head, tail = bytes(self._buffer[:_END_BYTES]), b""
+        if not _ANSWER_ID.match(head) and not _RESULT.match(head):
+            raise WireBroken(why)
         skipped_bytes = 0
         while (end := self._buffer.find(b"\n")) < 0:
             skipped_bytes += len(self._buffer)
             if skipped_bytes > SKIPPED_BYTES_MAX:
                 raise WireBroken(f"it sent a message of more than {SKIPPED_BYTES_MAX:,} bytes")
+            tail = (tail + self._buffer[-_END_BYTES:])[-_END_BYTES:]
             self._buffer.clear()
             self._buffer += await self._chunk()
+        tail += self._buffer[max(0, end - _END_BYTES) : end]
         del self._buffer[: end + 1]
         self._searched = 0
-        return answer
+        return _instead(head, why, tail=tail)
 
     async def _chunk(self) -> bytes:
         chunk = await self._reader.read(_CHUNK_BYTES)
@@ -100,7 +109,7 @@ class LineReader:
         try:
             await self._scales.weigh(line)
         except TooComplex as error:
-            return _instead(line, str(error))
+            return _instead(line[:_END_BYTES], str(error), tail=line[-_END_BYTES:])
         return self._parsed(line)
 
     def _parsed(self, line: bytes) -> SessionMessage | None:
@@ -117,9 +126,9 @@ class LineReader:
             return None
 
 
-def _instead(message: bytes | bytearray, why: str) -> SessionMessage:
-    """An error for whoever waits for this message; raises WireBroken if that cannot be told."""
-    asked = _ANSWER_ID.match(message)
+def _instead(head: bytes, why: str, *, tail: bytes) -> SessionMessage:
+    """An error for whoever waits for a message with these ends; raises WireBroken if that cannot be told."""
+    asked = _ANSWER_ID.match(head) or (_LAST_ID.search(tail) if _RESULT.match(head) else None)
     if asked is None:
         raise WireBroken(why)
     error = ErrorData(code=DROPPED, message=f"its answer was dropped: {why}")

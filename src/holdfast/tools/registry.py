@@ -3,6 +3,7 @@
 import difflib
 import shutil
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Protocol, cast, runtime_checkable
 
 import msgspec
@@ -22,6 +23,7 @@ from holdfast.tools.search import SearchFiles
 from holdfast.tools.shell import Shell, ShellWorld
 from holdfast.tools.shell_jobs import ShellJobs, ShellKill
 from holdfast.tools.web import FetchUrl
+from holdfast.tools.workspace import Workspace
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -92,19 +94,27 @@ def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
         _insist_on_schema(tool.spec.schema, args)
 
 
-def tools_in_the_box(environment: Mapping[str, str], *, background: Background) -> list[Tool]:
-    """All of them, for one server; its children get the environment. Looks for ripgrep, so it blocks."""
+def tools_in_the_box(
+    environment: Mapping[str, str], *, background: Background, kept_out: tuple[str, ...] = ()
+) -> list[Tool]:
+    """All of them, for one server; its children get the environment. Looks for ripgrep, so it blocks.
+
+    `kept_out` is what no tool for files opens, absolute and free of links, wherever the workspace lies.
+    """
     marks = ReadMarks()
+    workspaces = partial(Workspace, kept_out=kept_out)
     bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
     return [
         Shell(ShellWorld(environment=environment, background=background, argv=(bash, "-c"))),
         ShellJobs(background),
         ShellKill(background),
-        ReadFile(marks),
-        WriteFile(marks),
-        EditFile(marks),
-        ListFiles(),
-        SearchFiles(environment, ripgrep=shutil.which("rg", path=environment.get("PATH"))),
+        ReadFile(marks, workspaces=workspaces),
+        WriteFile(marks, workspaces=workspaces),
+        EditFile(marks, workspaces=workspaces),
+        ListFiles(workspaces=workspaces),
+        SearchFiles(
+            environment, ripgrep=shutil.which("rg", path=environment.get("PATH")), workspaces=workspaces
+        ),
         FetchUrl(Fetcher(PublicOnly()), environment=environment),
         AskUser(),
     ]
@@ -112,19 +122,25 @@ def tools_in_the_box(environment: Mapping[str, str], *, background: Background) 
 
 def _insist_on_schema(schema: Mapping[str, object], args: Mapping[str, object]) -> None:
     # Names and plain types at the top only: whoever gave the schema checks the rest, and knows it better.
-    properties = cast("Mapping[str, Mapping[str, object]]", schema.get("properties") or {})
-    required = cast("list[str]", schema.get("required") or [])
-    missing = [name for name in required if name not in args]
+    # A property may also be `true`, and whoever is not kept to the standard may put anything anywhere.
+    properties = _mapping(schema.get("properties"))
+    required = schema.get("required")
+    names = cast("list[object]", required) if isinstance(required, list) else []
+    missing = [name for name in names if isinstance(name, str) and name not in args]
     if missing:
         raise BadArguments(f"The arguments do not fit: {', '.join(missing)} is missing.")
     unknown = [name for name in args if name not in properties]
     if unknown and schema.get("additionalProperties") is False:
         raise BadArguments(f"The arguments do not fit: there is no {', '.join(unknown)}.")
     for name, value in args.items():
-        wanted = properties.get(name, {}).get("type")
-        kinds = cast("list[str]", wanted) if isinstance(wanted, list) else [wanted]
+        wanted = _mapping(properties.get(name)).get("type")
+        kinds = cast("list[object]", wanted) if isinstance(wanted, list) else [wanted]
         if all(isinstance(kind, str) for kind in kinds) and not any(_is(value, str(kind)) for kind in kinds):
             raise BadArguments(f"The arguments do not fit: {name} is no {' or '.join(map(str, kinds))}.")
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 
 def _is(value: object, kind: str) -> bool:

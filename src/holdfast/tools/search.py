@@ -1,7 +1,7 @@
 """Searching in files: ripgrep if there is one, Python in a child process otherwise; bounded and killable."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +9,13 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.policy.places import FILE_ONLY, secret_globs
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.functions import Place, call_in_child, importable
 from holdfast.tools.grep import MATCHES_IN_FILE_MAX, search
 from holdfast.tools.marker import Marker, foreground
 from holdfast.tools.process import Command, Ended, run_command
-from holdfast.tools.workspace import Folder, Refused, Workspace
+from holdfast.tools.workspace import Folder, Refused, Workspace, Workspaces
 from holdfast.values import Action
 
 SEARCH_S = 30.0
@@ -57,14 +58,18 @@ class SearchFiles:
     spec = spec_of(
         "search_files",
         "Search the text of files in the workspace with a regular expression; shows path:line:text. "
-        f"At most {MATCHES_MAX} matches, {MATCHES_IN_FILE_MAX} of one file.",
+        f"At most {MATCHES_MAX} matches, {MATCHES_IN_FILE_MAX} of one file. "
+        "Files where secrets are kept are left out; read them by name.",
         args=SearchFilesArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=SEARCH_S + 30.0)
 
-    def __init__(self, environment: Mapping[str, str], *, ripgrep: str | None) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], *, ripgrep: str | None, workspaces: Workspaces = Workspace
+    ) -> None:
         self._environment = environment
         self._ripgrep = ripgrep
+        self._workspaces = workspaces
 
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """See Tool.action; it resolves links, so it blocks."""
@@ -72,7 +77,7 @@ class SearchFiles:
         return Action(
             tool="search_files",
             summary=f"search {given.path or 'the workspace'} for {given.pattern!r}",
-            paths=(Workspace(workspace).resolved(given.path),),
+            paths=(self._workspaces(workspace).resolved(given.path),),
             digest=arguments_hash("search_files", args),
         )
 
@@ -82,7 +87,7 @@ class SearchFiles:
         if "\0" in given.pattern or "\0" in given.glob:
             return ToolResult("A pattern cannot hold a NUL character.", ok=False)
         try:
-            folder = await Workspace(call.workspace).open_folder(given.path)
+            folder = await self._workspaces(call.workspace).open_folder(given.path)
         except Refused as refused:
             return ToolResult(str(refused), ok=False)
         marker = foreground(call.run_id, call.tool_call_id)
@@ -100,7 +105,9 @@ class SearchFiles:
         self, ripgrep: str, given: SearchFilesArgs, folder: Folder, sink: Enough, marker: Marker
     ) -> tuple[Ended, str]:
         command = Command(
-            argv=_ripgrep_argv(ripgrep, given), cwd=folder.path_for_children, environment=self._environment
+            argv=_ripgrep_argv(ripgrep, given, folder),
+            cwd=folder.path_for_children,
+            environment=self._environment,
         )
         ended = await run_command(command, sink, marker=marker, patience_s=SEARCH_S)
         if ended.why == "not_started":
@@ -119,6 +126,7 @@ class SearchFiles:
                 return Ended(why="not_started"), f"The regular expression is wrong: {error}."
         args = msgspec.structs.asdict(given)
         args.pop("path")
+        args |= {"real": folder.real, "kept_out": list(folder.kept_out)}
         answer = await call_in_child(
             importable(search),
             args,
@@ -133,7 +141,7 @@ class SearchFiles:
         return answer.ended, f"The search failed: {answer.error}" if answer.error else ""
 
 
-def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs) -> tuple[str, ...]:
+def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs, folder: Folder) -> tuple[str, ...]:
     return (
         ripgrep,
         *(
@@ -155,9 +163,23 @@ def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs) -> tuple[str, ...]:
         *(("--fixed-strings",) if given.literal else ()),
         *(("--ignore-case",) if given.ignore_case else ()),
         *((f"--glob={given.glob}",) if given.glob else ()),
+        *_left_out(folder, given.glob),  # behind the glob: the last one that fits decides
         f"--regexp={given.pattern}",
         "./",
     )
+
+
+def _left_out(folder: Folder, glob: str) -> Iterator[str]:
+    if glob and not glob.startswith("!"):
+        yield from (f"--iglob=!{FILE_ONLY}", f"--iglob={FILE_ONLY}/")
+    else:
+        # A glob that lets something in would keep out all else, but a type is one of files alone.
+        letters = "".join(f"[{letter}{letter.upper()}]" for letter in FILE_ONLY)
+        yield from (f"--type-add=secret:{letters}", "--type-not=secret")
+    for own in folder.kept_out:
+        yield "--glob=!/" + re.sub(r"([]*?{}!\\[])", r"\\\1", own)
+    for secret in secret_globs(folder.real):
+        yield f"--iglob=!{secret}"
 
 
 def _is_match(lines: list[str]) -> bool:

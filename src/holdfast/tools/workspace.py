@@ -4,7 +4,8 @@ What is guaranteed: a path is walked from the opened workspace, one name at a ti
 its opened parent without following links. A link is read and walked by ourselves, so it leads somewhere only
 if that is inside; ".." goes back to the folder that was come through. The file is then used through its
 opened parent. A link that is swapped in between check and use is therefore refused, not followed. Only
-regular files are opened; devices, FIFOs and sockets are refused before they are touched.
+regular files are opened; devices, FIFOs and sockets are refused before they are touched. So is what is kept
+out, Holdfast's own files: to open and close its database here would end this process's locks on it.
 
 What is not guaranteed: a hard link to a file outside looks like any file inside, and a folder that someone
 moves out of the workspace while it is in use is still used.
@@ -18,8 +19,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeAlias
 
+from holdfast.policy.places import is_within
 from holdfast.tools.offload import offload
 from holdfast.tools.proctable import ON_LINUX
 
@@ -86,6 +88,7 @@ class Folder:
     fd: int
     inside: str
     real: str
+    kept_out: tuple[str, ...] = ()  # what lies below it and is kept out, relative to it
 
     @property
     def path_for_children(self) -> str:
@@ -102,19 +105,20 @@ class Folder:
 class Workspace:
     """One folder, and what lies in it. All methods block, but `open_folder`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, kept_out: tuple[str, ...] = ()) -> None:
         self._root = root
+        self._kept_out = kept_out  # absolute and free of links
 
     @contextmanager
     def spot(self, path: str) -> Generator[Spot]:
         """Where a path leads; raises Refused if that is outside or a folder on the way is missing."""
-        with _saying_why(path), _Walk(self._root) as walk:
+        with _saying_why(path), _Walk(self._root, self._kept_out) as walk:
             yield walk.to(path, missing=_no_folder)
 
     @contextmanager
     def spot_with_folders(self, path: str) -> Generator[Spot]:
         """The same, making the folders on the way."""
-        with _saying_why(path), _Walk(self._root) as walk:
+        with _saying_why(path), _Walk(self._root, self._kept_out) as walk:
             yield walk.to(path, missing=_make_folder)
 
     def folder(self, path: str) -> Folder:
@@ -123,7 +127,9 @@ class Workspace:
             if spot.look() is None:
                 raise Refused(f"{spot.inside} does not exist.")
             descriptor = os.open(spot.name, _FOLDER_FLAGS, dir_fd=spot.folder_fd)
-            return Folder(descriptor, spot.inside, str(Path(os.path.realpath(self._root), spot.inside)))
+            real = str(Path(os.path.realpath(self._root), spot.inside))
+            below = tuple(os.path.relpath(own, real) for own in self._kept_out if is_within(own, real))
+            return Folder(descriptor, spot.inside, real, below)
 
     async def open_folder(self, path: str) -> Folder:
         """The same, off the loop."""
@@ -142,10 +148,14 @@ class Workspace:
             return os.path.normpath(self._root / path)  # no path at all
 
 
+Workspaces: TypeAlias = Callable[[Path], Workspace]
+
+
 class _Walk:
     """The folders from the workspace down to where we are, all open."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, kept_out: tuple[str, ...]) -> None:
+        self._kept_out = kept_out
         self._real = os.path.realpath(root)
         self._roots = {os.path.normpath(root), self._real}
         self._fds = [os.open(self._real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
@@ -177,8 +187,16 @@ class _Walk:
             elif ahead:
                 self._down(name, missing)
             else:
-                return Spot(self._fds[-1], name, "/".join([*self._names, name]))
-        return Spot(self._fds[-1], ".", "/".join(self._names) or ".")
+                return Spot(self._fds[-1], name, self._inside(name))
+        return Spot(self._fds[-1], ".", self._inside())
+
+    def _inside(self, *names: str) -> str:
+        """The path in the workspace of what is here; raises Refused if it is kept out."""
+        inside = "/".join([*self._names, *names]) or "."
+        real = os.path.normpath(f"{self._real}/{inside}")
+        if any(is_within(real, own) for own in self._kept_out):
+            raise Refused(f"{inside} is Holdfast's own: no tool reads or writes there.")
+        return inside
 
     def _parts(self, path: str) -> list[str]:
         if path.startswith("/"):
@@ -198,10 +216,11 @@ class _Walk:
         self._names.pop()
 
     def _down(self, name: str, missing: Callable[[int, str], None]) -> None:
+        inside = self._inside(name)
         try:
             descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=self._fds[-1])
         except FileNotFoundError:
-            missing(self._fds[-1], "/".join([*self._names, name]))
+            missing(self._fds[-1], inside)
             descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=self._fds[-1])
         self._fds.append(descriptor)
         self._names.append(name)

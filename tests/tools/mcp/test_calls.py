@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.interfaces import ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash
+from holdfast.tools.registry import insist_on_arguments
 from holdfast.values import FilePart, ImagePart
 from tools.calls import until
 from tools.mcp.scene import McpCall, good, named, names, raw, run, servers
@@ -38,6 +39,14 @@ async def test_the_tools_of_a_server_of_the_sdk_can_be_called(call: McpCall, tmp
         assert "mcp__good__grown" not in names(of)
         assert (await run(of, "grow", call, label="good")).ok
         assert (await run(of, "grown", call, label="good")).text == "I am new."
+
+
+async def test_a_tool_with_an_odd_schema_is_called_all_the_same(call: McpCall) -> None:
+    schema = {"type": "object", "properties": {"x": True}, "required": ["x"]}
+    async with servers(raw(tools=[{"name": "echo", "inputSchema": schema}])) as of:
+        tool = await named(of)
+        insist_on_arguments(tool, {"x": 1})
+        assert await tool.run({"x": 1}, call) == ToolResult('{"x": 1}')
 
 
 async def _errors(result: ToolResult) -> None:
@@ -81,6 +90,22 @@ async def test_a_list_without_end_is_read_to_a_limit() -> None:
     async with servers(raw(tools=["one"], endless_pages=True)) as of:
         await of.settled(within_s=30)
         assert names(of) == ["mcp__raw__one"]
+
+
+async def test_a_tool_that_the_model_is_not_told_of_is_named_in_the_log_once(
+    call: McpCall, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P9: nobody wonders why the model does not use it."""
+    odd = {"name": "odd\x1b[2J", "inputSchema": {"type": "object", "properties": {"a b": {"type": "string"}}}}
+    async with servers(raw(tools=["change", odd])) as of:
+        await run(of, "change", call, tools=["change", "fresh", odd])
+        await named(of, tool="fresh")
+        assert names(of) == ["mcp__raw__change", "mcp__raw__fresh"]
+        (left_out,) = of.status()[0].left_out
+    assert left_out.endswith("a model cannot be told of an argument named 'a b'")
+    said = [record.getMessage() for record in caplog.records if record.name == "holdfast.tools.mcp"]
+    assert said == [f"MCP server raw: the model is not told of {left_out}"]
+    assert "\x1b" not in left_out
 
 
 async def test_what_a_server_says_of_its_effects_is_not_believed() -> None:

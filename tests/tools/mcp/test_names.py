@@ -75,6 +75,20 @@ def test_a_schema_is_passed_on_without_what_providers_refuse() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        ({"properties": {"x": True, "y": False, "z": 5}}, {"properties": {"x": {}, "z": {}}}),
+        ({"properties": {"x": {}}, "required": 5}, {"properties": {"x": {}}}),
+        ({"properties": {"x": {}}, "required": [5, "x"]}, {"properties": {"x": {}}, "required": ["x"]}),
+    ],
+)
+def test_a_legal_schema_that_providers_refuse_is_put_in_plainer_words(
+    odd: dict[str, object], told: dict[str, object]
+) -> None:
+    assert spec_for("n", "s", description="", schema=odd).schema == {**told, "type": "object"}
+
+
 def _nested(depth: int) -> dict[str, object]:
     schema: dict[str, object] = {}
     for _ in range(depth):

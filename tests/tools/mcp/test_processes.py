@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.tools.mcp import BadMcpServer, McpServerConfig, marker_run
+from holdfast.tools.mcp_process import Exited
 from holdfast.tools.proctable import table
 from tools.calls import dead_children, descriptors, until
 from tools.mcp.scene import QUICK, SERVERS, McpCall, left, named, raw, run, servers
@@ -45,6 +46,13 @@ async def test_closing_leaves_no_process_no_task_no_thread_and_no_descriptor(
     assert asyncio.all_tasks() == tasks
     await until(lambda: not [one for one in threading.enumerate() if one.name == "holdfast-mcp"])
     await until(lambda: _pipes() <= open_before)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(3, "exited with code 3"), (-9, "killed by SIGKILL"), (-40, "killed by signal 40")]
+)
+def test_how_it_ended_is_said(code: int, said: str) -> None:
+    assert said in str(Exited(code=code))
 
 
 def _pipes() -> set[tuple[str, str]]:

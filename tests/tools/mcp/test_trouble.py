@@ -172,8 +172,11 @@ async def test_a_long_result_is_cut_and_kept_whole(call: McpCall) -> None:
         assert await call.blobs.blob(result.blob) == b"x" * 1_000_000
 
 
-async def test_a_result_beyond_all_measure_is_an_error_and_the_server_lives_on(call: McpCall) -> None:
-    async with servers(raw(tools=["long", "intricate", "pid"])) as of:
+@pytest.mark.parametrize("id_last", [False, True], ids=["id first", "id last"])
+async def test_a_result_beyond_all_measure_is_an_error_and_the_server_lives_on(
+    call: McpCall, *, id_last: bool
+) -> None:
+    async with servers(raw(tools=["long", "intricate", "pid"], id_last=id_last)) as of:
         pid = (await run(of, "pid", call)).text
         long = await run(of, "long", call, size=9_000_000)
         assert not long.ok

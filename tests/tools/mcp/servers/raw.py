@@ -17,7 +17,11 @@ COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
 
 
 def say(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    whole = {"jsonrpc": "2.0", **message}
+    if WISHES.get("id_last") and "result" in message:
+        # As the SDK for TypeScript does it.
+        whole = {"result": message["result"], "jsonrpc": "2.0", "id": message["id"]}
+    sys.stdout.write(json.dumps(whole) + "\n")
     sys.stdout.flush()
 
 
