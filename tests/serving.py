@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import uvicorn
+from starlette.types import ASGIApp
 
 from holdfast.agent.means import AgentMeans
 from holdfast.chaos import ChaosServer
@@ -33,12 +34,12 @@ from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
 from holdfast.values import Action, Choice, GrantRule
 
-QUICK = Patience(first_event_s=0.4, gap_s=0.4)
+# Whoever wants a silence to be cut says how soon: a busy machine must not cut what is only slow.
 PATIENT = Patience(first_event_s=20, gap_s=20)
 
 
-def target_of(chaos: ChaosServer, *, name: str = "main", patience: Patience = QUICK) -> Target:
-    """The bad model server as a target that is given up on quickly."""
+def target_of(chaos: ChaosServer, *, name: str = "main", patience: Patience = PATIENT) -> Target:
+    """The bad model server as a target that is asked again quickly."""
     return Target(
         name=name,
         wire="chat",
@@ -231,6 +232,7 @@ class Setting:
     context_window: int = 200_000
     asks_expire_s: float = 86_400.0
     secrets: Secrets = NO_SECRETS
+    around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 
 def limited(**limits: Any) -> Setting:
@@ -271,7 +273,7 @@ async def served(
             return await shared.try_now(next(target for target in targets if target.name == name))
 
         options = replace(setting.options, try_now=try_now)
-        app = make_app(agent, streams, options=options, runner=setting.runner)
+        app = setting.around(make_app(agent, streams, options=options, runner=setting.runner), kept)
         listening = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(
             app, log_config=None, lifespan="on", ws="none", http=connection_with(setting.options.limits)

@@ -4,8 +4,9 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from inspect import isroutine
 from pathlib import Path
-from types import FunctionType, TracebackType
+from types import TracebackType
 from typing import Self, cast
 
 from holdfast.agent.means import AgentMeans
@@ -22,14 +23,15 @@ from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
 from holdfast.policy.approvals import nobody_there
 from holdfast.policy.verdicts import Allow, Deny, Verdict
-from holdfast.proxies import proxy_secrets
 from holdfast.rows import run_of
 from holdfast.runner.inbox import Inbox, Message, Sent, new_session_id
 from holdfast.runner.supervisor import Supervisor
 from holdfast.secrets_out import Secrets
+from holdfast.target_secrets import secrets_of
 from holdfast.targets import Target
 from holdfast.tools.functions import tool as tool_of
 from holdfast.tools.registry import Registry
+from holdfast.tools.signatures import CannotBeTool
 from holdfast.values import Action, Budget, Choice, GrantRule, RunSettings
 
 
@@ -62,10 +64,17 @@ class Agent:
         self._store: Store | None = None
 
     async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self._store, self._inbox = await self._opened(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def _opened(self, stack: AsyncExitStack) -> tuple[Store, Inbox]:
+        """What runs need; the stack owns all of it."""
         clock = SystemClock()
         store: Store = MemoryStore() if self._path is None else await SqliteStore.open(self._path)
-        self._stack.push_async_callback(store.close)
-        http = await self._stack.enter_async_context(ModelHttp())
+        stack.push_async_callback(store.close)
+        http = await stack.enter_async_context(ModelHttp())
         shared = Shared(store, clock.now_ms)
         await shared.load()
         prices = Prices()
@@ -83,15 +92,10 @@ class Agent:
             workspace=self._workspace,
             instructions=self._instructions,
             context_window=min(target.context_window for target in self._targets),
-            secrets=Secrets(
-                secret
-                for target in self._targets
-                for secret in (target.api_key, *proxy_secrets(target.proxy))
-            ),
+            secrets=Secrets(secrets_of(self._targets)),
         )
-        supervisor = await self._stack.enter_async_context(Supervisor(means))
-        self._store, self._inbox = store, Inbox(store, supervisor, clock)
-        return self
+        supervisor = await stack.enter_async_context(Supervisor(means))
+        return store, Inbox(store, supervisor, clock)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -109,7 +113,9 @@ class Agent:
         sent = await self._inbox.send(session_id, message)
         if not isinstance(sent, Sent):
             raise ValueError(f"the session {session_id} takes no message: {sent}")  # noqa: TRY004  # a state, not a type
-        async for records in self._store.follow(session_id):
+        row = await self._store.run(sent.run_id)
+        assert row is not None, "what was sent has a run"
+        async for records in self._store.follow(session_id, after=row.first_seq - 1):
             for record in records:
                 if run_of(record.event) == sent.run_id:
                     yield record.event
@@ -123,7 +129,11 @@ class Agent:
 
 
 def _as_tool(given: Callable[..., object] | Tool) -> Tool:
-    return tool_of(given) if isinstance(given, FunctionType) else cast("Tool", given)
+    if isroutine(given):
+        return tool_of(given)
+    if not hasattr(given, "spec"):
+        raise CannotBeTool(f"{given!r} is neither a function nor a Tool; write a function that calls it.")
+    return cast("Tool", given)
 
 
 @dataclass(frozen=True, slots=True)

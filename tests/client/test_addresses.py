@@ -1,13 +1,14 @@
 """What the client says when there is no Holdfast where it looks, or something else."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from holdfast.chaos import ChaosServer
-from holdfast.client import Away, BadAnswer, Client, Patience, Refused, Unreachable
+from holdfast.client import Address, Away, Back, BadAnswer, Client, Heard, Patience, Refused, Unreachable
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
 
@@ -16,7 +17,7 @@ SECRET = "sk-secret-of-a-server"  # noqa: S105  # the key of a server that lives
 
 
 @asynccontextmanager
-async def answering(*answers: bytes) -> AsyncGenerator[str]:
+async def answering(*answers: bytes, socket: str = "") -> AsyncGenerator[str]:
     """Something at an address that answers requests with these bytes, the last again, and hangs up."""
     left = list(answers)
 
@@ -26,6 +27,10 @@ async def answering(*answers: bytes) -> AsyncGenerator[str]:
         writer.close()
         await writer.wait_closed()
 
+    if socket:
+        async with await asyncio.start_unix_server(answer_one, socket):
+            yield "http://localhost"
+        return
     async with await asyncio.start_server(answer_one, "127.0.0.1", 0) as server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
@@ -64,6 +69,40 @@ async def test_a_page_in_the_place_of_a_stream_is_no_stream() -> None:
     async with answering(page) as url, Client(url) as client:
         with pytest.raises(BadAnswer, match="not answered by a Holdfast"):
             await anext(client.watch("run_x"))
+
+
+async def test_a_proxy_that_opens_streams_and_closes_them_empty_is_given_up() -> None:
+    """P3: an open connection is no sign of a server; something has to come, or it has to last."""
+    empty = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+    patience = Patience(first_s=0.01, most_s=60.0, follow_s=0.0)
+    heard: list[Heard] = []
+    async with answering(empty) as url, Client(url, patience=patience) as client:
+        with pytest.raises(Unreachable, match=url):
+            await until(client.watch("run_x"), heard=heard, count=10)
+    assert heard == [Away("the stream ended", 1), Back()]
+
+
+async def until(following: AsyncIterator[Heard], *, heard: list[Heard], count: int) -> None:
+    async for one in following:
+        heard.append(one)
+        if len(heard) == count:
+            return
+
+
+async def test_a_server_that_moves_to_a_socket_and_back_is_found_each_time(tmp_path: Path) -> None:
+    """P7: a connection of the one kind does not lead to the other."""
+    body = b'{"status": "ok", "version": "1"}'
+    healthy = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body)
+    places: list[Address] = []
+
+    async def where() -> Address:
+        return places[-1]
+
+    async with Client(where=where, patience=Patience(first_s=0.01)) as client:
+        for socket in ("", str(tmp_path / "socket"), ""):
+            async with answering(healthy, socket=socket) as url:
+                places.append(Address(url, socket=socket))
+                assert (await client.health()).status == "ok"
 
 
 async def test_half_a_character_is_refused_before_it_is_sent_and_a_key_may_end_with_its_line() -> None:

@@ -1,20 +1,25 @@
 """Small wrong servers, seen over HTTP: each breaks one promise, and the check of that promise must notice."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say
 from holdfast.events import Event, Input
-from holdfast.interfaces import Answered, Fence, ListedSession, Pace
+from holdfast.interfaces import Answered, Fence, ListedSession, Pace, Store
 from holdfast.journal.follow import Follower
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.secrets_out import NO_SECRETS, Secrets
 from holdfast.server.hermes import TERMINAL_NAMES
+from holdfast.server.options import ApiKey, ServerOptions
 from sabotage import Sabotage
 from server.toolbox import Held
-from serving import PATIENT, Setting, served, target_of
+from serving import Setting, served, target_of
 
 Make: TypeAlias = Callable[[MemoryDisk], MemoryStore]
 
@@ -150,7 +155,7 @@ async def check_a_stuck_tool_holds_up_nobody_else(limits: RunnerLimits) -> None:
     setting = Setting(tools=(Held(gate=gate),), runner=limits)
     async with (
         ChaosServer([CallTool("held", {})], [Say("done")], after_last="repeat") as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=setting) as server,
+        served(target_of(chaos), setting=setting) as server,
     ):
         await server.start(session_id="stuck")
         await gate.reached()
@@ -162,7 +167,40 @@ async def check_a_stuck_tool_holds_up_nobody_else(limits: RunnerLimits) -> None:
         gate.open()
 
 
-# P11: no secret gets out
+# P11: nobody gets in, and no secret gets out
+
+
+def looks_first(app: ASGIApp, store: Store) -> ASGIApp:
+    """Looks for the run before it asks for the key."""
+
+    async def looking(scope: Scope, receive: Receive, send: Send) -> None:
+        is_known = scope.get("method") != "GET" or await store.run(scope["path"].rpartition("/")[2])
+        await (app if is_known else Response(status_code=404))(scope, receive, send)
+
+    return looking
+
+
+def locked() -> Setting:
+    """A server with a key."""
+    return Setting(options=ServerOptions(keys=(ApiKey("only", "the-only-key-there-is"),)))
+
+
+def locked_behind_the_lookup() -> Setting:
+    """One that asks for its key too late."""
+    return replace(locked(), around=looks_first)
+
+
+async def check_a_stranger_learns_nothing(make: Callable[[], Setting]) -> None:
+    """P11: without the key the answer is the same 401, whether or not the run exists."""
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos), setting=make()) as server:
+        key = {"Authorization": "Bearer the-only-key-there-is"}
+        status, started = await server.post("/v1/runs", {"input": "hi"}, **key)
+        assert status == 202
+        for headers in ({}, {"Authorization": "Bearer wrong-key-of-a-stranger"}):
+            known = await server.call("GET", f"/v1/runs/{started['run_id']}", headers=headers)
+            unknown = await server.call("GET", "/v1/runs/run_unknown", headers=headers)
+            assert (known.status, unknown.status) == (401, 401)
+            assert known.body == unknown.body
 
 
 async def check_a_key_that_the_model_says_is_not_shown(secrets: Secrets) -> None:
@@ -230,6 +268,8 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P4", check_completed_means_that_the_model_said_so, MemoryStore, SaysCompleted),
     Sabotage("P7", check_every_cursor_goes_on_where_it_stood, MemoryStore, SkipsOne),
     Sabotage("P10", check_a_stuck_tool_holds_up_nobody_else, RunnerLimits(), RunnerLimits(runs_max=1)),
+    Sabotage("P11", check_a_stranger_learns_nothing, locked, Setting),
+    Sabotage("P11", check_a_stranger_learns_nothing, locked, locked_behind_the_lookup),
     Sabotage("P11", check_a_key_that_the_model_says_is_not_shown, Secrets(["sk-test-of-a-key"]), NO_SECRETS),
     Sabotage("P12", check_bad_requests_leave_nothing_behind, MemoryStore, CreatesWhatIsAskedFor),
 )

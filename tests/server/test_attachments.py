@@ -1,14 +1,18 @@
 """Images and files of people: from the upload, or from inside a request, to what the model is shown."""
 
+import asyncio
 import base64
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Hang, Say
+from holdfast.interfaces import Store
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.sqlite import SqliteStore
 from holdfast.targets import Target, Wire
 from serving import PATIENT, Served, served, target_of
 
@@ -37,6 +41,14 @@ def image_on(wire: Wire) -> dict[str, Any]:
     if wire == "responses":
         return {"type": "input_image", "detail": "auto", "image_url": DATA_URL}
     return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ENCODED}}
+
+
+async def store_of(kind: str, folder: Path) -> Store:
+    return MemoryStore() if kind == "memory" else await SqliteStore.open(folder / "holdfast.db")
+
+
+def files_with(folder: Path, data: bytes) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file() and data in file.read_bytes()]
 
 
 def without_marks(parts: list[Any]) -> list[Any]:
@@ -164,3 +176,28 @@ async def test_what_cannot_be_attached_is_refused_and_nothing_is_fetched_or_kept
         assert answer.json["error"]["param"]
     assert not disk.logs
     assert not disk.blobs
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_an_uploaded_image_goes_with_the_last_session_that_shows_it(kind: str, tmp_path: Path) -> None:
+    """P11: no file of it is left; one that was uploaded once more since is kept for who did so."""
+    store = await store_of(kind, tmp_path)
+    async with (
+        ChaosServer([Say("a cat")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=store) as server,
+    ):
+        image = await upload(server, PNG, "image/png")
+        path = f"/api/blobs/{image['blob']}"
+        part = {"kind": "image", "blob": image["blob"], "media_type": "image/png"}
+        for session_id in ("s", "t"):
+            run_id = await server.start("the same?", parts=[part, part], session_id=session_id)
+            await server.ended(run_id)
+        await server.call("DELETE", "/api/sessions/s?now=true")
+        assert (await server.call("GET", path)).status == 200
+        await upload(server, PNG, "image/png")
+        await server.call("DELETE", "/api/sessions/t?now=true")
+        await server.ended(await server.start("again", parts=[part], session_id="u"))
+        await server.call("DELETE", "/api/sessions/u?now=true")
+        assert (await server.call("GET", path)).status == 404
+    assert not await asyncio.to_thread(files_with, tmp_path, PNG)
+    await store.close()

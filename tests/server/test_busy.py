@@ -13,7 +13,7 @@ from holdfast.interfaces import Store, StoreLocked
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.runner.inbox import QUEUE_MAX
-from serving import PATIENT, Served, served, target_of
+from serving import PATIENT, Served, said_to, served, target_of
 
 SENDERS = 20
 
@@ -151,3 +151,65 @@ async def test_what_is_moved_from_the_queue_to_the_run_is_never_in_both() -> Non
         assert [(one["text"], one["state"]) for one in queue["data"]] == [("left", "steering")]
         gate.open()
         assert (await server.ended(run_id))["output"] in {"one\n\ntwo", "two"}
+
+
+async def test_a_place_beyond_any_queue_is_its_end_and_the_log_stays_readable(tmp_path: Path) -> None:
+    """P12: no number that a client sends keeps a session from being read, now or after a restart."""
+    gate = Gate()
+    async with ChaosServer([Wait(gate), Say("one")], after_last="repeat") as chaos:
+        store = await store_of("sqlite", tmp_path)
+        async with served(target_of(chaos, patience=PATIENT), store=store) as server:
+            run_id = await server.start("hi", session_id="s")
+            await gate.reached()
+            for text in ("a", "b"):
+                await server.start(text, session_id="s")
+            _, queue = await server.get("/api/sessions/s/queue")
+            path = f"/api/sessions/s/queue/{queue['data'][0]['message_id']}"
+            moved = await server.call("PATCH", path, body={"position": 2**63})
+            assert moved.status == 200
+            assert [one["text"] for one in moved.json["data"]] == ["b", "a"]
+        await store.close()
+        store = await store_of("sqlite", tmp_path)
+        async with served(target_of(chaos, patience=PATIENT), store=store) as server:
+            assert (await server.get("/api/sessions/s/messages"))[0] == 200
+            assert (await server.post(f"/v1/runs/{run_id}/stop"))[0] == 200
+            gate.open()
+        await store.close()
+
+
+def said(*texts: str) -> list[dict[str, str]]:
+    return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "next_"),
+    [
+        ("chat/completions", {"messages": said("a", "b", "c")}, {"messages": said("d")}),
+        (
+            "responses",
+            {"input": said("a", "b", "c"), "conversation": "s"},
+            {"input": "d", "conversation": "s"},
+        ),
+    ],
+)
+async def test_who_brings_a_history_is_not_queued_behind_an_answer_that_the_history_would_lack(
+    path: str, first: dict[str, Any], next_: dict[str, Any]
+) -> None:
+    """P4: the message is refused while that answer is under way, and the same one sent twice is still one."""
+    gate, key = Gate(), {"Idempotency-Key": "k"}
+    async with (
+        ChaosServer([Wait(gate), Say("x")], [Say("y")]) as chaos,
+        served(target_of(chaos, patience=PATIENT)) as server,
+    ):
+        url, headers = f"{server.url}/v1/{path}", {"X-Hermes-Session-Id": "s"}
+        streamed: dict[str, Any] = {"json": {**first, "stream": True}, "headers": headers | key}
+        async with server.http.post(url, **streamed) as one, server.http.post(url, **streamed) as same:
+            await gate.reached()
+            early = await server.call("POST", f"/v1/{path}", body=next_, headers=headers)
+            assert (early.status, early.code, early.headers["Retry-After"]) == (409, "session_busy", "2")
+            assert (one.status, same.status) == (200, 200)
+            gate.open()
+            await one.read()
+        assert (await server.call("POST", f"/v1/{path}", body=next_, headers=headers)).status == 200
+        assert said_to(chaos, nth=2) == ["a", "b", "c", "x", "d"]
+        assert len(chaos.seen.requests) == 2

@@ -1,9 +1,11 @@
 """Named keys: added and revoked while the server runs, and obeyed at once."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from urllib.parse import quote
 
 import aiohttp
+import pytest
 
 from holdfast.chaos import ChaosServer
 from holdfast.clock import SystemClock
@@ -134,6 +136,42 @@ async def test_a_revocation_that_was_not_saved_is_said_to_have_failed_until_it_i
             assert (await server.call("DELETE", "/api/keys/a", headers=OWNER)).status == 404
         async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
             assert not await opens(server, made["key"])
+
+
+class SlowDisk(MemoryStore):
+    """A store that keeps a note waiting until it is told what becomes of it."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        super().__init__(disk)
+        self.is_waiting: asyncio.Event = asyncio.Event()
+        self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def put_note(self, key: str, value: bytes) -> None:
+        if key.startswith("api_key:"):
+            self.is_waiting.set()
+            await self.outcome
+        await super().put_note(key, value)
+
+
+@pytest.mark.parametrize("is_saved", [True, False])
+async def test_a_key_that_is_revoked_before_it_is_saved_opens_nothing_also_after_a_restart(
+    is_saved: bool,  # noqa: FBT001
+) -> None:
+    """P11, P12: both who ask are answered, whichever of them the disk serves first."""
+    disk = MemoryDisk()
+    store = SlowDisk(disk)
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store, setting=LOCKED) as server:
+        adding = asyncio.create_task(server.post("/api/keys", {"name": "a"}, **OWNER))
+        await store.is_waiting.wait()
+        assert (await server.call("DELETE", "/api/keys/a", headers=OWNER)).status == 200
+        if is_saved:
+            store.outcome.set_result(None)
+        else:
+            store.outcome.set_exception(StoreFull("the disk is full"))
+        status, answer = await adding
+        assert status == (201 if is_saved else 503)
+        assert not await opens(server, answer.get("key", "none"))
+    assert not [key for key in disk.notes if key.startswith("api_key:")]
 
 
 async def test_a_sign_out_that_was_not_saved_is_said_to_have_failed_and_can_be_tried_again() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.events import Input
-from holdfast.interfaces import JournalError, StoreFull, StoreOverloaded
+from holdfast.interfaces import JournalError, StoreDamaged, StoreFull, StoreOverloaded, UnknownSession
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.bodies import parsed
@@ -352,4 +352,29 @@ async def test_a_store_that_takes_no_writes_is_said_to_and_nothing_is_accepted()
         store.refuses = None
         assert (await server.post("/v1/runs", {"input": "x", "session_id": "s"}))[0] == 202
         assert len((await server.get("/v1/runs"))[1]["data"]) == 2
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (StoreDamaged("integrity check failed at session s seq 2"), 500, "store_damaged"),
+        (UnknownSession("there is no session 's'; it may have been purged"), 404, "session_not_found"),
+    ],
+)
+async def test_what_no_later_try_can_heal_is_not_said_to_be_a_store_that_takes_no_writes(
+    error: JournalError, status: int, code: str
+) -> None:
+    """P12: who reads it knows what is wrong, and no client tries again and again."""
+    store = Refusing()
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        store.refuses = error
+        answer = await server.call("POST", "/v1/runs", body={"input": "x", "session_id": "s"})
+        assert (answer.status, answer.code) == (status, code)
+        assert str(error) in answer.json["error"]["message"]
+        assert "take writes" not in answer.json["error"]["message"]
+        assert "Retry-After" not in answer.headers
+        _, document = await server.get("/openapi.json")
+        described = document["paths"]["/v1/runs"]["post"]["responses"]
+        assert status == 404 or code in described[str(status)]["description"].split(", ")
     await store.close()

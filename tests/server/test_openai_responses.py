@@ -39,6 +39,8 @@ async def test_a_response_says_what_it_was_asked_with_then_and_later() -> None:
     assert first.conversation is not None
     assert first.conversation.id == "c"
     assert first.completed_at is not None
+    assert first.usage is not None
+    assert first.usage.input_tokens_details.cache_write_tokens == 0
     assert again[1].previous_response_id == first.id
     assert hidden.to_dict()["store"] is False
 
@@ -243,6 +245,39 @@ async def test_a_history_that_came_with_the_first_request_is_known_in_the_next()
             assert said_to(chaos, nth=nth) == ["one", "two", "three", "x", "four"]
 
 
+@pytest.mark.parametrize(("named", "header"), [({"conversation": "c"}, ""), ({}, "c")])
+async def test_what_a_conversation_began_with_is_known_in_all_its_requests(
+    named: dict[str, str], header: str
+) -> None:
+    """P6: also if the first request told more than its last item, and the next ones only what is new."""
+    begun: list[Any] = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, "three"]
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        for given in (begun, "four", "five"):
+            body, headers = {"input": given, **named}, {"X-Hermes-Session-Id": header} if header else {}
+            assert (await server.call("POST", "/v1/responses", body=body, headers=headers)).status == 200
+        assert said_to(chaos, nth=2) == ["one", "two", "three", "x", "four"]
+        assert said_to(chaos, nth=3) == ["one", "two", "three", "x", "four", "x", "five"]
+
+
+@pytest.mark.parametrize("how", ["retried", "rewound"])
+async def test_nobody_goes_on_after_a_response_that_was_taken_back(how: str) -> None:
+    """P4: without it the next answer would know of nothing, and nobody would be told."""
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        _, first = await server.post("/v1/responses", {"input": "one", "conversation": "c"})
+        if how == "retried":
+            _, again = await server.post(f"/v1/runs/{first['id'].replace('resp_', 'run_')}/retry")
+            await server.ended(again["run_id"])
+        else:
+            assert (await server.post("/api/sessions/c/rewind", {"to_seq": 1}))[0] == 200
+        asked = len(chaos.seen.requests)
+        for path in ("responses", "runs"):
+            body = {"input": "two", "previous_response_id": first["id"]}
+            refused = await server.call("POST", f"/v1/{path}", body=body)
+            assert (refused.status, refused.code) == (409, "response_rewound")
+            assert refused.headers["X-Should-Retry"] == "false"
+        assert len(chaos.seen.requests) == asked
+
+
 class FullForNotes(MemoryStore):
     """Has no room for the next note of a session."""
 
@@ -267,3 +302,19 @@ async def test_a_response_whose_note_finds_no_room_is_not_run_twice() -> None:
         store.is_full = True
         await client.responses.create(model="m", input="two", previous_response_id=first.id)
         assert len(chaos.seen.requests) == 2
+
+
+async def test_a_run_whose_response_could_not_be_hidden_is_told_and_not_run_twice() -> None:
+    """P2, P11: the package would send it again, and so it is told not to."""
+    store = FullForNotes()
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=store) as server,
+        client_of(server, max_retries=2) as client,
+    ):
+        store.is_full = True
+        with pytest.raises(openai.InternalServerError, match="not to be shown") as told:
+            await client.responses.create(model="m", input="one", store=False)
+        assert (told.value.status_code, told.value.code) == (503, "store_unavailable")
+        await server.ended(told.value.response.headers["X-Hermes-Run-Id"])
+        assert len(chaos.seen.requests) == 1

@@ -3,12 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+import pytest
+
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.interfaces import RunQuery
+from holdfast.clock import SystemClock
+from holdfast.codec import UnreadableEvent
+from holdfast.interfaces import JournalError, Record, RunQuery, StoreDamaged, StoreFailed, StoreLocked
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.phases import IllegalEvent
 from holdfast.rows import RunRow, SessionRow
-from serving import PATIENT, served, target_of
+from holdfast.server.purging import AT_ONCE, SWEEP_S
+from holdfast.values import ImagePart
+from serving import PATIENT, Setting, served, target_of
 
 LATER_MS = 1 << 52
 
@@ -115,3 +122,188 @@ async def test_a_session_that_is_taken_back_while_it_is_deleted_for_good_stays()
         store.undelete = undelete
         await server.call("DELETE", "/api/sessions/s?now=true")
     assert (taken_back, list(disk.logs)) == ([200], ["s"])
+
+
+async def test_a_response_goes_with_its_session_and_comes_back_with_it() -> None:
+    """P11: nobody goes on after what was deleted, and a copy of it is made nowhere."""
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        _, first = await server.post("/v1/responses", {"input": "one"})
+        more = {"input": "more", "previous_response_id": first["id"]}
+        session_id = (await server.call("POST", "/v1/responses", body=more)).headers["X-Hermes-Session-Id"]
+        await server.call("DELETE", f"/api/sessions/{session_id}")
+        shown = await server.call("GET", f"/v1/responses/{first['id']}")
+        gone_on = [await server.call("POST", f"/v1/{path}", body=more) for path in ("responses", "runs")]
+        assert [one.status for one in (shown, *gone_on)] == [404] * 3
+        assert {one.code for one in (shown, *gone_on)} == {"response_not_found"}
+        assert len(chaos.seen.requests) == 2
+        await server.post(f"/api/sessions/{session_id}/undelete")
+        assert (await server.get(f"/v1/responses/{first['id']}"))[0] == 200
+
+
+class OneIsBad(MemoryStore):
+    """One session's log cannot be read, or it cannot be removed; `are_gone` is set when all others are."""
+
+    def __init__(self, *, unread: Exception | None = None, unremoved: Exception | None = None) -> None:
+        self.disk = MemoryDisk()
+        super().__init__(self.disk)
+        self.unread, self.unremoved = unread, unremoved
+        self.are_gone = asyncio.Event()
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        if self.unread is not None and session_id == "bad":
+            raise self.unread
+        return await super().read(session_id, after=after, limit=limit)
+
+    async def purge(
+        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+    ) -> bool:
+        if self.unremoved is not None and session_id == "bad":
+            raise self.unremoved
+        gone = await super().purge(session_id, last_seq=last_seq, then=then)
+        if self.disk.logs.keys() <= ({"bad"} if self.unremoved else set()):
+            self.are_gone.set()
+        return gone
+
+    async def put_run(self, session_id: str, *ends: e.Input) -> None:
+        said = e.MessageAccepted(at_ms=1, message_id="m", text="hi")
+        queued = e.RunQueued(at_ms=1, run_id=f"run_{session_id}", message_id="m")
+        await self.append(session_id, [e.SessionCreated(at_ms=1, epoch="e"), said, queued, *ends])
+
+
+@pytest.mark.parametrize(
+    "unread",
+    [
+        StoreDamaged("integrity check failed at session bad seq 2"),
+        UnreadableEvent("no event", where="session bad seq 2", body=b"{"),
+        IllegalEvent("the run is unknown", event=e.QueuePaused(at_ms=1), seq=2),
+    ],
+    ids=["damaged", "unreadable", "illegal"],
+)
+async def test_a_deleted_session_whose_log_cannot_be_read_goes_and_holds_up_no_other(
+    unread: Exception,
+) -> None:
+    """P3: when it is due, and when somebody deletes it for good."""
+    store = OneIsBad(unread=unread)
+    for session_id in ("bad", "good"):
+        await store.put_run(session_id, e.SessionDeleted(at_ms=1, purge_at_ms=1))
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        await store.are_gone.wait()
+        await store.put_run("bad")
+        assert (await server.call("DELETE", "/api/sessions/bad?now=true")).status == 200
+    assert not store.disk.logs
+
+
+@pytest.mark.parametrize("unremoved", [StoreFailed("the disk failed"), ZeroDivisionError("a bug")])
+async def test_a_session_that_cannot_be_purged_now_holds_up_no_other(unremoved: Exception) -> None:
+    """P3: however many are due, and whatever is wrong with the one; those who come later go too."""
+    store = OneIsBad(unremoved=unremoved)
+    for session_id in ("bad", *(f"good {nth}" for nth in range(AT_ONCE))):
+        deleted = e.SessionDeleted(at_ms=1, purge_at_ms=1)
+        await store.append(session_id, [e.SessionCreated(at_ms=1, epoch="e"), deleted])
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        await store.are_gone.wait()
+        store.unremoved = None
+        await server.post("/api/sessions", {"id": "s"})
+        store.are_gone.clear()
+        await server.call("DELETE", "/api/sessions/s?now=true")
+        await store.are_gone.wait()
+
+
+class Counting(MemoryStore):
+    """Counts how often deleted sessions and blobs are looked through."""
+
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        super().__init__(disk)
+        self.looks: list[str] = []
+        self.has_looked = asyncio.Event()
+
+    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
+        self.looks.append("sessions")
+        self.has_looked.set()
+        return await super().leftovers(source=source, before_ms=before_ms)
+
+    async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
+        swept = await super().sweep_blobs(unnamed_for_s=unnamed_for_s)
+        self.looks.append("blobs")
+        self.has_looked.set()
+        return swept
+
+    async def until(self, look: str, count: int) -> None:
+        while self.looks.count(look) < count:
+            self.has_looked.clear()
+            await self.has_looked.wait()
+
+
+async def test_bytes_that_no_event_came_to_name_are_gone_after_a_start_a_day_later() -> None:
+    """P11: an upload that nobody sent; what a session shows stays, and so does what is younger."""
+    disk = MemoryDisk()
+    store = Counting(disk)
+    shown, old, young = [await store.offer_blob(data) for data in (b"shown", b"old", b"young")]
+    image = ImagePart(blob=shown, media_type="image/png")
+    said = e.MessageAccepted(at_ms=1, message_id="m", text="", parts=(image,))
+    await store.append("s", [e.SessionCreated(at_ms=1, epoch="e"), said])
+    disk.blobs_touched_s |= {shown: 1.0, old: 1.0}
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        await store.until("blobs", 1)
+        found = [await server.call("GET", f"/api/blobs/{name}") for name in (shown, old, young)]
+        assert [answer.status for answer in found] == [200, 404, 200]
+    await store.close()
+
+
+class Later(SystemClock):
+    """A clock that can be put forward."""
+
+    ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
+async def test_blobs_are_looked_through_once_a_day_however_often_something_is_deleted() -> None:
+    store, clock = Counting(), Later()
+    setting = Setting(store=store, clock=clock)
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        await store.until("blobs", 1)
+        for deleted in (1, 2, 3):
+            await server.post("/api/sessions", {"id": "s"})
+            await server.call("DELETE", "/api/sessions/s?now=true")
+            await store.until("sessions", 1 + deleted)
+        assert store.looks.count("blobs") == 1
+        clock.ahead_s = SWEEP_S
+        await server.post("/api/sessions", {"id": "s"})
+        await server.call("DELETE", "/api/sessions/s?now=true")
+        await store.until("blobs", 2)
+    await store.close()
+
+
+class Behind(Counting):
+    """A store that does not take writes yet, so that nobody has looked for what an earlier life left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takes_writes = asyncio.Event()
+
+    @property
+    def trouble(self) -> JournalError | None:
+        return None if self.takes_writes.is_set() else StoreLocked("another process has the file")
+
+    async def writable(self) -> None:
+        await self.takes_writes.wait()
+
+
+async def test_no_blob_goes_before_the_events_of_an_earlier_life_are_there_that_may_name_it() -> None:
+    store = Behind()
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        for look in (1, 2):
+            await store.until("sessions", look)
+            await server.post("/api/sessions", {"id": "s"})
+            await server.call("DELETE", "/api/sessions/s?now=true")
+        assert "blobs" not in store.looks
+        store.takes_writes.set()
+        for _ in range(1000):
+            if "blobs" in store.looks:
+                break
+            await server.post("/api/sessions", {"id": "s"})
+            await server.call("DELETE", "/api/sessions/s?now=true")
+        assert "blobs" in store.looks
+    await store.close()

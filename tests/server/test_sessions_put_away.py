@@ -1,6 +1,9 @@
 """Sessions that are forked, renamed, searched and taken back at awkward moments."""
 
+import asyncio
 from dataclasses import replace
+
+import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.clock import SystemClock
@@ -140,3 +143,37 @@ async def test_a_purge_that_runs_hold_up_says_so_and_is_tried_again() -> None:
         async for _ in follow:
             pass  # the stream ends with the session
     assert not disk.logs
+
+
+class SlowMark(MemoryStore):
+    """A store that keeps a read mark waiting."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        super().__init__(disk)
+        self.is_waiting, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def put_note(self, key: str, value: bytes) -> None:
+        if key.endswith("/read"):
+            self.is_waiting.set()
+            await self.goes_on.wait()
+        await super().put_note(key, value)
+
+
+@pytest.mark.parametrize("again", ["nobody", "somebody"])
+async def test_a_read_mark_that_meets_a_purge_goes_with_the_session(again: str) -> None:
+    """P11, P12: nothing is left of it, and a session that has the same id since is unread."""
+    disk = MemoryDisk()
+    store = SlowMark(disk)
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        await server.post("/api/sessions", {"id": "s"})
+        marking = asyncio.create_task(server.call("PATCH", "/api/sessions/s", body={"read_seq": 1}))
+        await store.is_waiting.wait()
+        assert (await server.call("DELETE", "/api/sessions/s?now=true")).status == 200
+        if again == "somebody":
+            await server.post("/api/sessions", {"id": "s"})
+        store.goes_on.set()
+        answer = await marking
+        assert (answer.status, answer.code) == (404, "session_not_found")
+        if again == "somebody":
+            assert (await server.get("/api/sessions/s"))[1]["read_seq"] == 0
+    assert not [key for key in disk.notes if key.startswith("session/")]

@@ -48,20 +48,19 @@ class NowhereToBeFound(ConnectionError):
 
 
 class Exchange:
-    """Sends requests over one pool of connections; the address is looked up anew when it fails."""
+    """Sends requests over a pool of connections; the address is looked up anew when it fails."""
 
     def __init__(self, where: Where, patience: Patience) -> None:
         self._where = where
         self.patience = patience
         self._address: Address | None = None
         self._tried = "the server"
-        self._http: aiohttp.ClientSession | None = None
+        self._pools: dict[str, aiohttp.ClientSession] = {}  # by socket; over TCP one leads everywhere
 
     async def close(self) -> None:
         """Let go of all connections."""
-        if self._http is not None:
-            await self._http.close()
-            self._http = None
+        while self._pools:
+            await self._pools.popitem()[1].close()
 
     async def call(self, asked: Asked) -> bytes:
         """The body of the answer; raises Refused or Unreachable."""
@@ -90,7 +89,6 @@ class Exchange:
     async def opened(self, asked: Asked, *, silence_s: float = 0.0) -> AsyncGenerator[aiohttp.ClientResponse]:
         """The answer as it comes; raises Refused if it is none, and one of BROKEN."""
         address = await self._reach()
-        assert self._http is not None
         headers = {"Accept": asked.accept, "User-Agent": f"holdfast/{__version__}", **asked.headers}
         if address.key:
             headers["Authorization"] = f"Bearer {address.key.strip()}"  # a key file ends with a line break
@@ -104,7 +102,7 @@ class Exchange:
             total=None, sock_connect=5.0, sock_read=silence_s or self.patience.answer_s
         )
         try:
-            async with self._http.request(
+            async with self._pool(address.socket).request(
                 asked.method,
                 address.url + asked.path,
                 params=asked.query or None,
@@ -138,11 +136,13 @@ class Exchange:
             except OSError as error:
                 raise NowhereToBeFound(str(error)) from error
             self._tried = self._address.url
-        if self._http is None:
-            socket = self._address.socket
-            connector = aiohttp.UnixConnector(socket) if socket else aiohttp.TCPConnector(limit=0)
-            self._http = aiohttp.ClientSession(connector=connector, auto_decompress=True)
         return self._address
+
+    def _pool(self, socket: str) -> aiohttp.ClientSession:
+        if socket not in self._pools:
+            connector = aiohttp.UnixConnector(socket) if socket else aiohttp.TCPConnector(limit=0)
+            self._pools[socket] = aiohttp.ClientSession(connector=connector, auto_decompress=True)
+        return self._pools[socket]
 
 
 def _encoded(body: Any) -> bytes:

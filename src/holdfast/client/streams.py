@@ -69,28 +69,32 @@ async def frames(
 ) -> AsyncGenerator[Frame | Away | Back]:
     """The frames after the cursor, each id once, over as many connections as it takes.
 
-    Ends when the server says that nothing follows; raises Refused, and Unreachable after the patience.
+    Ends when the server says that nothing follows; raises Refused, and Unreachable after the patience. A
+    connection that brought nothing and did not last was none.
     """
     now_s = asyncio.get_running_loop().time
     newest, tries, lost_s = 0, 0, 0.0
     while True:
-        why = "the stream ended"
+        why, opened_s = "the stream ended", float("inf")
         try:
             asked = _asked(path, view, newest or after)
             async with aclosing(_connection(exchange, asked, newest=newest)) as found:
                 async for frame in found:
                     if frame is None:
                         return
-                    if tries:
-                        tries = 0
-                        yield Back()
+                    if isinstance(frame, Back):
+                        opened_s = now_s()
+                        if tries:
+                            yield frame
+                        continue
+                    tries = 0
                     newest = frame.id or newest
                     if frame.data:
                         yield frame
         except BROKEN as error:
             why = told(error)
-        if not tries:
-            lost_s = now_s()
+        if not tries or now_s() - opened_s > exchange.patience.most_s:
+            tries, lost_s = 0, now_s()
         elif now_s() - lost_s > exchange.patience.follow_s:
             raise exchange.unreachable(why)
         tries += 1
@@ -98,10 +102,13 @@ async def frames(
         await asyncio.sleep(exchange.pause_s(tries - 1))
 
 
-async def _connection(exchange: Exchange, asked: Asked, *, newest: int) -> AsyncGenerator[Frame | None]:
-    """The frames of one connection: an empty one first, None if nothing follows; raises one of BROKEN.
+async def _connection(
+    exchange: Exchange, asked: Asked, *, newest: int
+) -> AsyncGenerator[Frame | Back | None]:
+    """Back once it is open, then its frames, an empty one for any sign of life; raises one of BROKEN.
 
-    Those up to `newest` were seen already: a cursor that the log does not know is answered from the start.
+    None says that nothing follows. What has a seq up to `newest` was seen already: a cursor that the log does
+    not know is answered from the start.
     """
     try:
         async with exchange.opened(asked, silence_s=exchange.patience.silence_s) as answer:
@@ -110,9 +117,10 @@ async def _connection(exchange: Exchange, asked: Asked, *, newest: int) -> Async
                 return
             if answer.content_type != EVENTS:
                 raise BadAnswer(f"{asked.path} was not answered by a Holdfast: {answer.content_type}")
-            yield Frame(0, b"")
+            yield Back()
             parser = FrameParser()
             async for piece in answer.content.iter_any():
+                yield Frame(0, b"")
                 for frame in parser.feed(piece):
                     if frame.id > newest or not frame.id:
                         yield frame

@@ -79,6 +79,16 @@ class Response(TypedDict):
     usage: dict[str, Any] | None
 
 
+class InputItems(TypedDict):
+    """What a response was asked with, as the OpenAI API lists it."""
+
+    object: Literal["list"]
+    data: list[dict[str, Any]]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
 class DeletedResponse(TypedDict):
     """The response is not shown any more."""
 

@@ -116,6 +116,7 @@ def other_routes(means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> Table
         ("POST", "/v1/responses", responses.create),
         ("GET", "/v1/responses/{response_id}", responses.show),
         ("DELETE", "/v1/responses/{response_id}", responses.delete),
+        ("GET", "/v1/responses/{response_id}/input_items", responses.input_items),
         ("POST", "/v1/responses/{response_id}/cancel", responses.cancel),
         ("GET", "/api/targets", health.targets),
         ("GET", "/v1/capabilities", health.capabilities),

@@ -25,7 +25,7 @@ class BlobRoutes:
         data = await read_body(request, limits, bytes_max=limits.blob_bytes_max)
         if not data:
             raise bad_request("The body is empty: send the bytes of the file", code="empty_blob")
-        name = await self._means.store.put_blob(data)
+        name = await self._means.store.offer_blob(data)
         media_type = request.headers.get("content-type", "application/octet-stream").partition(";")[0]
         return json_answer({"blob": name, "bytes": len(data), "media_type": media_type.strip()}, 201)
 

@@ -63,13 +63,14 @@ async def keep_attached(
     blobs: Blobs, parts: Iterable[Part], *, attached: Mapping[str, bytes], param: str = "parts"
 ) -> None:
     """Put what came inline on disk, before an event names it; raises a Problem if a named blob is unknown."""
-    for part in parts:
-        if isinstance(part, TextPart) or part.blob in attached:
+    named = dict.fromkeys(part.blob for part in parts if not isinstance(part, TextPart))
+    for name in named:  # each once, as an event counts it once
+        if name in attached:
             continue
-        if not _BLOB.fullmatch(part.blob) or not await blobs.keep_blob(part.blob):
+        if not _BLOB.fullmatch(name) or not await blobs.keep_blob(name):
             raise Problem(
                 400,
-                f"There is no blob {part.blob[:80]!r}; upload it with POST /api/blobs first",
+                f"There is no blob {name[:80]!r}; upload it with POST /api/blobs first",
                 code="blob_not_found",
                 param=param,
             )

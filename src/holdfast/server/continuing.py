@@ -1,11 +1,13 @@
 """Going on after an earlier response: in its session if it is the newest there, else with its history."""
 
 from holdfast.context import context_for
+from holdfast.entries import Person
 from holdfast.messages import AssistantMessage, SaidText, UserMessage
 from holdfast.rows import RunRow
 from holdfast.runner.inbox import new_session_id
 from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem
+from holdfast.server.waiting import NO_RETRY
 from holdfast.transcript import Transcript
 from holdfast.values import HistoryMessage
 
@@ -30,15 +32,32 @@ def hidden_note(session_id: str, response: str) -> str:
 async def response_row(means: ServerMeans, response: str, *, param: str) -> RunRow:
     """The run of a response; raises a Problem if there is none that may be seen."""
     row = await means.store.run(run_id_of(response)) if response.startswith(_PREFIX) else None
-    if row is None or await means.store.note(hidden_note(row.session_id, response)) is not None:
+    if row is None or not await _may_be_seen(means, row.session_id, response=response):
         raise Problem(404, f"Response not found: {response[:100]}", code="response_not_found", param=param)
     return row
+
+
+async def _may_be_seen(means: ServerMeans, session_id: str, *, response: str) -> bool:
+    """A response is hidden by itself, or with its session, which is deleted at once and purged later."""
+    session = await means.store.session(session_id)
+    if session is None or session.purge_at_ms:
+        return False
+    return await means.store.note(hidden_note(session_id, response)) is None
 
 
 async def continued(means: ServerMeans, response: str) -> tuple[str, tuple[HistoryMessage, ...] | None]:
     """The session to go on in, and the history if that session has gone on since."""
     row = await response_row(means, response, param="previous_response_id")
     state, seen = await means.folds.session(row.session_id)
+    if _is_taken_back(seen, row.run_id):
+        raise Problem(
+            409,
+            "The response was taken back: its session was rewound, or its message run again. Go on after "
+            "a response that stands",
+            code="response_rewound",
+            param="previous_response_id",
+            headers=NO_RETRY,
+        )
     if list(state.runs)[-1] == row.run_id:
         return row.session_id, await given_before(means, row.session_id)
     return new_session_id(), _said_until(seen, row.run_id)
@@ -59,7 +78,25 @@ async def said_in(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, 
     return _said_until(seen, list(state.runs)[-1]) if state.runs else ()
 
 
+def _is_taken_back(seen: Transcript, run_id: str) -> bool:
+    """Whether nothing that the run said or did is left in its session."""
+    if seen.runs[run_id].ending is None:
+        return False
+    return not any(entry.run_id == run_id and not isinstance(entry, Person) for entry in seen.entries)
+
+
 def _said_until(seen: Transcript, run_id: str) -> tuple[HistoryMessage, ...]:
+    """What was said up to the end of the run; raises a Problem if it has none yet.
+
+    A history does not grow while its run waits: what the run before is about to say would be missing.
+    """
+    if seen.runs[run_id].ending is None:
+        raise Problem(
+            409,
+            "The answer before this message is still under way; send it again when that is there",
+            code="session_busy",
+            headers={"Retry-After": "2"},
+        )
     history: list[HistoryMessage] = []
     for message in context_for(seen, run_id):
         if isinstance(message, UserMessage):

@@ -48,27 +48,6 @@ TERMINAL_NAMES: Mapping[str, str] = MappingProxyType(
         "cancelled": "run.cancelled",
     }
 )
-# How GET names the newest event; one that hermes has no word for leaves the name before it.
-_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "run.queued": "run.queued",
-        "run.started": "run.started",
-        "run.resumed": "run.resumed",
-        "tool.started": "tool.started",
-        "tool.ended": "tool.completed",
-        "approval.asked": "approval.request",
-        "approval.answered": "approval.responded",
-        "approval.expired": "approval.expired",
-        "approval.withdrawn": "approval.expired",
-        "question.asked": "question.request",
-        "question.answered": "question.responded",
-        "question.expired": "question.expired",
-        "question.withdrawn": "question.expired",
-        "reasoning.done": "reasoning.available",
-    }
-)
-
-
 _INTERRUPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "restart": (
@@ -297,13 +276,6 @@ def preview(args: Mapping[str, object]) -> str:
     texts = [value for value in args.values() if isinstance(value, str) and value.strip()]
     text = texts[0] if texts else msgspec.json.encode(args).decode() if args else ""
     return " ".join(text.split())[:PREVIEW_CHARS_MAX]
-
-
-def last_event_name(run: Run, *, before: str = "run.started") -> str:
-    """The newest event by its hermes name."""
-    if run.outcome is not None:
-        return TERMINAL_NAMES[run.outcome]
-    return _NAMES.get(run.last_event, before)
 
 
 _encode = msgspec.json.Encoder().encode

@@ -56,7 +56,9 @@ class KeyRoutes:
             secret = await self._added.add(name)
         except KeyExists:
             raise _exists() from None
-        created_ms = next(key.created_ms for key in self._added.list() if key.name == name)
+        # One that was revoked meanwhile is not there any more.
+        made = (key.created_ms for key in self._added.list() if key.name == name)
+        created_ms = next(made, means.clock.now_ms())
         return json_answer(_shown(name, "added", created_ms=created_ms) | {"key": secret}, 201)
 
     async def revoke(self, request: Request) -> Response:

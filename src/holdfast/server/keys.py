@@ -74,9 +74,15 @@ class AddedKeys:
         try:
             await self._notes.put_note(_PREFIX + name, msgspec.json.encode(key))
         except BaseException:
-            del self._keys[name]
+            if self._keys.get(name) is key:
+                del self._keys[name]
             raise
-        self._revoked.discard(name)
+        if name in self._keys:
+            self._revoked.discard(name)
+        else:
+            # Revoked meanwhile: the note may have come after its removal.
+            self._revoked.add(name)
+            await self.revoke(name)
         return secret
 
     async def revoke(self, name: str) -> bool:

@@ -71,10 +71,10 @@ class OpenAIChatRoutes:
         session_id = named_session(request, otherwise=wanted.session_id or "")
         if wanted.stream:
             means.streams.check_room(means.limits.streams_max)
-        message = await self._message(wanted, session_id)
         key = once_key(request, body, means)
         sent = await earlier_answer(key, means, status=202)
-        sent = sent or await self._runs.send(session_id, message, key=key)
+        if sent is None:
+            sent = await self._runs.send(session_id, await self._message(wanted, session_id), key=key)
         row = await self._runs.row_of_sent(sent)
         model = wanted.model or means.options.model
         headers = headers_of(row, sent)
@@ -233,6 +233,9 @@ def _usage(run: Run) -> dict[str, Any]:
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }

@@ -12,12 +12,21 @@ from holdfast.interfaces import JournalError
 from holdfast.rows import RunRow
 from holdfast.runner.inbox import Message, new_session_id
 from holdfast.server.bodies import checked_session_id, flag, json_answer, parsed, read_body
-from holdfast.server.continuing import continued, hidden_note, response_id, response_row, said_in
+from holdfast.server.continuing import (
+    continued,
+    given_before,
+    hidden_note,
+    response_id,
+    response_row,
+    said_in,
+)
 from holdfast.server.hangups import Hangups
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key
+from holdfast.server.openai_input_items import input_items
 from holdfast.server.openai_messages import named_session
 from holdfast.server.openai_messages import said_in as said_in_items
+from holdfast.server.openai_references import whole_items
 from holdfast.server.openai_response_view import Asked, ResponseView, response_of
 from holdfast.server.openai_shapes import (
     OpenAIFeed,
@@ -29,10 +38,10 @@ from holdfast.server.openai_shapes import (
     raw,
     source_of,
 )
-from holdfast.server.problems import bad_request
+from holdfast.server.problems import Problem, bad_request
 from holdfast.server.run_requests import HistoryItem, RawInput, given_history
 from holdfast.server.runs import RunRoutes
-from holdfast.server.waiting import wait_for
+from holdfast.server.waiting import NO_RETRY, wait_for
 from holdfast.values import HistoryMessage
 
 _log = logging.getLogger(__name__)
@@ -125,7 +134,7 @@ class OpenAIResponsesRoutes:
             raise bad_request("A response in the background must be stored", param="store")
         if isinstance(wanted.input, str) and not wanted.input.strip():
             raise bad_request("Missing or empty 'input': say what is wanted", param="input")
-        said = said_in_items(_items(wanted.input), self._means.limits, param="input")
+        said = said_in_items(await whole_items(self._means, wanted.input), self._means.limits, param="input")
         attached = dict(said.attached)
         given = wanted.conversation_name
         given = checked_session_id(given, param="conversation") if given else named_session(request)
@@ -158,8 +167,10 @@ class OpenAIResponsesRoutes:
         earlier: History | None = None
         if wanted.previous_response_id:
             session_id, earlier = await continued(self._means, wanted.previous_response_id)
-        elif not wanted.conversation_name:
-            return session_id, before or (None if session_id else ())
+        elif not wanted.conversation_name and (before or not session_id):
+            return session_id, before
+        elif await self._means.store.session(session_id) is not None:
+            earlier = await given_before(self._means, session_id)
         if not before:
             return session_id, earlier
         return session_id, (*(earlier or await said_in(self._means, session_id)), *before)
@@ -168,7 +179,12 @@ class OpenAIResponsesRoutes:
         """What the response was asked with, as far as later readers need it on disk."""
         store, response = self._means.store, response_id(row.run_id)
         if wanted.store is False:
-            await store.put_note(hidden_note(row.session_id, response), b"not stored")
+            try:
+                await store.put_note(hidden_note(row.session_id, response), b"not stored")
+            except JournalError as error:
+                text = f"The run goes on, but it could not be noted that it is not to be shown: {error}"
+                headers = {**NO_RETRY, "X-Hermes-Run-Id": row.run_id}
+                raise Problem(503, text, code="store_unavailable", headers=headers) from error
         kept = Kept(
             previous=wanted.previous_response_id or None,
             conversation=wanted.conversation_name or None,
@@ -210,6 +226,11 @@ class OpenAIResponsesRoutes:
         on_left = await self._runs.read_by(row)
         return OpenAIStream(self._feed(row, view), means.streams, limits=means.limits, on_left=on_left)
 
+    async def input_items(self, request: Request) -> Response:
+        """GET /v1/responses/{response_id}/input_items."""
+        row, _ = await self._again(request)
+        return json_answer(await input_items(self._means, row, request))
+
     async def cancel(self, request: Request) -> Response:
         """POST /v1/responses/{response_id}/cancel."""
         means = self._means
@@ -244,11 +265,3 @@ def _after(request: Request) -> int:
     if not (given.isascii() and given.isdigit()):
         raise bad_request("'starting_after' must be the number of an event", param="starting_after")
     return int(given[:18])
-
-
-def _items(given: RawInput) -> list[dict[str, Any]]:
-    """The input items, of which those that are only text are the user's."""
-    items = [given] if isinstance(given, str) else given
-    return [
-        {"role": "user", "content": one} if isinstance(one, str) else {"role": "user", **one} for one in items
-    ]

@@ -23,7 +23,7 @@ _ANYWHERE = {
     401: "invalid_api_key",
     403: "foreign_origin",
     421: "unknown_host",
-    500: "internal_error",
+    500: "internal_error, store_damaged",
     503: "store_unavailable, store_overloaded, shutting_down",
 }
 _WITH_BODY = {408: "body_too_slow", 413: "body_too_large", 415: "unsupported_encoding"}

@@ -37,7 +37,7 @@ START_ERRORS = {
         "blob_not_found"
     ),
     404: "response_not_found",
-    409: "session_deleted, session_busy, idempotency_key_conflict",
+    409: "session_deleted, session_busy, response_rewound, idempotency_key_conflict",
     429: "queue_full",
 }
 WHOLE_ERRORS = {

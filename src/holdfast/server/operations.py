@@ -40,9 +40,10 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
                 "Responses as the OpenAI API has them; the server's own tools work, and `output` lists each "
                 "call with what it brought, then the answer: there is no call for the client to run. "
                 "OpenAI's packages get a call as `mcp_call`, others as `function_call` and its output. One "
-                "in the background is answered at once, and goes on when its reader has left. temperature, "
-                "the length and the effort are handed to the model where it takes them. What is not named "
-                "here (top_p, tools, tool_choice, text, truncation, include, …) is ignored."
+                "in the background is answered at once, and goes on when its reader has left. An "
+                "`item_reference` in `input` stands for a message of an earlier response. temperature, the "
+                "length and the effort are handed to the model where it takes them. What is not named here "
+                "(top_p, tools, tool_choice, text, truncation, include, …) is ignored."
             ),
             body=ResponsesRequest,
             answers={200: {"application/json": a.Response, EVENTS: None}},
@@ -57,6 +58,19 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
             query={
                 "stream": "true: as events.",
                 "starting_after": "The number of the last event that was seen.",
+            },
+        ),
+        "GET /v1/responses/{response_id}/input_items": Operation(
+            says=(
+                "The items that a response was asked with, the newest first: the history that came with the "
+                "request, or that it went on after in a session of its own, and the message."
+            ),
+            answers={200: a.InputItems},
+            errors={400: "invalid_request", 404: "response_not_found"},
+            query={
+                "order": "desc (the default) or asc.",
+                "limit": "How many, at most 100; 20 if it is not said.",
+                "after": "`last_id` of the page before.",
             },
         ),
         "POST /v1/responses/{response_id}/cancel": Operation(

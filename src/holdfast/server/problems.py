@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from starlette.exceptions import HTTPException
 
-from holdfast.interfaces import JournalError, StoreOverloaded
+from holdfast.interfaces import JournalError, StoreDamaged, StoreOverloaded, UnknownSession
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -96,6 +96,12 @@ def problem_of(error: Exception) -> Problem:
                 code="store_overloaded",
                 headers={"Retry-After": "1"},
             )
+        case UnknownSession():
+            return Problem(404, f"Session not found: {error}", code="session_not_found", param="session_id")
+        case StoreDamaged():
+            _log.error("the store failed a request: %s", error)
+            text = f"What was stored cannot be read: {error}. `holdfast doctor` says what to do"
+            return Problem(500, text, code="store_damaged")
         case JournalError():
             _log.error("the store failed a request: %s", error)
             return Problem(

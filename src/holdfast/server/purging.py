@@ -1,9 +1,12 @@
-"""Deleted sessions go for good once they cannot be taken back; a task of the application sees to it."""
+"""What is deleted goes for good once it cannot be taken back; a task of the application sees to it."""
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
-from holdfast.interfaces import JournalError, RunQuery
+from holdfast.codec import UnreadableEvent
+from holdfast.interfaces import JournalError, RunQuery, StoreDamaged
+from holdfast.phases import IllegalEvent
 from holdfast.rows import SessionRow
 from holdfast.server.means import ServerMeans
 
@@ -11,6 +14,7 @@ _log = logging.getLogger(__name__)
 
 LOOK_S = 3600.0  # how often sessions of plain OpenAI clients are looked through for old ones
 AGAIN_S = 60.0  # how soon a purge that failed is tried again
+SWEEP_S = 86_400.0  # how often blobs are looked through for those that no event came to name
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
 AT_ONCE = 100
 OPENAI = "openai"
@@ -26,6 +30,7 @@ class Purges:
     def __init__(self, means: ServerMeans) -> None:
         self._means = means
         self._wanted = asyncio.Event()
+        self._sweep_at_s = 0.0
 
     def look_again(self) -> None:
         """Something was deleted."""
@@ -35,45 +40,68 @@ class Purges:
         """Purge what is due, then sleep until something else is."""
         while True:
             self._wanted.clear()
-            wait_s = LOOK_S
-            try:
-                wait_s = await self._purge_due()
-            except JournalError as error:
-                wait_s = AGAIN_S
-                _log.warning("a deleted session was not purged, and will be tried again: %s", error)
+            wait_s = min(await self._tried(self._purge_due), await self._tried(self._sweep_due))
             try:
                 async with asyncio.timeout(wait_s):
                     await self._wanted.wait()
             except TimeoutError:
                 continue
 
+    async def _tried(self, work: Callable[[], Awaitable[float]]) -> float:
+        """How long until there is more to do."""
+        try:
+            return await work()
+        except JournalError as error:
+            _log.warning("not all that was deleted is gone; it will be tried again: %s", error)
+        except Exception as error:  # noqa: BLE001  # what comes after it is to go all the same
+            _log.error("not all that was deleted is gone, for a bug of ours", exc_info=error)
+        return AGAIN_S
+
+    async def _sweep_due(self) -> float:
+        """How long until the next is due."""
+        now_s = self._means.clock.monotonic_s()
+        if now_s >= self._sweep_at_s:
+            if not self._means.supervisor.has_caught_up:
+                return AGAIN_S  # events of an earlier life are still to come, and name blobs of it
+            # Also if it fails: who could not write meanwhile has a day to name what was put.
+            self._sweep_at_s = now_s + SWEEP_S
+            await self._means.store.sweep_blobs()
+        return self._sweep_at_s - now_s
+
     async def _purge_due(self) -> float:
         """How long until the next is due."""
         limits, now_ms = self._means.limits, self._means.clock.now_ms()
         old_ms = now_ms - int(1000 * limits.openai_sessions_kept_s)
         found = await self._means.store.leftovers(source=OPENAI, before_ms=old_ms)
-        due = [row for row in found if row.purge_at_ms <= now_ms]
-        for row in found:
-            if row.purge_at_ms > now_ms and await self._is_still(row):
-                # Whoever deleted it may have crashed before its runs were asked to end.
-                await self.stop_runs(row.session_id)
-        for first in range(0, len(due), AT_ONCE):
+        rows = sorted(found, key=lambda row: row.purge_at_ms <= now_ms)
+        failed: list[BaseException] = []
+        for first in range(0, len(rows), AT_ONCE):
             # Together, since what the store overwrites afterwards it overwrites once for all of them.
-            purges = [self._purge(row) for row in due[first : first + AT_ONCE]]
-            for error in await asyncio.gather(*purges, return_exceptions=True):
-                if error is not None:
-                    raise error
+            steps = [self._see_to(row, now_ms) for row in rows[first : first + AT_ONCE]]
+            failed += [error for error in await asyncio.gather(*steps, return_exceptions=True) if error]
+        if failed:
+            raise failed[0]
         return min(
             [LOOK_S, *((row.purge_at_ms - now_ms) / 1000 for row in found if row.purge_at_ms > now_ms)]
         )
 
+    async def _see_to(self, row: SessionRow, now_ms: int) -> None:
+        if row.purge_at_ms <= now_ms:
+            await self._purge(row)
+        elif await self._is_still(row):
+            # Whoever deleted it may have crashed before its runs were asked to end.
+            await self.stop_runs(row.session_id)
+
     async def stop_runs(self, session_id: str) -> None:
         """Ask every run of the session to end."""
+        store, inbox = self._means.store, self._means.inbox
         for status in ("running", "queued"):
-            for row in await self._means.store.runs(
-                RunQuery(session_id=session_id, status=status, limit=1000)
-            ):
-                await self._means.inbox.stop(session_id, row.run_id, cause="deleted")
+            for row in await store.runs(RunQuery(session_id=session_id, status=status, limit=1000)):
+                try:
+                    await inbox.stop(session_id, row.run_id, cause="deleted")
+                except (StoreDamaged, UnreadableEvent, IllegalEvent) as error:
+                    # Nobody carries out a run whose log cannot be read, so there is nobody to stop.
+                    _log.warning("run %s of a deleted session was not asked to end: %s", row.run_id, error)
 
     async def purge(self, session_id: str) -> None:
         """Remove every trace; its runs end first, so that none writes to what is gone.

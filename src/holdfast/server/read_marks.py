@@ -33,9 +33,19 @@ class ReadMarks:
     async def put(self, session_id: str, mark: ReadMark) -> None:
         """The session was read so far."""
         if mark.seq >= self.of(session_id).seq:
-            await self._notes.put_note(f"session/{session_id}/read", msgspec.json.encode(mark))
+            await self._notes.put_note(_note(session_id), msgspec.json.encode(mark))
             self._marks[session_id] = mark
+
+    async def drop(self, session_id: str) -> None:
+        """The mark came after the purge of its session."""
+        self.forget(session_id)
+        await self._notes.drop_note(_note(session_id))
 
     def forget(self, session_id: str) -> None:
         """The session is purged; its notes went with it."""
         self._marks.pop(session_id, None)
+
+
+def _note(session_id: str) -> str:
+    """Its purge takes the mark along."""
+    return f"session/{session_id}/read"

@@ -59,7 +59,14 @@ async def _found(log: Log, row: RunRow, near: Sequence[Record]) -> str:
             return await _further_back(log, row, seq=seq, message_id=queued.message_id)
         seq = before.to_seq
         near = await log.read(row.session_id, after=_before(seq), limit=NEAR)
+        if not any(record.seq == seq and _queues(record, queued.message_id) for record in near):
+            # It waited behind another run, and the session went back to the end of that one.
+            return await _further_back(log, row, seq=seq, message_id=queued.message_id)
     return ""
+
+
+def _queues(record: Record, message_id: str) -> bool:
+    return isinstance(record.event, e.RunQueued) and record.event.message_id == message_id
 
 
 def _before(seq: int) -> int:

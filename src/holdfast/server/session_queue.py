@@ -16,6 +16,8 @@ from holdfast.server.run_answers import not_sent
 from holdfast.server.sessions import session_of
 from holdfast.session import Session
 
+POSITION_MAX = 1_000_000  # beyond any queue: its end
+
 
 class MessageChange(msgspec.Struct):
     """The body of PATCH /api/sessions/{session_id}/queue/{message_id}."""
@@ -51,9 +53,8 @@ class QueueRoutes:
             )
             await self._apply(session_id, edited)
         if wanted.position is not None:
-            moved = e.MessageMoved(
-                at_ms=now_ms, message_id=message.message_id, position=max(0, wanted.position)
-            )
+            position = min(max(0, wanted.position), POSITION_MAX)
+            moved = e.MessageMoved(at_ms=now_ms, message_id=message.message_id, position=position)
             await self._apply(session_id, moved)
         if wanted.steer:
             message = await self._message(session_id, request)

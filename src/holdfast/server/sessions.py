@@ -19,7 +19,7 @@ from holdfast.interfaces import (
     SessionQuery,
     UnknownSession,
 )
-from holdfast.rows import GIVEN_TITLE_CHARS_MAX
+from holdfast.rows import GIVEN_TITLE_CHARS_MAX, SessionRow
 from holdfast.runner.inbox import new_session_id
 from holdfast.server.bodies import (
     checked_session_id,
@@ -179,12 +179,23 @@ class SessionRoutes:
             kind = e.SessionArchived if wanted.archived else e.SessionUnarchived
             changes.append(kind(at_ms=now_ms))
         if wanted.read_seq is not None:
-            last_seq = await means.store.last_seq(session_id)
-            seq = min(max(wanted.read_seq, 0), last_seq)
-            await means.marks.put(session_id, ReadMark(seq, now_ms if seq == last_seq else 0))
+            await self._mark(row, wanted.read_seq)
         if changes and not await means.inbox.put(session_id, *changes):
             raise session_not_found(session_id)
         return json_answer(wrapped(listed(await session_of(means, request), means.marks)))
+
+    async def _mark(self, row: SessionRow, read_seq: int) -> None:
+        """The session was read so far."""
+        means, session_id = self._means, row.session_id
+        last_seq = await means.store.last_seq(session_id)
+        seq = min(max(read_seq, 0), last_seq)
+        now_ms = means.clock.now_ms()
+        await means.marks.put(session_id, ReadMark(seq, now_ms if seq == last_seq else 0))
+        known = await means.store.session(session_id)
+        if known is None or known.epoch != row.epoch:
+            # Its purge went by meanwhile, and leaves nothing.
+            await means.marks.drop(session_id)
+            raise session_not_found(session_id)
 
     async def delete(self, request: Request) -> Response:
         """DELETE /api/sessions/{session_id}."""
