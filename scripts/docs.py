@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 
@@ -28,8 +29,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 MADE = "<!-- Made by scripts/docs.py from the code; change it there. -->"
 EXIT_CODES = """
 Exit codes: 0 it worked, 1 it did not (the reason is on standard error), 2 the command was used wrongly. A
-command that was stopped by Ctrl-C ends with 130. Where a command means more by its code, its own text
-says so.
+command that was stopped by Ctrl-C ends with 130; for `chat` and `serve` that is the way to end them, with 0.
+Where a command means more by its code, its own text says so.
 
 Output is plain when it does not go to a terminal, and `NO_COLOR` is honoured. Every command takes
 `--help`. `holdfast` alone is `holdfast chat`, and takes its options. `holdfast --install-completion` lets
@@ -43,8 +44,8 @@ running server.
   signs in once with `POST /api/sign-in` and then has a cookie.
 - **Errors** have one shape, on every route: `{"error": {"message", "type", "param", "code"}}`. The tables
   name the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`, 421 `unknown_host`,
-  500 `internal_error`, 503 `store_unavailable`, `store_overloaded`, `shutting_down`; with a body also 408
-  `body_too_slow`, 413 `body_too_large`.
+  500 `internal_error`, `store_damaged`, 503 `store_unavailable`, `store_overloaded`, `shutting_down`; with
+  a body also 408 `body_too_slow`, 413 `body_too_large`.
 - **Once.** A POST with `Idempotency-Key` that is sent again with the same body has one effect and gets
   the first answer, with `Idempotency-Replayed: true`, also after a restart. The same key with another
   body is a 409.
@@ -237,7 +238,7 @@ def events_reference() -> str:
         lines += [
             f"## {kind.__struct_config__.tag}",
             "",
-            _plain(kind.__doc__ or ""),
+            _plain(cleandoc(kind.__doc__ or "")),
             "",
             f"*Who*: {who}.",
             "",

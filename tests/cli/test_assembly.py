@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.given import loaded
-from holdfast.cli.assembly import assemble, call_means, mcp_secrets_of
+from holdfast.cli.assembly import assemble, call_means, mcp_secrets_of, secrets_of
 from holdfast.journal.memory import MemoryStore
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
@@ -24,6 +24,37 @@ async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer() -> 
         means = call_means(settings, ModelHttp(), shared=shared, store=store, prices=Prices())
         assert means.unattended is (mode == "unattended")
     await store.close()
+
+
+def test_only_what_is_a_key_by_its_name_and_no_ordinary_word_is_kept_out_of_the_journal() -> None:
+    """P11: what a local server takes for a key, or the name of a project, stays readable in answers."""
+    text = """
+[[targets]]
+name = "here"
+wire = "chat"
+base_url = "http://127.0.0.1:11434/v1"
+model = "m"
+api_key = "ollama"
+headers = { HTTP-Referer = "https://holdfast.example.com", X-Title = "the walrus project", \
+Authorization = "Bearer header-0123456789abcdef" }
+[[targets]]
+name = "here too"
+wire = "chat"
+base_url = "http://127.0.0.1:8080/v1"
+model = "m"
+headers = { Authorization = "Bearer llama.cpp" }
+[[targets]]
+name = "far"
+wire = "chat"
+base_url = "https://models.example.com/v1"
+model = "m"
+api_key = "sk-short"
+"""
+    assert list(secrets_of(loaded(text).settings.model_targets())) == [
+        "Bearer header-0123456789abcdef",
+        "header-0123456789abcdef",
+        "sk-short",
+    ]
 
 
 def test_what_mcp_servers_are_given_and_looks_like_a_key_is_kept_out_of_the_journal() -> None:
@@ -58,5 +89,5 @@ async def test_a_spool_that_nothing_can_be_kept_in_is_told_at_the_start(tmp_path
     )
     async with AsyncExitStack() as stack:
         with pytest.raises(OSError, match="cannot write to spool_dir"):
-            await assemble(stack, settings, Streams(), keys=None)
+            await assemble(stack, settings, Streams(), keys=None, config=None)
     assert not (tmp_path / "holdfast.db").exists()

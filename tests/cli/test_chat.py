@@ -4,9 +4,12 @@ import asyncio
 import signal
 from pathlib import Path
 
+import pytest
+
 from cli.terminal import HOLDFAST, Terminal, terminal
 from cli.test_serve import configure, serving
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
+from holdfast.cli.chat_commands import looks_like_command, names_command
 from holdfast.tools.ask import ASK_USER
 
 READY = "twice leaves."
@@ -191,8 +194,9 @@ async def test_a_second_chat_attaches_to_the_first_and_sees_the_same(tmp_path: P
 async def test_without_arguments_it_is_the_chat_with_questions_and_slash_commands(tmp_path: Path) -> None:
     gate = Gate()
     ask = CallTool(ASK_USER, {"text": "Which colour?", "choices": ["red", "blue"]})
+    where = CallTool(ASK_USER, {"text": "Which file?"})
     answers = [[Say(one)] for one in ("second", "third", "third again")]
-    script = [[Say("first"), Wait(gate)], *answers, [ask], [Say("fourth")]]
+    script = [[Say("first"), Wait(gate)], *answers, [ask], [where], [Say("fourth")]]
     async with ChaosServer(*script) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
         bare = ("env", f"HOLDFAST_CONFIG={tmp_path}/holdfast.toml", *HOLDFAST)
@@ -200,7 +204,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.until(READY)
             await window.say("/helpp")
             await window.until("There is no /helpp.")
-            await window.say("one")
+            await window.say("/etc/hosts is wrong")
             await window.until("first")
             await window.say("/queue two")
             await window.until("1 waiting")
@@ -226,10 +230,34 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.say("paint it")
             await window.until("2 blue")
             await window.say("2")
-            await window.until("fourth")
-            assert "blue" in str(chaos.seen.requests[-1].body)
+            await window.until("Which file?")
+            await window.say("/etc")
+            await window.until(lambda screen: "fourth" in screen and "⋯" not in screen)
+            assert all(said in str(chaos.seen.requests[-1].body) for said in ("blue", "/etc"))
+            assert "/etc/hosts is wrong" in str(chaos.seen.requests[0].body)
             screen = await left(window)
             assert "To come back: holdfast chat --session ses_" in " ".join(screen.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one", "named"),
+    [
+        ("/help", True, True),
+        ("/queue two words", True, True),
+        ("/quit", True, True),
+        ("/hel", True, False),
+        ("/", True, False),
+        ("/etc/hosts is wrong", False, False),
+        ("/etc/hosts", False, False),
+        ("/etc", True, False),
+        ("hello /help", False, False),
+        ("", False, False),
+    ],
+)
+def test_a_path_is_no_command_and_only_a_whole_name_comes_before_an_answer(
+    line: str, *, is_one: bool, named: bool
+) -> None:
+    assert (looks_like_command(line), names_command(line)) == (is_one, named)
 
 
 async def start_other(folder: Path, *arguments: str) -> str:

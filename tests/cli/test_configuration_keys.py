@@ -6,8 +6,9 @@ import pytest
 
 from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
 from holdfast.cli.configuration import ConfigFile, Given, load
-from holdfast.cli.configuration_secrets import TextFile, names_secret
+from holdfast.cli.configuration_secrets import TextFile
 from holdfast.settings import Secret
+from holdfast.target_secrets import names_secret
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])

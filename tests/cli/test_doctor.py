@@ -142,6 +142,7 @@ async def test_damage_is_named_by_its_place(config: Path) -> None:
     await _fill(folder)
     whole = await asyncio.to_thread(found, config, "store")
     assert (whole.state, whole.facts) == ("ok", {"events": 2, "blobs": 1})
+    assert "2 events and 1 blob read back" in whole.text
     await asyncio.to_thread(_damage_event, folder)
     await asyncio.to_thread(_damage_blob, folder)
     broken = await asyncio.to_thread(found, config, "store")
@@ -207,11 +208,24 @@ def test_a_directory_that_others_may_read_is_noted_with_the_command_that_helps(c
     assert (finding.state, "chmod -R go=" in finding.advice) == ("note", True)
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a-file/below"])
+def test_a_directory_that_cannot_even_be_looked_for_is_a_fault_and_all_else_is_checked(
+    config: Path, name: str
+) -> None:
+    """P12: a line that says so, and no traceback."""
+    (config.parent / "a-file").touch()
+    flags = {"config": config, "data_dir": str(config.parent / name)}
+    findings = {one.name: one for one in examine(flags, PlainPaper(), ask=ask_nobody)}
+    assert {"store", "spool", "saving", "disk room", "target main"} <= set(findings)
+    assert findings["store"].text == "there is none yet"
+
+
 async def test_a_spool_that_was_left_is_noted(config: Path) -> None:
     spool = Spool(config.parent / "data" / "spool")
     await spool.put("s", "r", [e.RunResumed(at_ms=1, run_id="r", after="crash")])
     finding = await asyncio.to_thread(found, config, "spool")
     assert (finding.state, finding.facts) == ("note", {"records": 1})
+    assert finding.text.startswith("1 append waits in 1 file of ")
 
 
 def test_a_clock_behind_the_store_or_before_this_program_is_a_fault() -> None:

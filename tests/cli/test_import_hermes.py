@@ -163,17 +163,38 @@ def test_a_directory_that_is_served_is_left_alone(home: Path, capsys: pytest.Cap
         assert "http://127.0.0.1:8642" in capsys.readouterr().err
         assert import_hermes(None, {}, how="try") == 0
     assert not (data_dir(home) / "holdfast.db").exists()
-    assert import_hermes(str(home / "none"), {}, how="do") == 1
+    for gone in ("none", "x" * 300):
+        assert import_hermes(str(home / gone), {}, how="do") == 1
 
 
-def test_a_key_that_somebody_wrote_into_a_conversation_is_not_taken_along(home: Path) -> None:
-    """P11: the keys that are imported are in no log."""
-    (home / ".env").write_text("OPENROUTER_API_KEY=sk-or-a-secret-of-mine\n")
-    (home / "config.yaml").write_text("model:\n  default: m\n  provider: openrouter\n")
-    make_database(home, {"s1": [{"role": "user", "content": "my key is sk-or-a-secret-of-mine, keep it"}]})
+LOCAL = "model: {default: m, provider: custom, base_url: 'http://127.0.0.1:11434/v1', api_key: ollama}\n"
+HEADED = (
+    "model: {default: m, provider: p}\nproviders: {p: {base_url: 'https://h.example.com/v1', "
+    "extra_headers: {X-Title: the walrus project, Authorization: Bearer abc-of-a-header}}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "kept"),
+    [
+        ("model: {default: m, provider: openrouter}\n", "it is sk-or-a-secret-of-mine", "it is [redacted]"),
+        (LOCAL, "it is ghp_of_another_program", "it is [redacted]"),
+        (LOCAL, "it runs in ollama, says true", "it runs in ollama, says true"),
+        (HEADED, "the walrus project has abc-of-a-header", "the walrus project has [redacted]"),
+    ],
+    ids=["a target's", "nobody's", "a word", "a header's"],
+)
+def test_a_key_that_somebody_wrote_into_a_conversation_is_not_taken_along(
+    home: Path, config: str, said: str, kept: str
+) -> None:
+    """P11: no key that is found is in a log, and no ordinary word is lost."""
+    env = "OPENROUTER_API_KEY=sk-or-a-secret-of-mine\nGITHUB_TOKEN=ghp_of_another_program\nAUTH_TOKEN=true\n"
+    (home / ".env").write_text(env)
+    (home / "config.yaml").write_text(config)
+    make_database(home, {"s1": [{"role": "user", "content": said}]})
     assert import_hermes(None, {}, how="do") == 0
-    (said,) = [event for _, event in log_of(home, "s1") if isinstance(event, e.MessageAccepted)]
-    assert said.text == "my key is [redacted], keep it"
+    (message,) = [event for _, event in log_of(home, "s1") if isinstance(event, e.MessageAccepted)]
+    assert message.text == kept
 
 
 def test_a_long_tool_result_is_kept_whole_as_a_blob(home: Path) -> None:

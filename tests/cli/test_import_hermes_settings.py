@@ -201,6 +201,19 @@ def test_what_cannot_be_taken_is_said_in_words_that_help(home: Path, config: str
     assert words in " ".join(it.problems)
 
 
+def test_names_in_yaml_that_are_no_texts_are_read_as_they_stand(home: Path) -> None:
+    """P12: a provider or a server may be called 1, or on, and a header too."""
+    it = taken(
+        home,
+        "model: {default: m, provider: '1'}\nmcp_servers: {2: {}, on: {}, null: {}}\n"
+        "providers: {no: {}, 1: {base_url: 'http://h/v1', extra_headers: {3: three}}}\n",
+    )
+    (target,) = it.targets
+    assert (target.name, target.headers) == ("1", {"3": "three"})
+    assert not any(it.secrets)
+    assert "MCP servers (2, None, True)" in " ".join(it.problems)
+
+
 AUTH = {
     "version": 1,
     "active_provider": "openrouter",

@@ -17,7 +17,22 @@ PARSER = typer.main.get_command(app)
 WORDS = st.sampled_from(
     [
         *("hi", "-", "", "--json", "--session", "-s", "--model", "--workspace", "--data-dir", "--config"),
-        *("--port", "0", "8642", "x1", "--host", "--no-auth", "--help", "--", "--model=m", "-x", "run", "ü"),
+        *(
+            "--port",
+            "0",
+            "8642",
+            "x1",
+            "--host",
+            "--no-auth",
+            "--help",
+            "--",
+            "--model=m",
+            "--model=",
+            "-s=m",
+            "-x",
+            "run",
+            "ü",
+        ),
     ]
 )
 
@@ -51,6 +66,7 @@ def test_a_line_that_is_read_quickly_says_what_the_parser_says(command: str, wor
     [
         ([], Chat()),
         (["--session", "s1"], Chat(session="s1")),
+        (["--session=last", "--model=a=b"], Chat(session="last", model="a=b")),
         (["chat", "-s", "s1"], Chat(session="s1")),
         (["run", "say", "hi", "--json"], Run(words=["say", "hi"], as_json=True)),
         (["run", "--data-dir", "d", "hi"], Run(words=["hi"], data_dir="d")),
@@ -67,6 +83,8 @@ def test_the_lines_that_people_type_need_no_parser(line: list[str], wanted: obje
         ["doctor"],
         ["run", "--help"],
         ["run", "--session"],
+        ["run", "--session="],
+        ["-s=last"],
         ["serve", "--port", "x"],
         ["chat", "hi"],
         ["run", "-x"],

@@ -1,18 +1,21 @@
 """`holdfast run` as a script uses it: what it prints where, and how it ends."""
 
 import asyncio
+import io
 import json
 import shlex
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from cli.terminal import HOLDFAST, terminal
-from cli.test_serve import configure, serving
+from cli.test_serve import configure, hang_ups, serving
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Refuse, Say, Wait
 from holdfast.chaos.ports import closed_port
+from holdfast.cli.run import text_of
 from holdfast.tools.ask import ASK_USER
 
 QUICK = """
@@ -124,21 +127,38 @@ async def test_the_task_is_read_from_the_standard_input_and_events_are_lines(tmp
     assert [event["seq"] for event in events] == sorted(event["seq"] for event in events)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "numbers",
+    [[signal.SIGINT], [signal.SIGTERM], [signal.SIGHUP, signal.SIGHUP]],
+    ids=["SIGINT", "SIGTERM", "SIGHUP twice"],
+)
 async def test_an_interrupt_stops_the_run_and_the_exit_code_says_so(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, numbers: list[signal.Signals]
 ) -> None:
     """P5: 130, after the run has said that it is cancelled; `timeout` in a script leaves nothing at work."""
     gate = Gate()
     async with ChaosServer([Say("half"), Wait(gate)]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
-        process = await started(tmp_path, "run", "--json", "hi")
+        with hang_ups(signal.SIG_DFL):
+            process = await started(tmp_path, "run", "--json", "hi")
         await gate.reached()
-        process.send_signal(number)
+        for number in numbers:
+            process.send_signal(number)
         out, _ = await process.communicate()
     assert process.returncode == 130
     last = json.loads(out.splitlines()[-1])
     assert (last["type"], last["outcome"]) == ("run.ended", "cancelled")
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_what_is_piped_in_and_is_no_text_is_told_in_a_line(
+    errors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P12: also where the locale says nothing, and Python reads bytes as half characters."""
+    piped = io.TextIOWrapper(io.BytesIO(b"a picture: \xff\xd8"), encoding="utf-8", errors=errors)
+    monkeypatch.setattr(sys, "stdin", piped)
+    with pytest.raises(SystemExit, match="the standard input is not text in UTF-8"):
+        text_of(["describe", "-"])
 
 
 async def test_one_who_reads_no_further_stops_the_run_to_its_end(tmp_path: Path) -> None:

@@ -5,15 +5,16 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
-from holdfast.chaos import ChaosServer, Gate, Say, Wait
+from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 
 KEY = "a-key-that-is-long-enough"
 CONFIG = """
@@ -81,6 +82,16 @@ def configure(folder: Path, chaos: ChaosServer) -> None:
     (folder / "holdfast.toml").write_text(text)
 
 
+@contextmanager
+def hang_ups(act: signal.Handlers) -> Generator[None]:
+    """What is started meanwhile begins with this act on SIGHUP; nohup has it ignored."""
+    before = signal.signal(signal.SIGHUP, act)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 async def test_killed_in_mid_answer_and_started_again_the_run_goes_on_and_ends_once(tmp_path: Path) -> None:
     """P1, P6: kill -9 is a pause; what was shown is in the log, in its place before the resumption."""
     gate = Gate()
@@ -112,6 +123,41 @@ async def test_a_second_server_on_the_same_directory_is_refused_and_told_who_is_
             assert str(server.process.pid) in said.decode()
             assert server.url in said.decode()
         assert server.process.returncode == 0
+
+
+@pytest.mark.parametrize(("act", "last"), [(signal.SIG_DFL, signal.SIGHUP), (signal.SIG_IGN, signal.SIGTERM)])
+async def test_a_window_that_is_closed_ends_it_in_order_though_told_twice_and_never_under_nohup(
+    tmp_path: Path, act: signal.Handlers, last: signal.Signals
+) -> None:
+    """P6: the run under way comes to its end, and the exit code is 0."""
+    gate = Gate()
+    async with ChaosServer([Say("half"), Wait(gate), Say(" and whole")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        with hang_ups(act):
+            async with serving(tmp_path, end_with=last) as server:
+                await server.call("POST", "/v1/runs", {"input": "hi"})
+                await gate.reached()
+                server.process.send_signal(signal.SIGHUP)
+                ends = act is signal.SIG_DFL
+                while (await server.call("GET", "/health/detailed"))["draining"] != ends:
+                    pass
+                asyncio.get_running_loop().call_soon(gate.open)  # after the last signal, which is sent first
+    assert server.process.returncode == 0
+
+
+async def test_the_configuration_that_counts_is_not_the_agents_to_change(tmp_path: Path) -> None:
+    """P11: neither in the workspace nor in a mode that allows everything there."""
+    write = CallTool("shell", {"command": "echo '[approvals]' > holdfast.toml"})
+    async with ChaosServer([write], [Say("so be it")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        config = tmp_path / "holdfast.toml"
+        text = await asyncio.to_thread(config.read_text)
+        await asyncio.to_thread(config.write_text, f'{text}[approvals]\nmode = "allow-workspace"\n')
+        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
+            run_id = (await server.call("POST", "/v1/runs", {"input": "hi"}))["run_id"]
+            await server.types(run_id)
+        assert "which is Holdfast's own" in str(chaos.seen.requests[-1].body)
+    assert (await asyncio.to_thread(config.read_text)).startswith(text)
 
 
 async def test_no_secret_is_in_the_data_directory_or_the_log_after_a_provider_echoed_it(

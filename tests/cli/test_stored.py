@@ -11,11 +11,13 @@ import pytest
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
 from holdfast.cli.reads import Reads
+from holdfast.cli.sessions import show_session
 from holdfast.cli.stored import StoredReads
 from holdfast.client import Client, Refused, Seen
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.server.lock import Holder
 from holdfast.settings import ServerSettings, Settings
+from scene import begun
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Setting, served, target_of
 
@@ -93,6 +95,28 @@ async def test_a_run_that_nobody_carries_out_is_said_to_be_paused_and_not_runnin
     async with StoredReads(settings) as stored:
         assert [run_id for run_id, *_ in await listed(stored, status="running")] == [cut.run_id]
         assert not (await stored.sessions()).data[0].paused
+
+
+async def _with_illegal_log(folder: Path) -> None:
+    """A store whose only session ends with a word of a run that never began."""
+    scene = begun()
+    scene.run_id = "r9"
+    scene.pieces("of another log")
+    store = await SqliteStore.open(folder / "holdfast.db")
+    created = e.SessionCreated(at_ms=1, epoch="x")
+    fence = await store.claim("s")
+    await store.append_run("s", [created, *(event for _, event in scene.log)], fence=fence)
+    await store.close()
+
+
+def test_a_log_that_cannot_be_read_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P12: which event of which run it is, and no traceback."""
+    asyncio.run(_with_illegal_log(tmp_path))
+    assert show_session({"data_dir": str(tmp_path)}, "s", limit=5, form="text") == 1
+    said = capsys.readouterr().err
+    assert said == "holdfast: seq 8: text.delta of run r9 is illegal: the run is unknown\n"
 
 
 async def test_where_nothing_was_kept_yet_lists_are_empty_and_everything_is_unknown(tmp_path: Path) -> None:

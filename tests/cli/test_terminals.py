@@ -5,27 +5,39 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
 
+from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
+from holdfast.cli import run_asks
+from holdfast.cli.approvals import list_asks
 from holdfast.cli.chat import chat
 from holdfast.cli.ink import Ink
 from holdfast.cli.run import told_here
 from holdfast.cli.run_output import PlainOutput, TerminalOutput, output_for
-from holdfast.client import Client
+from holdfast.client import Client, Refused
+from holdfast.client.errors import Envelope
+from holdfast.journal.sqlite import SqliteStore
+from holdfast.tools.ask import ASK_USER
+from scene import begun
 from serving import served, target_of
 
 
 @contextmanager
-def watched(patch: pytest.MonkeyPatch, *, kind: str) -> Generator[None]:
-    """The standard input and output are a terminal of this kind meanwhile."""
+def watched(patch: pytest.MonkeyPatch, *, kind: str = "xterm-256color") -> Generator[int]:
+    """The standard streams are a terminal of this kind meanwhile, whose other side this is."""
     ours, theirs = os.openpty()
     with os.fdopen(theirs, "w") as terminal, os.fdopen(ours, "rb"), patch.context() as patched:
         patched.setattr(sys, "stdout", terminal)
         patched.setattr(sys, "stdin", terminal)
         patched.setenv("TERM", kind)
-        yield
+        yield ours
 
 
 @pytest.mark.parametrize(
@@ -44,10 +56,72 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines(
 def test_a_chat_that_is_piped_something_says_nothing_of_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with watched(monkeypatch, kind="xterm-256color"), open(os.devnull) as nothing:  # noqa: PTH123
+    with watched(monkeypatch), open(os.devnull) as nothing:  # noqa: PTH123
         monkeypatch.setattr(sys, "stdin", nothing)
         assert chat({}, session="", model="") == 1
     assert capsys.readouterr().err == "holdfast: chat needs a terminal; holdfast run works everywhere\n"
+
+
+async def _asks(folder: Path) -> None:
+    """A store in which a run asks a question whose choice is out to erase lines."""
+    scene = begun()
+    scene.asks_tool("t1", ASK_USER)
+    scene.of_run(
+        e.QuestionAsked, question_id="q1", tool_call_id="t1", text="Which?", choices=("a\x1b[2J", "b")
+    )
+    store = await SqliteStore.open(folder / "holdfast.db")
+    fence = await store.claim("s")
+    created = e.SessionCreated(at_ms=1, epoch="x")
+    await store.append_run("s", [created, *(event for _, event in scene.log)], fence=fence)
+    await store.close()
+
+
+def test_what_a_terminal_would_obey_is_in_no_line_of_what_waits_for_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P8: what a model offers to choose from cannot hide another question."""
+    asyncio.run(_asks(tmp_path))
+    with watched(monkeypatch) as screen:
+        assert list_asks({"data_dir": str(tmp_path)}, form="text") == 0
+        shown = os.read(screen, 4096).decode()
+    assert "Which? (a / b)" in shown
+    assert "\x1b" not in shown
+
+
+@dataclass(slots=True)
+class Refusing:
+    """A server that takes an answer at the second time only, as far as asking needs one."""
+
+    answers: list[str] = field(default_factory=list[str])
+    taken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def answer(self, run_id: str, question_id: str, *, answer: str) -> None:
+        del run_id, question_id
+        self.answers.append(answer)
+        if len(self.answers) == 1:
+            raise Refused(503, Envelope(message="the disk is full"))
+        self.taken.set()
+
+
+async def test_an_answer_that_is_not_taken_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P3: the person hears why, and is not left before a run that waits in silence."""
+    asked = e.QuestionAsked(at_ms=1, run_id="r", question_id="q", tool_call_id="t", text="Which?")
+    server, shown = Refusing(), list[bytes]()
+    await asyncio.to_thread(Ink().dim, "what draws is imported when it is needed")
+    monkeypatch.setattr(run_asks, "AGAIN_S", 0.0)
+    monkeypatch.setenv("PROMPT_TOOLKIT_NO_CPR", "1")
+    with watched(monkeypatch) as screen, create_pipe_input() as keys, create_app_session(input=keys):
+        monkeypatch.setattr(sys, "stderr", sys.stdout)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(screen, lambda: shown.append(os.read(screen, 4096)))
+        asks = run_asks.Asks(cast("Client", server), output_for("text"))
+        keys.send_text("one\rtwo\r")
+        await asks.hear(asked)
+        await server.taken.wait()
+        await asks.close()
+        loop.remove_reader(screen)
+    assert server.answers == ["one", "two"]
+    assert "the disk is full" in b"".join(shown).decode()
 
 
 async def test_what_a_person_has_read_in_a_terminal_is_not_unread_on_the_page(
@@ -62,7 +136,7 @@ async def test_what_a_person_has_read_in_a_terminal_is_not_unread_on_the_page(
         script = await client.start("hello")
         assert await told_here(client, script, form="json") == 0
         person = await client.start("hello")
-        with watched(monkeypatch, kind="xterm-256color"):
+        with watched(monkeypatch):
             assert await told_here(client, person, form="text") == 0
         unread = {one.session_id: one.unread for one in (await client.sessions()).data}
         assert unread == {script.session_id: True, person.session_id: False}

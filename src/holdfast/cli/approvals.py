@@ -127,7 +127,7 @@ def _choice(asked: OpenAsk, answer: str) -> Choice | None:
 
 def _about(one: OpenAsk) -> str:
     if one.kind == "question":
-        choices = f" ({' / '.join(one.choices)})" if one.choices else ""
+        choices = f" ({' / '.join(map(safe_line, one.choices))})" if one.choices else ""
         return safe(one.question) + choices
     findings = f"  [{'; '.join(one.findings)}]" if one.findings else ""
-    return exact(one.command) + findings
+    return exact(one.command + findings)

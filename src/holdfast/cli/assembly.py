@@ -16,7 +16,7 @@ from holdfast.agent.means import AgentMeans
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.cli.configuration_faults import rules_of
 from holdfast.cli.configuration_files import own_config_home
-from holdfast.cli.configuration_secrets import command_parts, names_secret, without_scheme
+from holdfast.cli.configuration_secrets import command_parts
 from holdfast.cli.importing import uncollected
 from holdfast.cli.tooling import Tooling, open_tooling
 from holdfast.clock import SystemClock
@@ -29,7 +29,6 @@ from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
-from holdfast.proxies import proxy_secrets
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.secrets_out import Secrets
 from holdfast.server.app import Edge, make_app
@@ -38,9 +37,8 @@ from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.stream import Streams
 from holdfast.settings import Settings
+from holdfast.target_secrets import names_secret, secrets_of, without_scheme
 from holdfast.targets import Target
-
-HEADER_SECRET_CHARS_MIN = 16
 
 
 async def assemble(
@@ -49,9 +47,10 @@ async def assemble(
     streams: Streams,
     *,
     keys: tuple[ApiKey, ...] | None,
+    config: Path | None,
     goes_on: Literal["all", "asked"] = "all",
 ) -> Edge:
-    """The application; the stack owns all that it needs."""
+    """The application; the stack owns all that it needs. `config` is the file that counts, if any."""
     clock = SystemClock()
     await asyncio.to_thread(_make_spool_dir, settings)
     path = settings.data_dir / "holdfast.db"
@@ -64,9 +63,9 @@ async def assemble(
     prices = Prices()
     stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
     calls = ModelCalls(call_means(settings, http, shared=shared, store=store, prices=prices), targets)
-    tooling = await stack.enter_async_context(open_tooling(settings, clock.now_ms))
+    tooling = await stack.enter_async_context(open_tooling(settings, clock.now_ms, config=config))
     hidden = Secrets([*secrets_of(targets), *mcp_secrets_of(settings), *(key.secret for key in keys or ())])
-    means = await _means(settings, store, calls=calls, tooling=tooling, hidden=hidden)
+    means = await _means(settings, store, calls=calls, tooling=tooling, hidden=hidden, config=config)
     return make_app(
         means,
         streams,
@@ -87,15 +86,6 @@ def call_means(
     unattended = settings.approvals.mode == "unattended"
     clock = SystemClock()
     return CallMeans(http, shared, store, clock, random.random, unattended=unattended, prices=prices)
-
-
-def secrets_of(targets: Sequence[Target]) -> Iterator[str]:
-    """Keys, what looks like one in the headers (the last word, if it is long enough), proxies' passwords."""
-    for target in targets:
-        yield target.api_key
-        last_words = [value.split()[-1] for value in target.headers.values() if value.strip()]
-        yield from (word for word in last_words if len(word) >= HEADER_SECRET_CHARS_MIN)
-        yield from proxy_secrets(target.proxy)
 
 
 def mcp_secrets_of(settings: Settings) -> Iterator[str]:
@@ -130,7 +120,13 @@ async def _demo(stack: AsyncExitStack) -> Target:
 
 
 async def _means(
-    settings: Settings, store: Store, *, calls: ModelCalls, tooling: Tooling, hidden: Secrets
+    settings: Settings,
+    store: Store,
+    *,
+    calls: ModelCalls,
+    tooling: Tooling,
+    hidden: Secrets,
+    config: Path | None,
 ) -> AgentMeans:
     always = AlwaysGrants(store)
     await always.load()
@@ -142,7 +138,12 @@ async def _means(
             mode=settings.approvals.mode,
             rules=rules_of(settings.approvals),
             home=Path.home(),
-            protected=(settings.data_dir, own_config_home()),
+            protected=(
+                settings.data_dir,
+                settings.spool_dir,
+                own_config_home(),
+                *((config,) if config else ()),
+            ),
             always=always,
         ),
         tools=tooling.registry,

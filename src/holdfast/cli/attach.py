@@ -17,6 +17,7 @@ from holdfast.cli.terminal_out import restore
 from holdfast.client.address import Patience
 from holdfast.client.errors import ClientError, Unreachable
 from holdfast.interfaces import JournalError
+from holdfast.phases import IllegalEvent
 from holdfast.server.lock import DirectoryBusy, DirectoryLock
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Attached:
         return self.loaded is not None
 
 
-TROUBLE = (BadConfiguration, JournalError, OSError, ClientError, KeyboardInterrupt)
+TROUBLE = (BadConfiguration, JournalError, IllegalEvent, OSError, ClientError, KeyboardInterrupt)
 
 
 def told(error: BaseException) -> int:

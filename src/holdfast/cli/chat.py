@@ -13,7 +13,7 @@ from holdfast import __version__
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat_asks import ChatAsks
-from holdfast.cli.chat_commands import COMMANDS, Commands
+from holdfast.cli.chat_commands import COMMANDS, Commands, looks_like_command, names_command
 from holdfast.cli.chat_entries import entry_text, person_text
 from holdfast.cli.ink import Ink
 from holdfast.cli.naming import Unnamed, session_named
@@ -136,11 +136,11 @@ class Chat:
     async def _take_lines(self) -> None:
         while (typed := await self.prompt.lines.get()) is not None:
             try:
-                if typed.line.startswith("/"):
+                if typed.about and not names_command(typed.line):
+                    await self.asks.take(typed)
+                elif looks_like_command(typed.line):
                     if not await self._commands.take(typed.line.strip()):
                         return
-                elif typed.about:
-                    await self.asks.take(typed)
                 elif typed.line.strip():
                     await self.send(typed.line)
             except ClientError as error:

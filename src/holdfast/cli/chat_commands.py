@@ -163,6 +163,16 @@ class Commands:
             await self._say(f"Written to {path}")
 
 
+def looks_like_command(line: str) -> bool:
+    """Whether it begins with a slash and a word, as commands do; a path has a slash more."""
+    return line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]
+
+
+def names_command(line: str) -> bool:
+    """Whether it begins with the whole name of one: nothing else takes an answer away."""
+    return line.partition(" ")[0].rstrip() in {*(name for name, _ in COMMANDS), "/quit"}
+
+
 def _is_message(rest: str) -> bool:
     """Whether this is something to say, which is shown as such, and not a word about the queue."""
     return rest.strip() not in {"", "resume", "pause", "clear"}

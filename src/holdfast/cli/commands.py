@@ -121,7 +121,7 @@ def run(
     """Do one task and print the answer; with --json every event as a line.
 
     Exit code: 0 completed, 1 failed or refused, 2 used wrongly, 130 stopped. Ctrl-C stops the run, and
-    so does SIGTERM.
+    so do SIGTERM and a terminal that is closed.
     """
     wanted = starting.Run(
         words=words or [],

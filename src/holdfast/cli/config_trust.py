@@ -4,10 +4,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.cli.configuration import BadConfiguration, Given, load, outside
+from holdfast.cli.configuration import BadConfiguration, Given, Loaded, load, outside
 from holdfast.cli.configuration_files import FILE_NAME, ConfigFile, config_home, read_config
+from holdfast.cli.configuration_meanings import is_loopback
+from holdfast.cli.configuration_sources import KeyPath, dotted
 from holdfast.cli.configuration_trust import TrustBook, TrustUnreadable
-from holdfast.settings import Settings
+from holdfast.cli.safe_text import exact
+from holdfast.proxies import shown_proxy
 
 OK, FAILED = 0, 1
 
@@ -16,14 +19,15 @@ def trust(name: str | None) -> int:
     """Show what the file may do and let it count; the exit code."""
     try:
         file, given = _given(name)
-        settings = load(given).settings
+        loaded = load(given)
         _book(given).trust(file.path, file.text)
     except (BadConfiguration, TrustUnreadable, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
     print(f"{file.path.resolve()} counts from now on, as it stands. A change of it needs your trust again.")
-    for line in powers(settings):
-        print(f"  {line}")
+    for line in powers(loaded):
+        # In one line to the letter: nothing in it can take a line back or pass for another one.
+        print("  " + exact(line).replace("\n", "\\n"))
     return OK
 
 
@@ -56,12 +60,39 @@ def _book(given: Given) -> TrustBook:
     return TrustBook(config_home(given.environ))
 
 
-def powers(settings: Settings) -> Iterator[str]:
+def powers(loaded: Loaded) -> Iterator[str]:
     """What a configuration can do to its user, in plain words."""
-    for target in settings.targets:
+    settings = loaded.settings
+    for index, target in enumerate(settings.targets):
         yield f"sends conversations to {target.base_url} (target {target.name})"
+        if target.proxy and _in_file(loaded, ("targets", index, "proxy")):
+            yield f"sends them through the proxy {shown_proxy(target.proxy)}"
+    for path, reference in loaded.references.items():
+        if loaded.sources.near(path).kind == "file":
+            yield f"reads {reference} (for {dotted(path)})"
     for server in settings.mcp_servers:
         yield f"starts {' '.join(server.command)}" if server.command else f"calls tools at {server.url}"
+        if server.env:
+            yield f"sets {', '.join(server.env)} for {server.name}"
+    yield from _of_server(loaded)
+    yield from _of_agent(loaded)
+
+
+def _of_server(loaded: Loaded) -> Iterator[str]:
+    server = loaded.settings.server
+    if not is_loopback(server.host):
+        yield f"lets other machines call the server (server.host = {server.host})"
+    if _in_file(loaded, ("server", "api_keys")):
+        who = "those who know the keys that it names" if server.api_keys else "everybody on this machine"
+        yield f"lets {who} call the server (server.api_keys)"
+    if server.cors_origins:
+        yield f"lets web pages of {', '.join(server.cors_origins)} call it (server.cors_origins)"
+
+
+def _of_agent(loaded: Loaded) -> Iterator[str]:
+    settings = loaded.settings
+    if _in_file(loaded, ("agent", "workspace")):
+        yield f"lets runs work in {settings.workspace} (agent.workspace)"
     if settings.approvals.mode != "ask":
         yield f"asks less before it acts (approvals.mode = {settings.approvals.mode})"
     for rule in settings.approvals.rules:
@@ -70,3 +101,7 @@ def powers(settings: Settings) -> Iterator[str]:
             yield f"lets {rule.tool} run unasked: {what}"
     if settings.agent.instructions:
         yield "tells every run what to do first (agent.instructions)"
+
+
+def _in_file(loaded: Loaded, path: KeyPath) -> bool:
+    return loaded.sources.of(path).kind == "file"

@@ -1,7 +1,6 @@
 """The configuration, read once at the edge: flags, environment, holdfast.toml, defaults, in this order."""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +20,7 @@ from holdfast.cli.configuration_environment import (
     put_single_key,
     unknown_variables,
 )
-from holdfast.cli.configuration_files import ConfigFile, Ignored, find_file
+from holdfast.cli.configuration_files import ConfigFile, Ignored, find_file, own_environ
 from holdfast.cli.configuration_known import (
     FoundServer,
     Known,
@@ -31,11 +30,12 @@ from holdfast.cli.configuration_known import (
 )
 from holdfast.cli.configuration_lines import lines_of
 from holdfast.cli.configuration_proxies import put_proxies
-from holdfast.cli.configuration_secrets import ENV, References, TextFile, names_secret, read_text_file
+from holdfast.cli.configuration_secrets import ENV, References, TextFile, read_text_file
 from holdfast.cli.configuration_sources import BadConfiguration, Fault, KeyPath, Source, Sources, sentence
 from holdfast.cli.configuration_toml import parsed
 from holdfast.cli.configuration_values import Checker, Tree
 from holdfast.settings import ServerSettings, Settings
+from holdfast.target_secrets import names_secret
 
 FAULTS_TOLD_MAX = 50
 
@@ -93,9 +93,7 @@ def complete(given: Given, *, known: Known | None = None) -> Loaded:
 
 def outside(flags: Mapping[str, object]) -> Given:
     """What this process was given; raises BadConfiguration if a named file cannot be read."""
-    environ = dict(os.environ)  # noqa: TID251  # this is the edge
-    if "HOME" not in environ and (home := os.path.expanduser("~")) != "~":  # noqa: PTH111  # never raises
-        environ["HOME"] = home
+    environ = own_environ()
     config = flags.get("config")
     path = Path(str(config)) if config else None
     found = find_file(path, environ, directory=Path.cwd())

@@ -20,12 +20,12 @@ from holdfast.settings import (
     Settings,
     TargetSettings,
 )
+from holdfast.target_secrets import KEY_CHARS_MIN
 from holdfast.targets import Wire
 
 if TYPE_CHECKING:
     from holdfast.tools.mcp_config import McpServerConfig
 
-KEY_CHARS_MIN = 16
 CALL_PATHS: Mapping[Wire, str] = {
     "chat": "/chat/completions",
     "responses": "/responses",

@@ -57,7 +57,15 @@ def config_home(environ: Mapping[str, str]) -> Path:
 
 def own_config_home() -> Path:
     """The same of this process's user: no agent may write there."""
-    return config_home(os.environ)  # noqa: TID251  # this is the edge
+    return config_home(own_environ())
+
+
+def own_environ() -> dict[str, str]:
+    """The environment of this process, with a HOME also where a service is given none."""
+    environ = dict(os.environ)  # noqa: TID251  # this is the edge
+    if "HOME" not in environ and (home := os.path.expanduser("~")) != "~":  # noqa: PTH111  # never raises
+        environ["HOME"] = home
+    return environ
 
 
 def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Path) -> Found:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import inspect
 
 from holdfast.cli.configuration_environment import HERMES_PATIENCE, HERMES_SERVER, SPECIAL, variables
+from holdfast.cli.configuration_known import Known, shipped_known
 from holdfast.cli.configuration_proxies import PROXY_VARIABLES
 from holdfast.cli.configuration_sources import KeyPath, dotted
 from holdfast.cli.configuration_values import SETTINGS, plain
@@ -22,6 +23,13 @@ error that names file, line and the nearest right key; `holdfast config check` p
 each value comes from. A secret is `env:NAME`, `file:PATH` (relative to the file that says so), or the text
 itself. Other relative paths begin in the working directory; `~` at the beginning is your home directory.
 """
+KNOWN_INTRO = """\
+Where no target is configured, each of these keys that is set makes one, in this order; the first is the
+default. A second variable may name another address, as other programs read it. Without any of them, model
+servers on this machine are looked for ({local}), and
+without those the built-in demo model answers.
+"""
+FOLDER = {"XDG_CONFIG_HOME": "The folder of `holdfast/holdfast.toml`, where it is not `~/.config`."}
 _WORDS: dict[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",
     inspect.CustomType: "secret",
@@ -36,7 +44,8 @@ def reference() -> str:
     """Every table and key: type, default, variable, and its one sentence."""
     lines = ["# Configuration reference", "", INTRO, *_tables(SETTINGS, (), header="")]
     lines += ["## Other variables", "", "| variable | what it does |", "| --- | --- |"]
-    lines += [f"| `{name}` | {says} |" for name, says in (SPECIAL | PROXY_VARIABLES).items()]
+    lines += [f"| `{name}` | {says} |" for name, says in (SPECIAL | FOLDER | PROXY_VARIABLES).items()]
+    lines += ["", "## Targets without a configuration", "", *_known(shipped_known())]
     lines += ["", "## Variables of hermes-agent, where nothing of our own is given", ""]
     lines += ["| variable | setting |", "| --- | --- |"]
     lines += [
@@ -45,6 +54,16 @@ def reference() -> str:
     ]
     lines += [f"| `{name}` | `{dotted(path)}` |" for name, path in HERMES_SERVER.items()]
     return "\n".join(lines) + "\n"
+
+
+def _known(known: Known) -> Iterator[str]:
+    yield KNOWN_INTRO.format(local=", ".join(f"{one.name} at `{one.base_url}`" for one in known.local))
+    yield from ("| key | target | wire | address | model |", "| --- | --- | --- | --- | --- |")
+    for one in known.known:
+        other = f" or `{one.base_url_variable}`" if one.base_url_variable else ""
+        there = f" (there `{one.wire_elsewhere}`)" if one.wire_elsewhere else ""
+        place = f"`{one.base_url}`{other}{there}"
+        yield f"| `{one.variable}` | {one.name} | `{one.wire}` | {place} | `{one.model}` |"
 
 
 def _tables(kind: inspect.StructType, path: KeyPath, *, header: str) -> Iterator[str]:

@@ -9,18 +9,10 @@ from pathlib import Path
 
 from holdfast.cli.configuration_sources import KeyPath
 from holdfast.settings import Secret
+from holdfast.target_secrets import names_secret
 
 TEXT_BYTES_MAX = 1_048_576
 ENV, FILE = "env:", "file:"
-# KEYBOARD, MAX_TOKENS, TOKENIZER, COMPASS, PASSENGER and AUTHOR hold none.
-_SECRET_NAME = re.compile(
-    r"KEY(?!BOARD|WORD|STROKE|MAP)|TOKEN(?!S|I[SZ]|[_-](?:LIMIT|MAX|COUNT))|(?<!MAX)(?<!MAX[_-])TOKENS"
-    r"|SECRET|PASSW|(?<!COM)PASS(?!ENGER|IVE|AGE)|PWD|AUTH(?!OR(?!I[SZ]))|COOKIE|CREDENTIAL|DSN",
-    re.IGNORECASE,
-)
-# PASSWORD_FILE says where a secret is, AUTH_METHOD of which kind it is.
-_ABOUT_SECRET = re.compile(r"[_-](?:FILE|PATH|DIR|SOCK|NAME|TYPE|MODE|METHOD)$", re.IGNORECASE)
-_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 _HEADER_OPTIONS = ("-H", "--header")
 # $NAME, ${NAME}, ENV:NAME
 _VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)|\$\{([A-Za-z_]\w*)\}|(?i:env):\s*([A-Za-z_]\w*)", re.ASCII)
@@ -49,17 +41,6 @@ def read_text_file(path: Path) -> TextFile:
         return TextFile(body.decode("utf-8-sig"), open_to_all=bool(mode & stat.S_IROTH))
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8 text") from error
-
-
-def names_secret(variable: str) -> bool:
-    """Whether a variable of this name holds a secret, as far as names tell."""
-    return _SECRET_NAME.search(variable) is not None and _ABOUT_SECRET.search(variable) is None
-
-
-def without_scheme(text: str) -> str:
-    """What an Authorization header says behind Bearer or the like, which may be repeated alone."""
-    match = _SCHEME.match(text)
-    return text[match.end() :] if match else text
 
 
 def command_parts(words: Sequence[str]) -> Iterator[tuple[str, str]]:

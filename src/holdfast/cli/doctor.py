@@ -13,7 +13,7 @@ from rich.text import Text
 from holdfast.cli import doctor_machine as machine
 from holdfast.cli import doctor_store as store
 from holdfast.cli.configuration import BadConfiguration, Loaded, configure
-from holdfast.cli.doctor_findings import Finding, State, fault, note, ok
+from holdfast.cli.doctor_findings import Finding, State, counted, fault, note, ok
 from holdfast.cli.doctor_targets import ask_targets
 from holdfast.targets import Target
 
@@ -88,7 +88,7 @@ def examine(flags: Mapping[str, object], paper: Paper, *, ask: Ask = ask_targets
         advice = "set a key such as ANTHROPIC_API_KEY, start a local model server, or write [[targets]]"
         yield note("targets", "none: the built-in demo model answers", advice)
     else:
-        with paper.busy(f"asking {len(settings.targets)} targets"):
+        with paper.busy(f"asking {counted(len(settings.targets), 'target')}"):
             answers = asyncio.run(_answers(ask, settings.model_targets()))
         yield from answers
 
@@ -191,7 +191,7 @@ def summary(findings: Sequence[Finding]) -> str:
     """The findings in one line."""
     faults = sum(finding.state == "fault" for finding in findings)
     notes = sum(finding.state == "note" for finding in findings)
-    counted = [f"{n} {word}{'' if n == 1 else 's'}" for n, word in ((faults, "fault"), (notes, "note")) if n]
+    told = [counted(n, word) for n, word in ((faults, "fault"), (notes, "note")) if n]
     if faults:
-        return f"{', '.join(counted)}. What to do stands below each."
-    return f"All is well{f', with {counted[0]}' if counted else ''}."
+        return f"{', '.join(told)}. What to do stands below each."
+    return f"All is well{f', with {told[0]}' if told else ''}."

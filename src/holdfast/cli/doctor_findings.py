@@ -18,6 +18,11 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     facts: Mapping[str, object] = {}
 
 
+def counted(number: int, word: str) -> str:
+    """So many of something, in words."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def ok(name: str, text: str, **facts: object) -> Finding:
     """All is well."""
     return Finding(name, "ok", text, facts=facts)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast import events as e
-from holdfast.cli.doctor_findings import Finding, fault, note, ok
+from holdfast.cli.doctor_findings import Finding, counted, fault, note, ok
 from holdfast.cli.doctor_machine import existing
 from holdfast.interfaces import JournalError
 from holdfast.journal.integrity import Checked, Progress, check_store
@@ -28,7 +28,7 @@ SESSION = "doctor"
 def integrity(settings: Settings, *, on_progress: Progress) -> tuple[Finding, Checked]:
     """Whether everything in the store is readable and as it was written."""
     path = settings.data_dir / "holdfast.db"
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110  # never raises
         return ok("store", "there is none yet"), Checked()
     advice = (
         f"stop the server, keep a copy of {settings.data_dir} as it is, and restore a backup "
@@ -42,7 +42,8 @@ def integrity(settings: Settings, *, on_progress: Progress) -> tuple[Finding, Ch
         return fault("store", "; ".join(checked.faults), advice, faults=checked.faults), checked
     sizes = (one.stat().st_size for one in (path, path.with_name(f"{path.name}-wal")) if one.exists())
     mib = sum(sizes) / 1024 / 1024
-    text = f"whole: {checked.events} events and {checked.blobs} blobs read back, {mib:.1f} MiB"
+    read = f"{counted(checked.events, 'event')} and {counted(checked.blobs, 'blob')}"
+    text = f"whole: {read} read back, {mib:.1f} MiB"
     return ok("store", text, events=checked.events, blobs=checked.blobs), checked
 
 
@@ -57,7 +58,8 @@ def spool(settings: Settings) -> Finding:
         )
     if not files:
         return ok("spool", "empty")
-    text = f"{records} appends wait in {len(files)} files of {settings.spool_dir}"
+    wait = "waits" if records == 1 else "wait"
+    text = f"{counted(records, 'append')} {wait} in {counted(len(files), 'file')} of {settings.spool_dir}"
     return note("spool", text, "leave them: a start of the server takes them into the store", records=records)
 
 

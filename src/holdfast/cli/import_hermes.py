@@ -1,6 +1,7 @@
 """`holdfast import hermes`: targets, keys and conversations of hermes-agent, which is left as it is."""
 
 import asyncio
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,7 +56,7 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
     folder = hermes_home(home, given)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112  # never raises, not even where nobody may look
         print(f"holdfast: there is no directory {folder}; name the home of hermes-agent", file=sys.stderr)
         return FAILED
     taken = read_settings(folder)

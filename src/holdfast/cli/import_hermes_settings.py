@@ -17,6 +17,7 @@ from holdfast.cli.configuration_secrets import read_text_file
 from holdfast.cli.import_hermes_auth import StoredKey, StoredKeys, read_auth
 from holdfast.cli.import_hermes_messages import json_of
 from holdfast.cli.import_hermes_places import place_of
+from holdfast.target_secrets import KEY_CHARS_MIN, is_dummy_key, names_secret, without_scheme
 from holdfast.targets import Wire
 
 WIRES: Mapping[str, Wire] = {
@@ -85,9 +86,13 @@ class TakenSettings:
     @property
     def secrets(self) -> tuple[str, ...]:
         """All that must not get into a log."""
-        headers = (value for target in self.targets for value in target.headers.values())
-        keys = (target.key for target in self.targets)
-        return (*keys, self.server_key, *headers, *self.more_secrets)
+        found = [self.server_key, *self.more_secrets]
+        for target in self.targets:
+            named = (value for name, value in target.headers.items() if names_secret(name))
+            for given in (target.key, *named):
+                key = without_scheme(given)
+                found += [] if is_dummy_key(key, target.base_url) else [given, key]
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ def read_settings(home: Path) -> TakenSettings:
     environ = _environ(home / ".env", taken)
     config = _config(home / "config.yaml", taken)
     stored = read_auth(home)
-    taken.more_secrets = tuple(stored.secrets)
+    taken.more_secrets = (*stored.secrets, *_secrets_in(environ))
     sources = _Sources(config, environ, stored)
     for provider, entry in _wanted(config):
         try:
@@ -125,6 +130,13 @@ def read_settings(home: Path) -> TakenSettings:
         names = ", ".join(sorted(servers))
         taken.problems.append(f"MCP servers ({names}): write them as [[mcp_servers]] yourself, after a look")
     return taken
+
+
+def _secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
+    """What no target may use, and somebody may have written into a conversation all the same."""
+    for name, value in environ.items():
+        if names_secret(name) and len(value) >= KEY_CHARS_MIN:
+            yield value
 
 
 def _add(taken: TakenSettings, target: TakenTarget) -> None:
@@ -183,7 +195,9 @@ def _config(path: Path, taken: TakenSettings) -> Table:
 
 
 def _table(value: object) -> Table:
-    return cast("Table", value) if isinstance(value, dict) else {}
+    """A table with its keys as texts, which in YAML may be numbers, dates or nothing."""
+    table = cast("dict[object, object]", value) if isinstance(value, dict) else {}
+    return {str(key): each for key, each in table.items()}
 
 
 def _text(value: object) -> str:

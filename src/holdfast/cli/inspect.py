@@ -16,8 +16,6 @@ from holdfast.journal.reader import SqliteReader
 from holdfast.rows import run_of
 from holdfast.timeline import rendered, timeline
 
-LINE_BYTES_MAX = 64 * 1024 * 1024
-
 
 class _Seq(msgspec.Struct):
     seq: int

@@ -33,7 +33,7 @@ async def local_server(loaded: Loaded, lock: DirectoryLock, *, works: Works) -> 
         listening.setblocking(False)
         streams = Streams()
         goes_on = "all" if works == "all" else "asked"
-        app = await assemble(stack, settings, streams, keys=keys, goes_on=goes_on)
+        app = await assemble(stack, settings, streams, keys=keys, goes_on=goes_on, config=loaded.file)
         config = http_server(app, settings)
         server = _Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]), name="serve")

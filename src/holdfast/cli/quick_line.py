@@ -40,7 +40,7 @@ _SHAPES: Mapping[str, _Shape] = MappingProxyType(
 
 def quick(line: Sequence[str]) -> Start | None:
     """What the line asks for, if it is one of these and has nothing unusual."""
-    if not line or line[0] in _SHAPES["chat"].texts:
+    if not line or line[0].partition("=")[0] in _SHAPES["chat"].texts:
         return _read(_SHAPES["chat"], line)  # without a command it is the chat, with its options
     shape = _SHAPES.get(line[0])
     return None if shape is None else _read(shape, line[1:])
@@ -51,13 +51,14 @@ def _read(shape: _Shape, line: Sequence[str]) -> Start | None:
     words: list[str] = []
     rest = iter(line)
     for word in rest:
+        name, equals, behind = word.partition("=")
         if word in shape.flags:
             given[shape.flags[word]] = True
-        elif word in shape.texts:
-            value = next(rest, "")
+        elif name in shape.texts and (name.startswith("--") or not equals):
+            value = behind if equals else next(rest, "")
             if value.startswith("-") or not value:
                 return None
-            given[shape.texts[word]] = value
+            given[shape.texts[name]] = value
         elif word == "--port" and shape.make is Serve:
             value = next(rest, "")
             if not (value.isascii() and value.isdigit()) or len(value) > PORT_DIGITS:

@@ -257,7 +257,7 @@ def keys_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config 
     raise typer.Exit(list_keys(_flags(data_dir, config), form=_form(as_json)))
 
 
-@keys_app.command("add", epilog="Example: export HOLDFAST_KEY=$(holdfast keys add laptop)")
+@keys_app.command("add", epilog="Example: KEY=$(holdfast keys add laptop)")
 def keys_add(name: KeyName, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
     """Make a key and print it, this once."""
     from holdfast.cli.keys import add_key

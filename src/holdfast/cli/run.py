@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STDIN_BYTES_MAX = 8 * 1024 * 1024
 LEAVING_S = 10.0  # how long one who is no longer read waits for the end of the run
 EXIT_CODES: Mapping[str, int] = {"completed": OK, "cancelled": STOPPED}
-STOPPING = (signal.SIGINT, signal.SIGTERM)
+STOPPING: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,11 @@ def text_of(words: Sequence[str]) -> str:
 
 
 def _stdin() -> str:
-    text = sys.stdin.read(STDIN_BYTES_MAX + 1)
+    try:
+        text = sys.stdin.read(STDIN_BYTES_MAX + 1)
+        text.encode()  # where the locale says nothing, what is no text is read as half characters
+    except UnicodeError as error:
+        raise SystemExit("holdfast: the standard input is not text in UTF-8") from error
     if len(text) > STDIN_BYTES_MAX:
         raise SystemExit(f"holdfast: the standard input is longer than {STDIN_BYTES_MAX} characters")
     return text
@@ -80,12 +84,15 @@ async def told_here(client: "Client", started: "Started", *, form: str) -> int:
 
 
 async def followed(client: "Client", run_id: str, *, output: Output) -> int:
-    """Tell the run to its ending; Ctrl-C or SIGTERM stops it, a second one leaves at once."""
+    """Tell the run to its ending; Ctrl-C, SIGTERM or SIGHUP stops it, a second one leaves at once."""
     telling = asyncio.create_task(_told(client, run_id, output=output))
     stopping = _Stopping(client, run_id, telling)
     loop = asyncio.get_running_loop()
-    for number in STOPPING:
-        loop.add_signal_handler(number, stopping.interrupt)
+    acts = dict.fromkeys(STOPPING, stopping.interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # under nohup it is to outlive its terminal
+        acts[signal.SIGHUP] = stopping.hang_up
+    for number, act in acts.items():
+        loop.add_signal_handler(number, act)
     try:
         return await telling
     except asyncio.CancelledError:
@@ -98,7 +105,7 @@ async def followed(client: "Client", run_id: str, *, output: Output) -> int:
         await stopping.over()
         raise
     finally:
-        for number in STOPPING:
+        for number in acts:
             loop.remove_signal_handler(number)
         await stopping.settled()
         await output.close()
@@ -140,6 +147,11 @@ class _Stopping:
         else:
             self.is_left = True
             self._telling.cancel()
+
+    def hang_up(self) -> None:
+        """Ask the run to stop: a window that closes sends this twice, by the shell and by the system."""
+        if self._asked is None:
+            self.interrupt()
 
     async def _stop(self) -> None:
         try:

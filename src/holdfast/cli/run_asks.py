@@ -8,10 +8,10 @@ from holdfast import events as e
 from holdfast.cli.asking import Reply, Unclear, Verdict, read_answer
 from holdfast.cli.ink import Ink
 from holdfast.cli.run_output import Output
-from holdfast.cli.safe_text import exact
+from holdfast.cli.safe_text import exact, safe_line
 from holdfast.cli.teller import Asked, ask_id
 from holdfast.cli.telling import approval_text, question_text
-from holdfast.client.errors import Refused
+from holdfast.client.errors import ClientError, Refused
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client
 
 NOBODY = "no_approver: this run is unattended, nobody is there to ask"
+AGAIN_S = 2.0  # an answer that came too late is settled in the log by then
 _SETTLED = (
     e.ApprovalAnswered,
     e.ApprovalExpired,
@@ -73,7 +74,16 @@ class Asks:
     def _next(self) -> None:
         if self._asking is None and self._open:
             self._about, asked = next(iter(self._open.items()))
-            self._asking = asyncio.create_task(self._ask(asked))
+            self._asking = asyncio.create_task(self._asked(asked))
+
+    async def _asked(self, asked: Asked) -> None:
+        """Ask until the answer is taken; what is settled meanwhile cancels this."""
+        while True:
+            try:
+                return await self._ask(asked)
+            except ClientError as error:
+                await asyncio.to_thread(_tell, Ink().line(f"✗ {safe_line(str(error))}", "red"))
+                await asyncio.sleep(AGAIN_S)
 
     async def _ask(self, asked: Asked) -> None:
         await self._output.hush()

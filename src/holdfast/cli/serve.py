@@ -35,7 +35,7 @@ COLLECTED_AFTER = (5_000, 20, 20)
 
 
 def serve(flags: Mapping[str, object]) -> int:
-    """Serve until SIGTERM or Ctrl-C; the exit code."""
+    """Serve until SIGTERM, SIGHUP or Ctrl-C; the exit code."""
     try:
         loaded = configure(flags)
     except BadConfiguration as error:
@@ -71,7 +71,7 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         stack.callback(listening.close)
         streams = Streams()
         keys = keys_of(settings, made_key)
-        app = await assemble(stack, settings, streams, keys=keys)
+        app = await assemble(stack, settings, streams, keys=keys, config=loaded.file)
         config = http_server(app, settings)
         url = url_of(settings.server.host, listening.getsockname()[1])
         lock.announce(url)
@@ -106,8 +106,8 @@ def _greet(url: str, loaded: Loaded, *, made_key: str | None, page: str) -> None
 class _Server(uvicorn.Server):
     """Lets runs come to a safe point first, and then ends event streams, which would last for ever.
 
-    The first SIGTERM or Ctrl-C is an orderly end with exit code 0, the second one an immediate end: what was
-    shown is on disk, and the next start goes on from there.
+    The first SIGTERM, SIGHUP or Ctrl-C is an orderly end with exit code 0, the second one an immediate end:
+    what was shown is on disk, and the next start goes on from there.
     """
 
     def __init__(
@@ -122,11 +122,18 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         """See uvicorn, which would raise the signal again at the end."""
         before = {number: signal.signal(number, self.handle_exit) for number in ENDING}
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # under nohup it is to outlive its terminal
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
         try:
             yield
         finally:
             for number, earlier in before.items():
                 signal.signal(number, earlier)
+
+    def _hang_up(self, sig: int, frame: FrameType | None) -> None:
+        """An orderly end: a window that closes sends this twice, by the shell and by the system."""
+        if not self.should_exit:
+            super().handle_exit(sig, frame)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See uvicorn."""

@@ -3,11 +3,11 @@
 import secrets
 from pathlib import Path
 
-from holdfast.cli.configuration_faults import KEY_CHARS_MIN
 from holdfast.cli.configuration_meanings import unfit
 from holdfast.journal.safe_files import write_whole
 from holdfast.server.options import ApiKey
 from holdfast.settings import Settings
+from holdfast.target_secrets import KEY_CHARS_MIN
 
 KEY_BYTES_MAX = 4_096
 

@@ -5,8 +5,10 @@ import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from holdfast.cli.configuration_faults import mcp_config
+from holdfast.cli.configuration_files import own_config_home
 from holdfast.interfaces import Tool
 from holdfast.settings import Settings
 from holdfast.tools.background import Background
@@ -24,13 +26,21 @@ class Tooling:
 
 
 @asynccontextmanager
-async def open_tooling(settings: Settings, now_ms: Callable[[], int]) -> AsyncGenerator[Tooling]:
-    """All tools; leaving ends MCP servers and lets background processes live on."""
+async def open_tooling(
+    settings: Settings, now_ms: Callable[[], int], *, config: Path | None = None
+) -> AsyncGenerator[Tooling]:
+    """All tools; leaving ends MCP servers and lets background processes live on.
+
+    `config` is the file that counts, if any: like all that is Holdfast's own, no tool for files opens it.
+    """
     environment = child_environment(os.environ)  # noqa: TID251  # this is the edge
     background = Background(settings.data_dir / "background", now_ms=now_ms)
     await background.adopt()
     registry = Registry()
-    registry.put("box", await asyncio.to_thread(tools_in_the_box, environment, background=background))
+    box = await asyncio.to_thread(
+        lambda: tools_in_the_box(environment, background=background, kept_out=_kept_out(settings, config))
+    )
+    registry.put("box", box)
     become_subreaper()
     collecting = asyncio.create_task(collect_forever(Orphans()), name="collect orphans")
     try:
@@ -41,6 +51,11 @@ async def open_tooling(settings: Settings, now_ms: Callable[[], int]) -> AsyncGe
         with suppress(asyncio.CancelledError):
             await collecting
         await background.close()
+
+
+def _kept_out(settings: Settings, config: Path | None) -> tuple[str, ...]:
+    own = (settings.data_dir, settings.spool_dir, own_config_home(), *((config,) if config else ()))
+    return tuple(os.path.realpath(path) for path in own)
 
 
 @asynccontextmanager
