@@ -30,7 +30,15 @@ const UNREACHABLE: Trouble = {
   status: 0,
   param: null,
 };
+const UNREADABLE: Trouble = { ...UNREACHABLE, message: "The server's answer cannot be read." };
+const FILE_GONE: Trouble = { ...UNREACHABLE, message: "The file cannot be read." };
 const PATIENCE_MS = 30_000;
+const LONG_PATIENCE_MS = 180_000;
+
+/** Trouble that goes by itself: no answer, or a server that is busy or going down. */
+export function isPassing(trouble: Trouble | null): boolean {
+  return trouble === null || trouble.status === 0 || trouble.status === 429 || trouble.status >= 500;
+}
 
 export function failed(trouble: Trouble): { readonly ok: false; readonly trouble: Trouble } {
   return { ok: false, trouble };
@@ -48,9 +56,11 @@ export function troubleOf(status: number, body: unknown): Trouble {
   };
 }
 
-/** One request; it never throws, and gives up after half a minute of silence. */
+/** One request; it never throws, and gives up if no answer begins in half a minute, or ends in three. */
 export async function call<Value>(method: Method, path: string, asked: Asked = {}): Promise<Result<Value>> {
-  const patience = AbortSignal.timeout(PATIENCE_MS);
+  const patience = new AbortController();
+  const giveUp = (): void => patience.abort();
+  let timer = setTimeout(giveUp, PATIENCE_MS);
   const headers: Record<string, string> = { Accept: "application/json", ...asked.headers };
   const init: RequestInit = {
     method,
@@ -58,7 +68,7 @@ export async function call<Value>(method: Method, path: string, asked: Asked = {
     credentials: "same-origin",
     cache: "no-store",
     keepalive: asked.keepalive ?? false,
-    signal: asked.signal ? AbortSignal.any([asked.signal, patience]) : patience,
+    signal: asked.signal ? AbortSignal.any([asked.signal, patience.signal]) : patience.signal,
   };
   if (asked.body !== undefined) {
     headers["Content-Type"] = "application/json";
@@ -66,11 +76,26 @@ export async function call<Value>(method: Method, path: string, asked: Asked = {
   }
   try {
     const answer = await fetch(path, init);
-    const body: unknown = answer.status === 204 ? null : await answer.json().catch(() => null);
-    return answer.ok ? { ok: true, value: body as Value } : failed(troubleOf(answer.status, body));
+    clearTimeout(timer);
+    timer = setTimeout(giveUp, LONG_PATIENCE_MS);
+    const body: unknown = await answer.json().catch(noJson);
+    if (!answer.ok) {
+      return failed(troubleOf(answer.status, body));
+    }
+    return body === null && answer.status !== 204 ? failed(UNREADABLE) : { ok: true, value: body as Value };
   } catch {
     return failed(UNREACHABLE);
+  } finally {
+    clearTimeout(timer);
   }
+}
+
+/** An answer that broke off is no answer; one that is whole and no JSON is null. */
+function noJson(error: unknown): null {
+  if (error instanceof SyntaxError) {
+    return null;
+  }
+  throw error;
 }
 
 export function sessionPath(sessionId: string, rest = ""): string {
@@ -98,25 +123,48 @@ interface Uploaded {
   readonly media_type: string;
 }
 
-/** Sends a file and tells how far it is (0 to 1); the part is what a message refers to it by. */
+/** Sends a file and tells how far it is (0 to 1), until it is no further for minutes.
+ *
+ * The part is what a message refers to it by.
+ */
 export function uploadFile(file: File, onProgress: (share: number) => void): Promise<Result<Part>> {
   return new Promise((resolve) => {
     const request = new XMLHttpRequest();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const wait = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(() => request.abort(), LONG_PATIENCE_MS);
+    };
     request.open("POST", "/api/blobs");
     request.setRequestHeader("Content-Type", file.type || "application/octet-stream");
     request.responseType = "json";
-    request.upload.onprogress = (event) => onProgress(event.total > 0 ? event.loaded / event.total : 0);
-    request.onload = () => {
-      if (request.status >= 300) {
-        resolve(failed(troubleOf(request.status, request.response)));
-        return;
-      }
-      const { blob, media_type } = request.response as Uploaded;
-      const kind = media_type.startsWith("image/") ? "image" : "file";
-      resolve({ ok: true, value: { kind, blob, media_type, name: file.name } });
+    request.upload.onprogress = (event) => {
+      wait();
+      onProgress(event.total > 0 ? event.loaded / event.total : 0);
     };
-    request.onerror = () => resolve(failed(UNREACHABLE));
-    request.onabort = request.onerror;
+    request.onload = () => resolve(uploaded(request, file.name));
+    const unreachable = (): void => resolve(failed(UNREACHABLE));
+    request.onabort = unreachable;
+    // The browser does not say whether the server or the file is out of reach.
+    request.onerror = () =>
+      file
+        .slice(0, 1)
+        .arrayBuffer()
+        .then(unreachable, () => resolve(failed(FILE_GONE)));
+    request.onloadend = () => clearTimeout(timer);
+    wait();
     request.send(file);
   });
+}
+
+function uploaded({ status, response }: XMLHttpRequest, name: string): Result<Part> {
+  if (status >= 300) {
+    return failed(troubleOf(status, response));
+  }
+  if (response === null) {
+    return failed(UNREADABLE);
+  }
+  const { blob, media_type } = response as Uploaded;
+  const kind = media_type.startsWith("image/") ? "image" : "file";
+  return { ok: true, value: { kind, blob, media_type, name } };
 }

@@ -52,6 +52,11 @@ export interface Where {
   readonly bareKeys: boolean;
 }
 
+/** Whether the key is for whoever puts letters together; Safari says so by its number alone at the last one. */
+export function isComposing(pressed: Pick<KeyboardEvent, "isComposing" | "keyCode">): boolean {
+  return pressed.isComposing || pressed.keyCode === 229;
+}
+
 /** The command that a key means here, or null. */
 export function commandOf(pressed: Pressed, where: Where): Command | null {
   if (pressed.isComposing) return null;

@@ -106,7 +106,7 @@ export class EventStream {
   /** Something woke up (the network, the tab): do not wait, and do not trust a line that has been quiet. */
   wake(quietMs: number): void {
     const waits = this.#connection === null;
-    if (!this.#isOver && (waits || this.#world.now() - this.#heardMs > quietMs)) {
+    if (!this.#isOver && (waits || Math.abs(this.#world.now() - this.#heardMs) > quietMs)) {
       this.#failures = 0;
       this.#drop();
       this.#on.state("reconnecting");
@@ -139,7 +139,8 @@ export class EventStream {
       if (this.#connection !== connection) {
         return;
       }
-      if (leftMs > 0) {
+      // More than that is left if the clock was set back: then nobody knows how long it was quiet.
+      if (leftMs > 0 && leftMs <= SILENCE_MS) {
         this.#watch(connection, leftMs);
       } else {
         this.#again();

@@ -4,8 +4,19 @@ const kept = new Map<string, string>();
 export const storage = kept;
 
 /** Answers of the server, by method and path; a path without one cannot be reached. */
-export const answers = new Map<string, (body: unknown) => { status?: number; body: unknown }>();
+export interface Answer {
+  readonly status?: number;
+  readonly body: unknown;
+}
+export const answers = new Map<string, (body: unknown) => Answer | Promise<Answer>>();
 export const requests: { what: string; body: unknown; headers: Headers }[] = [];
+
+/** Whatever is under way without a timer is over. */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < 10; turn += 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
 
 Object.assign(globalThis, {
   document: { visibilityState: "visible", addEventListener: () => {} },
@@ -22,7 +33,7 @@ Object.assign(globalThis, {
     const what = `${init.method ?? "GET"} ${path}`;
     const body = typeof init.body === "string" ? JSON.parse(init.body) : null;
     requests.push({ what, body, headers: new Headers(init.headers) });
-    const answer = answers.get(what)?.(body);
+    const answer = await answers.get(what)?.(body);
     if (answer === undefined) {
       throw new TypeError("unreachable");
     }

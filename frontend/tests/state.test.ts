@@ -3,14 +3,17 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import type { LogRecord } from "../src/events.ts";
-import { ordered, putRow } from "../src/state/list.ts";
+import { signOut } from "../src/state/actions.ts";
+import { saveDraftNow, writeDraft } from "../src/state/drafts.ts";
+import { loadSessions, ordered, putRow, refreshSessions, showArchived } from "../src/state/list.ts";
 import { Opened } from "../src/state/opened.ts";
 import { outbox, readOutbox } from "../src/state/outbox.ts";
-import { resend, send, sendLeftovers } from "../src/state/sending.ts";
+import { editAndResend, queue, resend, send, sendLeftovers } from "../src/state/sending.ts";
 import { readSettings, settings } from "../src/state/settings.ts";
 import type { ListedSession } from "../src/state/shapes.ts";
-import { session, sessions } from "../src/state/signals.ts";
-import { answers, requests, storage } from "./browser.ts";
+import { archivedShown, session, sessions, sessionsMore } from "../src/state/signals.ts";
+import { newRun } from "../src/view/runs.ts";
+import { type Answer, answers, requests, settled, storage } from "./browser.ts";
 import { logOf } from "./golden.ts";
 
 beforeEach(() => {
@@ -20,6 +23,7 @@ beforeEach(() => {
   outbox.value = [];
   session.value = null;
   sessions.value = [];
+  archivedShown.value = false;
 });
 
 function opened(name: string, records: number): { here: Opened; rest: LogRecord[] } {
@@ -127,6 +131,100 @@ test("a message that the server refuses is not sent again by itself, and its wor
   assert.equal(requests.length, 2);
 });
 
+const DONE: Answer = { body: {} };
+
+test("what was begun in a session goes on there, whichever one is opened meanwhile", async () => {
+  const log = logOf("approval");
+  const asked = log.findIndex((record) => record.type === "approval.asked");
+  const { here } = opened("approval", asked + 1);
+  const [person] = here.entries.value;
+  const run = here.currentRun.value;
+  assert.ok(person?.kind === "person" && run);
+  const openAnother = (): Answer => {
+    session.value = new Opened("ses_2");
+    return DONE;
+  };
+  session.value = here;
+  answers.set("POST /api/sessions/ses_1/rewind", openAnother);
+  answers.set("POST /v1/runs", () => DONE);
+  await editAndResend(person, "in other words");
+  assert.deepEqual(
+    outbox.value.map((one) => one.session_id),
+    ["ses_1"],
+  );
+
+  session.value = here;
+  requests.length = 0;
+  const { message_id } = person.message;
+  answers.set(`PATCH /api/sessions/ses_1/queue/${message_id}`, openAnother);
+  answers.set(`POST /v1/runs/${run.run_id}/stop?total=true`, () => DONE);
+  answers.set("POST /api/sessions/ses_1/queue/resume", () => DONE);
+  assert.ok((await queue.stopAndSend(person.message)).ok);
+  assert.equal(requests.length, 3);
+});
+
+test("the newest run stays the newest when older ones are read", () => {
+  const here = new Opened("ses_1");
+  const run = (run_id: string, seq: number, context_tokens: number) => ({
+    ...newRun({ type: "run.queued", run_id, message_id: run_id, at_ms: seq }, seq),
+    context_tokens,
+    texts: [],
+    thoughts: [],
+  });
+  const page = { data: [], last_seq: 30, next_before: 20, runs: [run("new", 20, 2000)] };
+  const rest = { title: "", epoch: "e", workspace: "", queue_paused: false, waiting: [], live: {} };
+  here.load({ ...page, ...rest, usage: run("", 0, 0).usage, session: row("ses_1", 1) });
+  here.addOlder({ ...page, next_before: null, runs: [run("old", 2, 1000)] });
+  assert.deepEqual([...here.runs.value.keys()], ["old", "new"]);
+  assert.equal(here.context.value.used, 2000);
+});
+
+const DRAFT = "PUT /api/sessions/ses_1/draft";
+
+function drafts(): unknown[] {
+  return requests.filter((one) => one.what === DRAFT).map((one) => (one.body as { text: string }).text);
+}
+
+test("an emptied draft that could not be saved is saved once the line is up", async () => {
+  const here = new Opened("ses_1");
+  writeDraft(here, "");
+  saveDraftNow();
+  await settled();
+  answers.set(DRAFT, () => DONE);
+  saveDraftNow();
+  await settled();
+  saveDraftNow();
+  assert.deepEqual(drafts(), ["", ""]);
+});
+
+test("what is saved late does not undo what was written since", async () => {
+  const here = new Opened("ses_1");
+  answers.set(DRAFT, (body) => {
+    if ((body as { text: string }).text === "half a thou") {
+      writeDraft(here, "");
+      saveDraftNow();
+    }
+    return DONE;
+  });
+  writeDraft(here, "half a thou");
+  saveDraftNow();
+  await settled();
+  assert.deepEqual(drafts(), ["half a thou", "", ""]);
+});
+
+test("nothing of who signs out is left for who signs in next", async () => {
+  Object.assign(globalThis, { location: { assign: () => {} } });
+  session.value = new Opened("ses_1");
+  answers.set("POST /api/sign-out", () => DONE);
+  await send("never sent");
+  storage.set("holdfast.draft", '"half a thought"');
+  storage.set("holdfast.draft.ses_1", '"another"');
+  storage.set("holdfast.settings", '{"theme": "dark"}');
+  await signOut();
+  assert.deepEqual([...storage.keys()], ["holdfast.settings"]);
+  assert.deepEqual(outbox.value, []);
+});
+
 test("a bubble goes when its message is in the log", async () => {
   const here = new Opened("ses_1");
   session.value = here;
@@ -172,6 +270,31 @@ test("the list has pinned sessions first and then the newest, however changes co
     sessions.value.map((one) => one.id),
     ["c", "a", "d"],
   );
+});
+
+test("archived sessions and the others do not mix, however late an answer comes", async () => {
+  const [all, archived] = [row("here", 1), row("away", 1, { archived: true })];
+  let answerLate = (_: Answer): void => {};
+  answers.set("GET /api/sessions?limit=50", () => ({ body: { data: [all], next_cursor: "next" } }));
+  answers.set("GET /api/sessions?limit=50&archived=true", () => ({
+    body: { data: [archived], next_cursor: null },
+  }));
+  await loadSessions();
+  answers.set("GET /api/sessions?limit=50", () => new Promise((answer) => (answerLate = answer)));
+  const late = refreshSessions();
+  await settled();
+  const shown = showArchived(true);
+  assert.equal(sessionsMore.value, false, "the way on led to more of the others");
+  await shown;
+  answerLate({ body: { data: [all], next_cursor: null } });
+  await late;
+  assert.deepEqual(sessions.value, [archived]);
+
+  answers.delete("GET /api/sessions?limit=50");
+  await showArchived(false);
+  answers.set("GET /api/sessions?limit=50", () => ({ body: { data: [all], next_cursor: "next" } }));
+  await refreshSessions();
+  assert.deepEqual(sessions.value, [all], "also where the first look failed");
 });
 
 test("settings of a wrong type, or that cannot be read, are the defaults", () => {

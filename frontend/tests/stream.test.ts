@@ -19,6 +19,7 @@ interface Timer {
 /** A network whose connections wait for the test to answer them, and a clock that it moves. */
 class FakeWorld implements World {
   nowMs = 0;
+  setBackMs = 0;
   readonly asked: { url: string; answer: (response: Response | Error) => void; signal: AbortSignal }[] = [];
   readonly #timers = new Set<Timer>();
 
@@ -42,7 +43,7 @@ class FakeWorld implements World {
     this.#timers.delete(timer as Timer);
   }
   now(): number {
-    return this.nowMs;
+    return this.nowMs - this.setBackMs;
   }
   random(): number {
     return 0.5;
@@ -192,6 +193,22 @@ test("after a sleep a quiet line is not trusted, and a lively one is", async () 
   line.stream.wake(20_000);
   assert.equal(line.world.asked.length, 2);
   assert.equal(line.states.at(-1), "reconnecting");
+});
+
+test("a clock that is set back hides no dead line", async () => {
+  for (const notice of ["by itself", "by waking up"]) {
+    const line = new Line();
+    line.stream.open();
+    await line.answer();
+    line.world.setBackMs = 3_600_000;
+    if (notice === "by itself") {
+      await line.world.pass(SILENCE_MS);
+      await line.world.pass(300);
+    } else {
+      line.stream.wake(20_000);
+    }
+    assert.equal(line.world.asked.length, 2, notice);
+  }
 });
 
 test("a stream that was closed says nothing more", async () => {

@@ -8,9 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    Route,
+    expect,
+)
 
-from holdfast.chaos import ChaosServer, Script
+from holdfast.chaos import ChaosServer, Gate, Script
 from holdfast.server.page import BUILT, read_page
 from serving import PATIENT, Served, Setting, served, target_of
 
@@ -18,7 +27,9 @@ from serving import PATIENT, Served, Setting, served, target_of
 expect.set_options(timeout=30_000)
 
 DESK = {"width": 1200, "height": 800}
-OFFLINE = re.compile(r"ERR_(CONNECTION|INTERNET|NETWORK|INCOMPLETE|ABORTED|EMPTY)|status of (4|503)")
+OFFLINE = re.compile(
+    r"ERR_(CONNECTION|INTERNET|NETWORK|INCOMPLETE|ABORTED|EMPTY|FILE|UPLOAD)|status of (4|503)"
+)
 
 
 @dataclass(slots=True)
@@ -112,6 +123,18 @@ def requests_of(page: Page) -> list[str]:
 
     page.on("request", ask)
     return asked
+
+
+async def hold(page: Page, address: str) -> Gate:
+    """Whatever the page asks for there waits at this gate."""
+    gate = Gate()
+
+    async def wait(route: Route) -> None:
+        await gate.passed()
+        await route.continue_()
+
+    await page.route(address, wait)
+    return gate
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Gate, Say, Wait
 from holdfast.values import Action
-from page.browsing import Visit, chatting, faults_of
+from page.browsing import Visit, chatting, faults_of, hold
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, said_to
 
@@ -165,12 +165,17 @@ class Longwinded(Counted):
         return Action(tool=self.name, summary="word " * 2000)
 
 
-async def test_a_long_action_is_not_read_out_to_its_end(visit: Visit) -> None:
+async def test_a_long_action_is_read_out_however_late_the_page_is_and_not_to_its_end(visit: Visit) -> None:
     """A screen reader cannot be asked to skip what a live region says."""
     setting = Setting(tools=(Longwinded("touch"),), judge=AsksAbout(frozenset({"touch"})))
     async with chatting([CallTool("touch", {})], setting=setting) as server:
         chat = await visit(server.url)
-        await chat.say("do it")
+        gate = await hold(chat.page, "**/messages?limit=*")
+        async with chat.page.expect_response("**/v1/runs", timeout=30_000) as coming:
+            await chat.say("do it")
+        run_id = (await (await coming.value).json())["run_id"]
+        await server.served.until(run_id, "approval.request")
+        gate.open()
         said = chat.page.locator(".unseen[role=status]")
         await expect(said).to_contain_text("Approval needed: word word")
         assert len(await said.inner_text()) <= 2000

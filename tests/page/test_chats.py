@@ -7,8 +7,10 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import Gate, Say, Wait
+from holdfast.journal.memory import MemoryStore
 from page.browsing import Visit, chatting
-from serving import said_to
+from page.long_log import put_long_session
+from serving import Setting, said_to
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -102,6 +104,39 @@ async def test_files_are_pasted_and_dropped(visit: Visit) -> None:
         told = str(server.chaos.seen.requests[0].body)
         assert "words of pasted.txt" in told
         assert "words of dropped.txt" in told
+
+
+async def test_files_that_find_no_room_are_said_to_be_left_out(visit: Visit) -> None:
+    async with chatting() as server:
+        chat = await visit(server.url)
+        await chat.page.evaluate(
+            """() => {
+              const data = new DataTransfer();
+              for (let n = 0; n < 21; n += 1) data.items.add(new File(['x'], `${n}.txt`));
+              const drop = {dataTransfer: data, bubbles: true, cancelable: true};
+              document.querySelector('main').lastElementChild.dispatchEvent(new DragEvent('drop', drop));
+            }"""
+        )
+        await chat.sees("A message takes 20 files; the rest was left out.")
+        attachments = chat.page.get_by_role("list", name="Attachments").get_by_role("listitem")
+        await expect(attachments).to_have_count(20)
+
+
+async def test_the_list_goes_on_where_a_page_of_it_failed(visit: Visit) -> None:
+    store = MemoryStore()
+    for n in range(55):
+        await put_long_session(store, f"s{n}", exchanges=1)
+    async with chatting(setting=Setting(store=store)) as server:
+        chat = await visit(server.url)
+        await expect(chat.rows).to_have_count(50)
+        more = "**/api/sessions?*cursor=*"
+        await chat.page.route(more, lambda route: route.abort("connectionrefused"))
+        async with chat.page.expect_event("requestfailed", lambda failed: "cursor=" in failed.url):
+            await chat.rows.last.scroll_into_view_if_needed()
+        await chat.page.unroute(more)
+        await chat.page.evaluate("() => void dispatchEvent(new Event('online'))")
+        await expect(chat.rows).to_have_count(55)
+    await store.close()
 
 
 async def test_nothing_of_a_chat_stays_in_the_browser_but_what_was_not_sent(visit: Visit) -> None:

@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Drop, Gate, Say, SayWords, Wait
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Visit, chatting
+from page.browsing import Visit, chatting, requests_of
 from page.long_log import put_long_session
 from server.toolbox import Counted
 from serving import AsksAbout, Setting
@@ -176,6 +176,93 @@ async def test_settings_are_kept_and_a_dialog_gives_the_focus_back(visit: Visit)
         await expect(chat.people).to_have_count(0)
         await chat.box.press("Control+Enter")
         await chat.answered("hello")
+
+
+COMPOSED = """(field, how) => {
+  for (const key of ['Enter', 'Escape']) {
+    const press = new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true, ...how});
+    field.dispatchEvent(press);
+  }
+}"""
+
+
+@pytest.mark.parametrize("how", [{"isComposing": True}, {"keyCode": 229}], ids=["others", "Safari"])
+async def test_keys_that_put_letters_together_end_no_editing(visit: Visit, how: dict[str, object]) -> None:
+    async with chatting([Say("one")]) as server:
+        chat = await visit(server.url)
+        asked = requests_of(chat.page)
+        await chat.say("first chat")
+        await chat.answered("one")
+        await chat.people.last.hover()
+        await chat.button("Edit and send again").click()
+        editing = chat.page.get_by_role("article", name="You, being edited")
+        await editing.get_by_role("textbox").evaluate(COMPOSED, how)
+        await expect(editing).to_be_visible()
+        await editing.get_by_role("button", name="Cancel").click()
+        await chat.button("Menu of first chat").click()
+        await chat.page.get_by_role("menuitem", name="Rename").click()
+        title = chat.page.get_by_role("textbox", name="Title of the chat")
+        await title.evaluate(COMPOSED, how)
+        await expect(title).to_be_visible()
+        assert not [url for url in asked if url.endswith("/rewind")]
+
+
+async def test_a_title_that_was_left_as_it_stood_is_not_stored(visit: Visit) -> None:
+    """A chat without one goes on being named by what was said first."""
+    gate = Gate()
+    async with chatting([Wait(gate)]) as server:
+        await server.served.start("first chat", session_id="untitled")
+        await server.served.call("PATCH", "/api/sessions/untitled", body={"title": ""})
+        chat = await visit(server.url)
+        stored: list[str] = []
+        chat.page.on(
+            "request", lambda asked: stored.extend([asked.post_data or ""] * (asked.method == "PATCH"))
+        )
+        title = chat.page.get_by_role("textbox", name="Title of the chat")
+        for name in ("first chat", "another name"):
+            await chat.button("Menu of first chat").click()
+            await chat.page.get_by_role("menuitem", name="Rename").click()
+            await title.fill(name)
+            await title.press("Enter")
+            await expect(title).to_have_count(0)
+        await expect(chat.rows).to_contain_text("another name")
+        assert stored == ['{"title":"another name"}']
+
+
+async def test_on_paper_stands_the_talk_alone_and_whole(visit: Visit) -> None:
+    scripts = ([CallTool("touch", {"path": "a.txt"}), CallTool("touch", {"path": "b.txt"})], [Say("done")])
+    async with chatting(*scripts, setting=Setting(tools=(Counted(),))) as server:
+        chat = await visit(server.url)
+        await chat.say("do it\n" * 60)
+        await chat.answered("done")
+        await chat.talk.get_by_role("group", name="Activity").get_by_role("button").click()
+        await chat.button("Timeline").click()
+        panel, tool = chat.page.locator(".panel"), chat.talk.get_by_text("b.txt")
+        await expect(panel).to_be_visible()
+        await expect(tool).to_be_visible()
+        await chat.page.emulate_media(media="print")
+        await expect(panel).to_be_hidden()
+        await expect(tool).to_be_visible()
+        cut = await chat.page.locator(".said").evaluate("said => said.scrollHeight - said.clientHeight")
+        assert cut <= 1  # a pixel may be rounded
+
+
+async def test_a_browser_that_refuses_notifications_is_not_asked_again(visit: Visit) -> None:
+    """On phones it has the name and the permission, and raises; the talk goes on."""
+    gate = Gate()
+    async with chatting([Say("one "), Wait(gate), Say("two")]) as server:
+        chat = await visit(server.url)
+        await chat.page.evaluate(
+            "localStorage.setItem('holdfast.settings', JSON.stringify({notifications: true}))"
+        )
+        await chat.page.add_init_script(HIDDEN_AND_TOLD.replace("window.told.push(", "throw new TypeError("))
+        await chat.page.reload()
+        await chat.say("hello")
+        await chat.answered("one")
+        gate.open()
+        await chat.answered("one two")
+        off = "() => !JSON.parse(localStorage.getItem('holdfast.settings')).notifications"
+        await chat.page.wait_for_function(off, timeout=30_000)
 
 
 async def test_a_hidden_tab_tells_that_someone_is_needed_and_that_it_is_done(visit: Visit) -> None:

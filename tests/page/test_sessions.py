@@ -117,7 +117,7 @@ async def test_what_is_far_out_of_sight_leaves_the_page_and_its_room_stays(visit
 
 
 async def test_a_chat_is_renamed_pinned_found_archived_deleted_and_brought_back(visit: Visit) -> None:
-    async with chatting([Say("the word is marmalade")], [Say("another")]) as server:
+    async with chatting([Say("the *word* is **marmalade**")], [Say("another")]) as server:
         chat = await visit(server.url)
         await chat.say("first chat")
         await chat.answered("the word is marmalade")
@@ -129,6 +129,7 @@ async def test_a_chat_is_renamed_pinned_found_archived_deleted_and_brought_back(
         await chat.page.get_by_role("searchbox", name="Search chats").fill("marmalade")
         found = chat.page.get_by_role("link", name=re.compile("first chat"))
         await expect(found.locator("mark")).to_have_text("marmalade")
+        await expect(found.locator(".hit-passage")).to_have_text("the word is marmalade")
         await found.click()
         await chat.answered("the word is marmalade")
         await chat.page.get_by_role("searchbox", name="Search chats").fill("")

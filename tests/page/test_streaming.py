@@ -58,21 +58,49 @@ async def test_stop_ends_the_answer_and_says_so(visit: Visit) -> None:
 
 
 async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_back(visit: Visit) -> None:
-    """P2: the text is kept in the browser until the server has it."""
+    """P2: the text is kept in the browser until the server has it, and is no draft any more."""
+    draft = "**/draft"
     async with chatting([Say("first")], [Say("second")]) as server:
         chat = await visit(server.url)
         await chat.say("one")
         await chat.answered("first")
         await chat.mark()
+        async with chat.page.expect_response(draft, timeout=30_000):
+            await chat.box.fill("precious words")
         await chat.page.context.set_offline(offline=True)
         await chat.state("Offline")
-        await chat.say("precious words")
+        async with chat.page.expect_event("requestfailed", lambda failed: "/draft" in failed.url):
+            await chat.box.press("Enter")
         await expect(chat.people.last).to_contain_text("precious words")
-        await chat.page.context.set_offline(offline=False)
+        async with chat.page.expect_response(draft, timeout=30_000):
+            await chat.page.context.set_offline(offline=False)
         await chat.answered("second")
+        other = await visit(chat.page.url)
+        await other.answered("second")
+        await expect(other.box).to_have_value("")
         await expect(chat.people).to_have_count(2)
         assert await chat.was_not_reloaded()
         assert len(server.chaos.seen.requests) == 2
+
+
+async def test_a_server_on_this_machine_is_not_offline_without_a_network(visit: Visit) -> None:
+    """The browser knows of cables; whether the server answers is told by the line to it alone."""
+    gate = Gate()
+    async with chatting([Say("one "), Wait(gate), Say("two")]) as server:
+        chat = await visit(server.url)
+        await chat.say("count")
+        await chat.answered("one")
+        await chat.state("saved · ")
+        await chat.page.evaluate(
+            """() => {
+              Object.defineProperty(navigator, 'onLine', {value: false});
+              dispatchEvent(new Event('offline'));
+            }"""
+        )
+        await chat.state("saved · ")
+        gate.open()
+        await chat.answered("one two")
+        await chat.state("saved · ")
 
 
 async def test_a_seventh_tab_works_although_a_browser_opens_six_connections(visit: Visit) -> None:
@@ -82,16 +110,19 @@ async def test_a_seventh_tab_works_although_a_browser_opens_six_connections(visi
         await first.say("hello")
         await first.answered("one")
         await show(first, "hidden")
-        tab = first
+        tabs = [first]
         for _ in range(5):
             tab = await visit(first.page.url, first.page.context)
             await tab.answered("one")
             await show(tab, "hidden")
+            tabs.append(tab)
+        for tab in tabs:  # also when the network comes back, which all of them hear
+            await tab.page.evaluate("() => void dispatchEvent(new Event('online'))")
         seventh = await visit(first.page.url, first.page.context)
         await seventh.say("and now?")
         await seventh.answered("two")
-        await show(tab, "visible")
-        await tab.answered("two")
+        await show(tabs[-1], "visible")
+        await tabs[-1].answered("two")
 
 
 async def show(chat: Chat, how: str) -> None:

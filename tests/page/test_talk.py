@@ -1,5 +1,8 @@
 """The conversation itself: how an answer grows, how it is read, what is decided, how a run's end is told."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 from playwright.async_api import Route, expect
 
@@ -136,6 +139,8 @@ async def test_a_number_answers_a_question_only_from_its_card(visit: Visit) -> N
         await expect(chat.box).to_have_value("2")
         await expect(card).to_be_visible()
         await card.get_by_role("button", name="1 red").focus()
+        for keys in ("Control+1", "Alt+1", "Meta+1"):  # the browser's own
+            await chat.page.keyboard.press(keys)
         await chat.page.keyboard.press("2")
         await chat.answered("noted")
         await expect(chat.box).to_be_focused()
@@ -192,3 +197,30 @@ async def test_an_upload_that_failed_is_kept_and_tried_again(visit: Visit) -> No
         await chat.answered("read")
         await expect(chat.people.last).to_contain_text("note.txt")
         await expect(attachments).to_have_count(0)
+
+
+async def test_an_upload_says_truly_why_it_failed(visit: Visit, tmp_path: Path) -> None:
+    async with chatting() as server:
+        context = await visit.context()
+        await context.clock.install()
+        chat = await visit(server.url, context)
+        path = tmp_path / "note.txt"
+        await asyncio.to_thread(path.write_text, "remember the milk")
+        attachments = chat.page.get_by_role("list", name="Attachments")
+        again = attachments.get_by_role("button", name="Upload note.txt again")
+        await chat.page.route("**/api/blobs", lambda route: route.fulfill(body="<html>Welcome</html>"))
+        await chat.page.get_by_label("Files to attach").set_input_files(path)
+        await expect(attachments).to_contain_text("The server's answer cannot be read.")
+        await chat.page.unroute("**/api/blobs")
+
+        silence = asyncio.Event()
+        await chat.page.route("**/api/blobs", lambda _: silence.set())
+        await again.click()
+        await silence.wait()
+        await context.clock.fast_forward("04:00")
+        await expect(attachments).to_contain_text("The server cannot be reached.")
+        await chat.page.unroute("**/api/blobs")
+
+        await asyncio.to_thread(path.unlink)
+        await again.click()
+        await expect(attachments).to_contain_text("The file cannot be read.")

@@ -1,6 +1,6 @@
 /** Notifications of the browser and the badge in the tab's title: what needs a person, what is finished. */
 import { effect, untracked } from "@preact/signals";
-import { type ListedSession, needsYou, session, sessions, settings } from "../state.ts";
+import { changeSettings, type ListedSession, needsYou, session, sessions, settings } from "../state.ts";
 import { show } from "./commands.ts";
 
 export type Permission = NotificationPermission | "unsupported";
@@ -44,15 +44,20 @@ export function followNews(): void {
 
 function tell(row: ListedSession, words: string): void {
   if (!document.hidden || !settings.value.notifications || permission() !== "granted") return;
-  // One notification for each chat: a newer one takes the place of the older.
-  const shown = new Notification(row.title || row.preview || "Holdfast", {
-    body: words,
-    tag: row.id,
-    icon: "/icon.svg",
-  });
-  shown.onclick = () => {
-    globalThis.focus();
-    show(row.id);
-    shown.close();
-  };
+  try {
+    // One notification for each chat: a newer one takes the place of the older.
+    const shown = new Notification(row.title || row.preview || "Holdfast", {
+      body: words,
+      tag: row.id,
+      icon: "/icon.svg",
+    });
+    shown.onclick = () => {
+      globalThis.focus();
+      show(row.id);
+      shown.close();
+    };
+  } catch {
+    // Browsers of phones have the name and the permission, and refuse the thing.
+    changeSettings({ notifications: false });
+  }
 }

@@ -1,6 +1,7 @@
 /** The field in which a chat's title is written: Enter keeps it, Escape does not. */
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
+import { isComposing } from "../keys.ts";
 import { type ListedSession, rename } from "../state.ts";
 import { linkOf } from "./address.ts";
 import { type Renaming, renaming } from "./ui.ts";
@@ -20,7 +21,7 @@ export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
     renaming.value = null;
     requestAnimationFrame(() => focusOf(place, row.id)?.focus());
     const wanted = title.trim();
-    if (!wanted || wanted === row.title) return;
+    if (!wanted || wanted === (row.title || row.preview)) return;
     const result = await rename(row.id, wanted);
     onTrouble(result.ok ? "" : result.trouble.message);
   };
@@ -35,6 +36,7 @@ export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
       }}
       onKeyDown={(event) => {
         event.stopPropagation();
+        if (isComposing(event)) return;
         if (event.key === "Enter") void finish(event.currentTarget.value);
         if (event.key === "Escape") void finish("");
       }}

@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { ago } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { hint } from "../keys.ts";
+import { parseInline, plainText } from "../markdown/inline.ts";
 import { type FoundSession, search, searchFor, searchIn, searchWithin, session } from "../state.ts";
 import { addressOf } from "./address.ts";
 import { showHit } from "./commands.ts";
@@ -139,16 +140,17 @@ function HitHead({ one }: { one: FoundSession }): JSX.Element {
   );
 }
 
-/** The passage with the words that were found marked; the pairs are in order and do not overlap. */
+// Stands for no letter, and for Markdown it is none of its marks.
+const EDGE = "\uE000";
+
+/** The passage as it reads, without its Markdown, and with the words that were found marked. */
 function highlighted({ passage, highlights }: FoundSession["hit"]): (JSX.Element | string)[] {
   // The server counts code points, JavaScript counts halves of some of them.
   const letters = [...passage];
-  const cut = (from: number, to?: number): string => letters.slice(from, to).join("");
-  const pieces: (JSX.Element | string)[] = [];
-  let at = 0;
   for (const [begin, end] of highlights) {
-    pieces.push(cut(at, begin), <mark key={begin}>{cut(begin, end)}</mark>);
-    at = end;
+    letters[begin] = EDGE + letters[begin];
+    letters[end - 1] += EDGE;
   }
-  return [...pieces, cut(at)];
+  const words = plainText(parseInline(letters.join("")));
+  return words.split(EDGE).map((piece, at) => (at % 2 === 1 ? <mark key={at}>{piece}</mark> : piece));
 }

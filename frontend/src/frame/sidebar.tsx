@@ -6,6 +6,7 @@ import { Icon, Mark } from "../icons.tsx";
 import { hint } from "../keys.ts";
 import {
   archivedShown,
+  connection,
   type ListedSession,
   loadMoreSessions,
   search,
@@ -142,7 +143,7 @@ function SessionList(): JSX.Element {
 function MoreRows(): JSX.Element {
   const ref = useRef<HTMLDivElement>(null);
   const length = sessions.value.length;
-  // Each page that came moves the end, which is then watched anew.
+  // Each page that came moves the end, which is then watched anew; so it is when the line is up again.
   useEffect(() => {
     const watcher = new IntersectionObserver(
       (seen) => {
@@ -152,7 +153,7 @@ function MoreRows(): JSX.Element {
     );
     if (ref.current) watcher.observe(ref.current);
     return () => watcher.disconnect();
-  }, [length]);
+  }, [length, connection.value]);
   return (
     <div ref={ref} class="list-note">
       <span class="spinner" /> <span class="unseen">Loading more chats</span>

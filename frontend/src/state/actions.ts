@@ -3,8 +3,10 @@
 import { call, newId, type Result, runPath, sessionPath } from "../api.ts";
 import type { LogRecord } from "../events.ts";
 import { ask } from "./asking.ts";
+import { forgetDrafts } from "./drafts.ts";
 import { dropRow, putRow } from "./list.ts";
 import { open, openStart } from "./opening.ts";
+import { forgetOutbox } from "./outbox.ts";
 import type { ListedSession, Target } from "./shapes.ts";
 import { session, targets } from "./signals.ts";
 
@@ -126,6 +128,8 @@ export async function readRunLog(runId: string): Promise<Result<readonly LogReco
 export async function signOut(): Promise<Result<unknown>> {
   const result = await call("POST", "/api/sign-out", { body: {} });
   if (result.ok) {
+    forgetOutbox();
+    forgetDrafts();
     location.assign("/");
   }
   return result;

@@ -1,10 +1,10 @@
 /** What is written and not sent: saved on the server, and in the browser until the server has it. */
 
 import { signal } from "@preact/signals";
-import { sessionPath } from "../api.ts";
+import { isPassing, sessionPath } from "../api.ts";
 import { ask } from "./asking.ts";
 import type { Opened } from "./opened.ts";
-import { keep, kept } from "./storage.ts";
+import { forgetUnder, keep, kept } from "./storage.ts";
 
 const TYPING_MS = 600;
 const HOME_KEY = "holdfast.draft";
@@ -54,12 +54,19 @@ export function writeDraft(here: Opened, text: string): void {
   typing = setTimeout(() => void save(here), text === "" ? 0 : TYPING_MS);
 }
 
-/** The page is about to go: what is unsaved goes out with it. */
+/** The page is about to go, or the line is up again: what is unsaved goes out now. */
 export function saveDraftNow(): void {
   clearTimeout(typing);
   if (unsaved !== null) {
     void save(unsaved);
   }
+}
+
+/** Somebody signs out. */
+export function forgetDrafts(): void {
+  clearTimeout(typing);
+  unsaved = null;
+  forgetUnder(HOME_KEY);
 }
 
 async function save(here: Opened): Promise<void> {
@@ -70,7 +77,13 @@ async function save(here: Opened): Promise<void> {
   // A browser takes no more than 64 KiB along when its page goes.
   const keepalive = text.length < 20_000;
   const result = await ask("PUT", sessionPath(here.id, "/draft"), { body: { text }, keepalive });
-  if (result.ok && here.draft.value === text) {
+  if (!result.ok) {
+    // Also that nothing is left to say must get through, or what was sent is there again in another browser.
+    unsaved ??= isPassing(result.trouble) ? here : null;
+  } else if (here.draft.value === text) {
     keep(keyOf(here.id), "");
+  } else if (unsaved !== here) {
+    // What was written since is on its way, and this may have come after it.
+    void save(here);
   }
 }

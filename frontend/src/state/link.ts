@@ -84,12 +84,10 @@ export async function visibilityChanged(): Promise<void> {
   }
 }
 
-/** The browser says whether there is a network; the stream finds out by itself what that means. */
-export function networkChanged(): void {
-  if (navigator.onLine) {
-    stream?.wake(0);
-  } else if (connection.value !== "signed-out") {
-    connection.value = "offline";
+/** The network came or went; since a server on this very machine needs none, only a new connection tells. */
+export async function networkChanged(): Promise<void> {
+  if (document.visibilityState === "visible" || (await takeSlot())) {
+    stream?.wake(-1);
   }
 }
 

@@ -1,6 +1,6 @@
 /** The session list: its pages, its changes, its search. */
 
-import type { Result } from "../api.ts";
+import { failed, type Result, type Trouble } from "../api.ts";
 import { ask } from "./asking.ts";
 import type { FoundSession, ListedSession } from "./shapes.ts";
 import {
@@ -25,22 +25,34 @@ interface ListPage<Row> {
 // Sessions of plain OpenAI clients are not listed, so their changes are no news either.
 const HIDDEN_SOURCE = "openai";
 
+const STALE: Trouble = { message: "Another list is shown by now.", code: "stale", status: 0, param: null };
+
 let cursor: string | null = null;
+/** How often the list was begun anew: an answer for an earlier one is of no use. */
+let begun = 0;
 let looking: Promise<Result<unknown>> | null = null;
 let searching: AbortController | null = null;
 let typing: ReturnType<typeof setTimeout> | undefined;
 
 /** The first page, in place of what is there. */
 export function loadSessions(): Promise<Result<unknown>> {
+  begun += 1;
   looking = look().finally(() => {
     looking = null;
   });
   return looking;
 }
 
-async function look(): Promise<Result<unknown>> {
+async function page(rest = ""): Promise<Result<ListPage<ListedSession>>> {
+  const mine = begun;
   const archived = archivedShown.value ? "&archived=true" : "";
-  const result = await ask<ListPage<ListedSession>>("GET", `/api/sessions?limit=${PAGE}${archived}`);
+  const path = `/api/sessions?limit=${PAGE}${archived}${rest}`;
+  const result = await ask<ListPage<ListedSession>>("GET", path);
+  return mine === begun ? result : failed(STALE);
+}
+
+async function look(): Promise<Result<unknown>> {
+  const result = await page();
   if (result.ok) {
     sessions.value = result.value.data;
     tellMore(result.value);
@@ -55,8 +67,7 @@ export async function refreshSessions(): Promise<void> {
     await (looking ?? loadSessions());
     return;
   }
-  const archived = archivedShown.value ? "&archived=true" : "";
-  const result = await ask<ListPage<ListedSession>>("GET", `/api/sessions?limit=${PAGE}${archived}`);
+  const result = await page();
   if (!result.ok) {
     return;
   }
@@ -79,9 +90,7 @@ export async function refreshSessions(): Promise<void> {
 
 /** The next page of the list, if there is one. */
 export async function loadMoreSessions(): Promise<Result<unknown>> {
-  const archived = archivedShown.value ? "&archived=true" : "";
-  const path = `/api/sessions?limit=${PAGE}${archived}&cursor=${encodeURIComponent(cursor ?? "")}`;
-  const result = await ask<ListPage<ListedSession>>("GET", path);
+  const result = await page(`&cursor=${encodeURIComponent(cursor ?? "")}`);
   if (result.ok) {
     const known = new Set(sessions.value.map((row) => row.id));
     sessions.value = ordered([...sessions.value, ...result.value.data.filter((row) => !known.has(row.id))]);
@@ -98,6 +107,9 @@ function tellMore(page: ListPage<unknown>): void {
 /** Archived sessions in place of the others, or back. */
 export function showArchived(shown: boolean): Promise<Result<unknown>> {
   archivedShown.value = shown;
+  // What is there, and the way on from it, is of the other kind.
+  sessionsLoaded.value = false;
+  sessionsMore.value = false;
   return loadSessions();
 }
 

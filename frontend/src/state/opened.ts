@@ -141,9 +141,10 @@ export class Opened implements OpenSession {
   }
 
   #showRuns(): void {
-    const runs = [...this.view.runs.values()];
+    // Runs of an older page come later, and are no newer for that.
+    const runs = [...this.view.runs.values()].sort((a, b) => a.first_seq - b.first_seq);
     const current = runs.find((run) => run.phase === "running" || run.phase === "stopping");
-    this.runs.value = new Map(this.view.runs);
+    this.runs.value = new Map(runs.map((run) => [run.run_id, run]));
     this.currentRun.value = current === undefined ? null : { ...current };
     this.openAsks.value = runs.flatMap((run) => (run.phase === "ended" ? [] : openAsks(run)));
     this.usage.value = { ...this.view.usage };

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Pending } from "./shapes.ts";
-import { keep, keptUnder } from "./storage.ts";
+import { forgetUnder, keep, keptUnder } from "./storage.ts";
 
 // Each message has a key of its own, since other tabs keep theirs in the same storage.
 const PREFIX = "holdfast.outbox.";
@@ -15,6 +15,12 @@ export function readOutbox(): readonly Pending[] {
   const left = keptUnder(PREFIX).filter(isPending);
   outbox.value = left.toSorted((a, b) => a.made_ms - b.made_ms);
   return outbox.value;
+}
+
+/** Somebody signs out: what is unsent is theirs, and not for whoever comes next. */
+export function forgetOutbox(): void {
+  outbox.value = [];
+  forgetUnder(PREFIX);
 }
 
 export function pendingOf(sessionId: string): readonly Pending[] {

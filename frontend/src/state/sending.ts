@@ -1,6 +1,6 @@
 /** Sending messages: the text is kept in the browser until the server has it on disk. */
 
-import { newId, type Result, runPath, sessionPath, type Trouble, uploadFile } from "../api.ts";
+import { isPassing, newId, type Result, runPath, sessionPath, type Trouble, uploadFile } from "../api.ts";
 import type { Part } from "../events.ts";
 import type { EndingEntry, Message, PersonEntry } from "../view/entries.ts";
 import { ask } from "./asking.ts";
@@ -8,7 +8,7 @@ import { homeDraft, writeHomeDraft } from "./drafts.ts";
 import { open } from "./opening.ts";
 import { dropPending, outbox, putPending, readOutbox } from "./outbox.ts";
 import { settings } from "./settings.ts";
-import type { Pending, SendMode } from "./shapes.ts";
+import type { OpenSession, Pending, SendMode } from "./shapes.ts";
 import { session, sessions } from "./signals.ts";
 
 /** The answer to a message that was taken. */
@@ -18,13 +18,13 @@ export interface Started {
   readonly message_id: string;
 }
 
-/** Sends to the open session, or begins one; the bubble is there at once, and the text is never lost. */
+/** Sends to a session (the open one), or begins one; the bubble is there at once, and the text is never lost. */
 export async function send(
   text: string,
   parts: readonly Part[] = [],
   mode: SendMode = "queue",
+  here: OpenSession | null = session.value,
 ): Promise<Result<Started>> {
-  const here = session.value;
   const one: Pending = {
     client_id: newId("cli_"),
     session_id: here?.id ?? newId("ses_"),
@@ -76,11 +76,6 @@ export async function sendKept(): Promise<void> {
       writeHomeDraft(one.text);
     }
   }
-}
-
-/** Trouble that goes by itself: no answer, or a server that is busy or going down. */
-function isPassing(trouble: Trouble | null): boolean {
-  return trouble === null || trouble.status === 0 || trouble.status === 429 || trouble.status >= 500;
 }
 
 async function deliver(one: Pending): Promise<Result<Started>> {
@@ -147,7 +142,7 @@ export async function editAndResend(entry: PersonEntry, text: string): Promise<R
   }
   const path = sessionPath(here.id, "/rewind");
   const rewound = await ask("POST", path, { body: { to_seq: entry.seq - 1 } });
-  return rewound.ok ? send(text, entry.message.parts) : rewound;
+  return rewound.ok ? send(text, entry.message.parts, "queue", here) : rewound;
 }
 
 /** The queue of the open session. */
@@ -161,16 +156,24 @@ export const queue = {
   clear: () => change("POST", "/queue/clear", {}),
   /** The message is next, the run under way is stopped, and the queue goes on. */
   stopAndSend: async (message: Message): Promise<Result<unknown>> => {
+    // Another session may be the open one before all of this is done.
+    const here = session.value;
+    const run = here?.currentRun.value;
     const moved = await queue.move(message, 0);
     if (!moved.ok) {
       return moved;
     }
-    const stopped = await stop();
-    return stopped.ok ? queue.resume() : stopped;
+    const stopped = run ? await stopRun(run.run_id) : moved;
+    return stopped.ok ? change("POST", "/queue/resume", {}, here) : stopped;
   },
 };
 
-function change(method: "PATCH" | "DELETE" | "POST", rest: string, body?: unknown): Promise<Result<unknown>> {
-  const path = sessionPath(session.value?.id ?? "", rest);
+function change(
+  method: "PATCH" | "DELETE" | "POST",
+  rest: string,
+  body?: unknown,
+  here: OpenSession | null = session.value,
+): Promise<Result<unknown>> {
+  const path = sessionPath(here?.id ?? "", rest);
   return ask(method, path, body === undefined ? {} : { body });
 }

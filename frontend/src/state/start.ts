@@ -35,7 +35,10 @@ async function signInByLink(token: string): Promise<void> {
 }
 
 async function begin(): Promise<void> {
-  onLive(() => void sendLeftovers());
+  onLive(() => {
+    saveDraftNow();
+    void sendLeftovers();
+  });
   await Promise.all([describe(), loadSessions(), loadTargets()]);
   if (connection.value !== "signed-out") {
     linkTrouble.value = "";
@@ -71,8 +74,8 @@ export async function signIn(secret: string): Promise<Result<unknown>> {
 }
 
 function listen(): void {
-  addEventListener("online", () => networkChanged());
-  addEventListener("offline", () => networkChanged());
+  addEventListener("online", () => void networkChanged());
+  addEventListener("offline", () => void networkChanged());
   addEventListener("pagehide", () => saveDraftNow());
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "visible") {

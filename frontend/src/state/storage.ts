@@ -14,9 +14,20 @@ export function kept(key: string): unknown {
 
 /** All that was kept under keys that begin so. */
 export function keptUnder(prefix: string): unknown[] {
+  return keysUnder(prefix).map(kept);
+}
+
+/** Removes all of them. */
+export function forgetUnder(prefix: string): void {
+  for (const key of keysUnder(prefix)) {
+    keep(key, null);
+  }
+}
+
+function keysUnder(prefix: string): string[] {
   try {
     const keys = Array.from({ length: localStorage.length }, (_, at) => localStorage.key(at) ?? "");
-    return keys.filter((key) => key.startsWith(prefix)).map(kept);
+    return keys.filter((key) => key.startsWith(prefix));
   } catch {
     return [];
   }

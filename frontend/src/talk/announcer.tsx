@@ -13,9 +13,10 @@ export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element
   const entries = here.entries.value;
   const ending = entries.findLast((entry): entry is EndingEntry => entry.kind === "ending");
   const ask = here.openAsks.value[0];
-  const isLoaded = here.stage.value === "ready";
+  const stage = here.stage.value;
   useEffect(() => {
-    if (!isLoaded) return;
+    // a chat that begins here has nothing to be read yet, however much is there once the server tells of it
+    if (stage !== "ready" && stage !== "new") return;
     const now = { id: here.id, ending: ending?.key ?? "", ask: ask?.ask_id ?? "" };
     const before = known.current;
     known.current = now;
@@ -24,7 +25,7 @@ export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element
     if (ask !== undefined && before.ask !== now.ask) setWords(askWords(ask));
     else if (ending !== undefined && before.ending !== now.ending)
       setWords(endingWords(ending, answerOf(entries, ending.run_id)));
-  }, [here.id, ending, ask, isLoaded]);
+  }, [here.id, ending, ask, stage]);
   return (
     <div class="unseen" role="status" aria-live="polite">
       {words}

@@ -37,12 +37,15 @@ export function attached(): readonly Attachment[] {
   return kept.value[here()] ?? [];
 }
 
-/** Begins to upload; gives back why some were not taken, or "". */
-export function attach(files: readonly File[]): string {
+/** Why some of the files that came last were not taken, or "". */
+export const leftOut = signal("");
+
+/** Begins to upload, as many as there is room for. */
+export function attach(files: readonly File[]): void {
   const place = here();
   const room = FILES_MAX - attached().length;
   for (const file of files.slice(0, room)) begin(place, file);
-  return files.length > room ? `A message takes ${FILES_MAX} files; the rest was left out.` : "";
+  leftOut.value = files.length > room ? `A message takes ${FILES_MAX} files; the rest was left out.` : "";
 }
 
 export function detach(id: number): void {

@@ -5,7 +5,7 @@ import { Icon } from "../icons.tsx";
 import { homeDraft, type SendMode, saveDraft, send, session, settings, statusOf, stop } from "../state.ts";
 import { type Acting, useActing } from "./acting.ts";
 import { AttachmentList } from "./attachment_list.tsx";
-import { attach, attached, takeParts } from "./attachments.ts";
+import { attach, attached, leftOut, takeParts } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
 import { focusComposer } from "./focus.ts";
 import { Problem } from "./problem.tsx";
@@ -23,7 +23,6 @@ export function Composer(): JSX.Element {
   const text = draft.value;
   const run = here?.currentRun.value ?? null;
   const [mode, setMode] = useState<SendMode>("steer");
-  const [note, setNote] = useState("");
   const acting = useActing();
   const field = useRef<HTMLTextAreaElement>(null);
   const files = attached();
@@ -33,12 +32,11 @@ export function Composer(): JSX.Element {
   useFitting(field, text);
   useEffect(focusComposer, [here?.id]);
 
-  const take = (found: readonly File[]): void => setNote(attach(found));
   const submit = (): void => {
     // what is written now, which may be more than what was drawn last
     const words = draft.peek();
     if (isNothing(words) || !isReady) return;
-    setNote("");
+    leftOut.value = "";
     acting.forget();
     const parts = takeParts();
     saveDraft("");
@@ -74,17 +72,17 @@ export function Composer(): JSX.Element {
           const found = [...(event.clipboardData?.files ?? [])];
           if (found.length === 0) return;
           event.preventDefault();
-          take(found);
+          attach(found);
         }}
       />
       <div class="composer-foot">
-        <Pick onPick={take} />
+        <Pick onPick={attach} />
         <Chips />
         <span class="spread" />
         {run !== null && !isEmpty ? <Modes mode={mode} onMode={setMode} /> : null}
         <RoundButton isEmpty={isEmpty} isReady={isReady} acting={acting} />
       </div>
-      <Problem words={note || acting.trouble} />
+      <Problem words={leftOut.value || acting.trouble} />
     </form>
   );
 }

@@ -21,6 +21,7 @@ export function QuestionCard({ ask, armed }: CardProps): JSX.Element {
     if (text.trim() !== "" && !disabled) void acting.act(() => answerQuestion(ask, text));
   };
   const byNumber = (event: KeyboardEvent): void => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const chosen = /^[1-9]$/.test(event.key) ? ask.choices[Number(event.key) - 1] : undefined;
     if (chosen !== undefined && !(event.target instanceof HTMLInputElement)) answer(chosen);
   };

@@ -163,7 +163,7 @@ function named(part: Inline): Inline {
 function picture(src: string, alt: string): HTMLElement {
   if (src.startsWith("data:")) {
     const image = element("img");
-    image.className = "picture";
+    image.className = "inline-picture";
     image.src = src;
     image.alt = alt;
     return image;

@@ -1,16 +1,17 @@
 /** The key that sends what was written. */
+import { isComposing } from "../keys.ts";
 import { settings } from "../state.ts";
 
 /** Whether the key sends; on a phone Enter is a line break, since Shift is out of reach there. */
 export function sends(event: KeyboardEvent): boolean {
-  if (event.key !== "Enter" || event.isComposing || event.shiftKey) return false;
+  if (event.key !== "Enter" || isComposing(event) || event.shiftKey) return false;
   if (event.ctrlKey || event.metaKey) return true;
   return settings.value.sendKey === "enter" && !event.altKey && !matchMedia("(pointer: coarse)").matches;
 }
 
 /** The same for a message that is edited: the key keeps it, Escape does not. */
 export function onEditingKey(event: KeyboardEvent, save: () => Promise<void>, close: () => void): void {
-  if (event.key === "Escape") close();
+  if (event.key === "Escape" && !isComposing(event)) close();
   if (!sends(event)) return;
   event.preventDefault();
   void save();
