@@ -92,7 +92,8 @@ export async function call<Value>(method: Method, path: string, asked: Asked = {
 
 /** An answer that broke off is no answer; one that is whole and no JSON is null. */
 function noJson(error: unknown): null {
-  if (error instanceof SyntaxError) {
+  // Safari's is a DOMException of that name.
+  if (error instanceof Error && error.name === "SyntaxError") {
     return null;
   }
   throw error;

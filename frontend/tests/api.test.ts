@@ -68,6 +68,12 @@ test("an answer that is no JSON is said to be unreadable, and none at all is fin
   const asking = call("GET", "/portal");
   answer(new Response("<html>Welcome to our network</html>"));
   assert.equal(trouble(await asking), "The server's answer cannot be read.");
+  const refused = call("GET", "/big");
+  const safari = new Response("<html>", { status: 413 });
+  safari.json = () => Promise.reject(new DOMException("The string did not match", "SyntaxError"));
+  answer(safari);
+  const result = await refused;
+  assert.equal(result.ok ? 200 : result.trouble.status, 413);
   const nothing = call("DELETE", "/one");
   answer(new Response(null, { status: 204 }));
   assert.deepEqual(await nothing, { ok: true, value: null });

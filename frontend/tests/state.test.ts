@@ -197,6 +197,24 @@ test("an emptied draft that could not be saved is saved once the line is up", as
   assert.deepEqual(drafts(), ["", ""]);
 });
 
+test("drafts of several chats that could not be saved are all saved once the line is up", async () => {
+  const other = "PUT /api/sessions/ses_2/draft";
+  for (const [id, text] of [
+    ["ses_1", ""],
+    ["ses_2", "x"],
+  ] as const) {
+    writeDraft(new Opened(id), text);
+    saveDraftNow();
+    await settled();
+  }
+  answers.set(DRAFT, () => DONE);
+  answers.set(other, () => DONE);
+  requests.length = 0;
+  saveDraftNow();
+  await settled();
+  assert.deepEqual(requests.map((one) => one.what).toSorted(), [DRAFT, other]);
+});
+
 test("what is saved late does not undo what was written since", async () => {
   const here = new Opened("ses_1");
   answers.set(DRAFT, (body) => {

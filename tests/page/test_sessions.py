@@ -117,14 +117,19 @@ async def test_what_is_far_out_of_sight_leaves_the_page_and_its_room_stays(visit
 
 
 async def test_a_chat_is_renamed_pinned_found_archived_deleted_and_brought_back(visit: Visit) -> None:
-    async with chatting([Say("the *word* is **marmalade**")], [Say("another")]) as server:
+    async with chatting(
+        [Say("the *word* is **marmalade**")], [Say("see [this](https://x.y/quince)")]
+    ) as server:
         chat = await visit(server.url)
         await chat.say("first chat")
         await chat.answered("the word is marmalade")
         await chat.button("New chat").click()
         await chat.say("second chat")
-        await chat.answered("another")
+        await chat.answered("see this")
         await expect(chat.rows).to_have_count(2)
+
+        await chat.page.get_by_role("searchbox", name="Search chats").fill("quince")
+        await expect(chat.page.locator("mark")).to_have_text("quince")
 
         await chat.page.get_by_role("searchbox", name="Search chats").fill("marmalade")
         found = chat.page.get_by_role("link", name=re.compile("first chat"))

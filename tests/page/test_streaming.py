@@ -101,6 +101,18 @@ async def test_a_server_on_this_machine_is_not_offline_without_a_network(visit: 
         gate.open()
         await chat.answered("one two")
         await chat.state("saved · ")
+        await chat.page.evaluate(
+            """() => {
+              window.told = [];
+              const look = () => told.push(document.querySelector('.connection')?.textContent ?? '');
+              new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
+            }"""
+        )
+        await chat.button("New chat").click()
+        await chat.rows.first.click()
+        await chat.answered("one two")
+        await chat.state("saved · ")
+        assert not [words for words in await chat.page.evaluate("() => told") if "Offline" in words]
 
 
 async def test_a_seventh_tab_works_although_a_browser_opens_six_connections(visit: Visit) -> None:

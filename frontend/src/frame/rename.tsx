@@ -13,6 +13,7 @@ interface RenameProps {
 
 export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
   const done = useRef(false);
+  const stood = useRef<string | null>(null);
   const finish = async (title: string): Promise<void> => {
     // Enter takes the field away, and a field that goes away loses the focus: that is one renaming, not two.
     if (done.current) return;
@@ -21,7 +22,7 @@ export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
     renaming.value = null;
     requestAnimationFrame(() => focusOf(place, row.id)?.focus());
     const wanted = title.trim();
-    if (!wanted || wanted === (row.title || row.preview)) return;
+    if (!wanted || wanted === stood.current) return;
     const result = await rename(row.id, wanted);
     onTrouble(result.ok ? "" : result.trouble.message);
   };
@@ -32,6 +33,8 @@ export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
       defaultValue={row.title || row.preview}
       maxLength={200}
       ref={(field) => {
+        // As the field shows it, on one line, and not as an answer changes it meanwhile.
+        if (field) stood.current ??= field.value.trim();
         if (field && document.activeElement !== field) field.select();
       }}
       onKeyDown={(event) => {

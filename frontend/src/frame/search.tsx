@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { ago } from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { hint } from "../keys.ts";
+import { hint, isComposing } from "../keys.ts";
 import { parseInline, plainText } from "../markdown/inline.ts";
 import { type FoundSession, search, searchFor, searchIn, searchWithin, session } from "../state.ts";
 import { addressOf } from "./address.ts";
@@ -42,6 +42,7 @@ export function SearchBox(): JSX.Element {
         maxLength={200}
         onInput={(event) => searchFor(event.currentTarget.value)}
         onKeyDown={(event) => {
+          if (isComposing(event)) return;
           if (event.key === "Escape") {
             clear();
             field.current?.blur();
@@ -151,6 +152,9 @@ function highlighted({ passage, highlights }: FoundSession["hit"]): (JSX.Element
     letters[begin] = EDGE + letters[begin];
     letters[end - 1] += EDGE;
   }
-  const words = plainText(parseInline(letters.join("")));
+  const written = letters.join("");
+  const read = plainText(parseInline(written));
+  // What was found may stand in an address, which nobody reads: then all is shown as it was written.
+  const words = read.split(EDGE).length === written.split(EDGE).length ? read : written;
   return words.split(EDGE).map((piece, at) => (at % 2 === 1 ? <mark key={at}>{piece}</mark> : piece));
 }

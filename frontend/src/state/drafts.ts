@@ -14,6 +14,8 @@ export const homeDraft = signal("");
 
 let typing: ReturnType<typeof setTimeout> | undefined;
 let unsaved: Opened | null = null;
+// what did not get through, by session
+const failed = new Map<string, Opened>();
 
 function keyOf(sessionId: string): string {
   return `${HOME_KEY}.${sessionId}`;
@@ -57,8 +59,12 @@ export function writeDraft(here: Opened, text: string): void {
 /** The page is about to go, or the line is up again: what is unsaved goes out now. */
 export function saveDraftNow(): void {
   clearTimeout(typing);
+  const all = new Map(failed);
   if (unsaved !== null) {
-    void save(unsaved);
+    all.set(unsaved.id, unsaved);
+  }
+  for (const here of all.values()) {
+    void save(here);
   }
 }
 
@@ -66,11 +72,13 @@ export function saveDraftNow(): void {
 export function forgetDrafts(): void {
   clearTimeout(typing);
   unsaved = null;
+  failed.clear();
   forgetUnder(HOME_KEY);
 }
 
 async function save(here: Opened): Promise<void> {
   const text = here.draft.value;
+  failed.delete(here.id);
   if (unsaved === here) {
     unsaved = null;
   }
@@ -79,7 +87,9 @@ async function save(here: Opened): Promise<void> {
   const result = await ask("PUT", sessionPath(here.id, "/draft"), { body: { text }, keepalive });
   if (!result.ok) {
     // Also that nothing is left to say must get through, or what was sent is there again in another browser.
-    unsaved ??= isPassing(result.trouble) ? here : null;
+    if (isPassing(result.trouble) && unsaved?.id !== here.id) {
+      failed.set(here.id, here);
+    }
   } else if (here.draft.value === text) {
     keep(keyOf(here.id), "");
   } else if (unsaved !== here) {

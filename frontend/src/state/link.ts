@@ -92,7 +92,7 @@ export async function networkChanged(): Promise<void> {
 }
 
 function tell(state: StreamState, on: LinkListener): void {
-  const known: Connection = state !== "live" && !navigator.onLine ? "offline" : state;
+  const known: Connection = state === "reconnecting" && !navigator.onLine ? "offline" : state;
   // Another session's stream is no reason to say that there is no connection.
   if (known !== "connecting" || connection.value !== "live") {
     connection.value = known;
