@@ -10,7 +10,9 @@ import pytest
 
 from agent.world import Effect, asks_about, ending, messages, people, process, send, tool_ends
 from holdfast import events as e
+from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.clock import SystemClock
 from holdfast.interfaces import StoreLocked
 from holdfast.journal.memory import MemoryStore
 from holdfast.secrets_out import NO_SECRETS, Secrets
@@ -90,3 +92,30 @@ async def test_what_cannot_be_written_ends_its_run_as_a_bug_of_ours(when: str) -
         last = (await world.until("s", e.RunEnded, times=2))[-1].event
         assert isinstance(last, e.RunEnded)
         assert last.outcome == "completed"
+
+
+async def test_what_is_said_behind_it_does_not_hold_up_the_ending() -> None:
+    """P3: a tool that is under way goes on speaking while nothing is taken."""
+
+    class Stumbling(MemoryStore):
+        stumbles = True
+
+        async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
+            if self.stumbles:
+                self.stumbles = False
+                raise TypeError("this cannot be encoded")
+            return await super().append_run(session_id, events, **rest)
+
+    store = Stumbling()
+    await store.append("s", [e.SessionCreated(at_ms=1, epoch="e")])
+    spoken = e.RunStarted(at_ms=1, run_id="r")
+    async with RunLog(store, SystemClock(), run=("s", "r"), fence=await store.claim("s")) as log:
+        log.emit(spoken)
+        with pytest.raises(Unwritable):
+            await log.settled()
+        log.emit(spoken)
+        await asyncio.sleep(0)  # its write finds that nothing is taken
+        log.drop_unwritable()
+        log.emit(spoken)
+        await log.settled()
+    assert [record.event for record in await store.read("s")][1:] == [spoken]

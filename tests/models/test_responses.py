@@ -207,9 +207,18 @@ REASONING: dict[str, object] = {
         [added(MESSAGE), thought("hm"), text("h"), text("i"), done(MESSAGE)],
         [added(MESSAGE), text("hi"), done(MESSAGE)],
         [text("h"), thought("hm"), text("i"), done(MESSAGE)],
+        [text("hi"), thought("hm"), done(MESSAGE)],
         [done(MESSAGE)],
     ],
-    ids=["in turn", "not closed", "message first", "no thinking", "in between", "closed only"],
+    ids=[
+        "in turn",
+        "not closed",
+        "message first",
+        "no thinking",
+        "in between",
+        "thinking last",
+        "closed only",
+    ],
 )
 def test_thinking_and_text_may_share_an_index_and_nothing_is_said_twice(
     frames: list[object], said: dict[str, object]
@@ -225,6 +234,11 @@ def test_thinking_and_text_may_share_an_index_and_nothing_is_said_twice(
 def test_a_call_under_the_id_of_a_message_is_not_lost() -> None:
     final = ended("completed", status="completed", output=[MESSAGE, CALL | {"id": "m"}])
     assert calls(heard(text("hi"), done(MESSAGE), final)) == [("c", "f", '{"a":1}')]
+
+
+def test_a_message_under_the_id_of_thinking_is_not_lost() -> None:
+    final = ended("completed", status="completed", output=[REASONING, MESSAGE | {"id": "rs"}])
+    assert text_of(heard(added(REASONING), thought("hm"), done(REASONING), final)) == "hi"
 
 
 def test_events_without_an_index_go_by_their_item() -> None:

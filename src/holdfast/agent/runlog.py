@@ -281,6 +281,7 @@ class RunLog:
             self._pieces.clear()
             self._filter.flush()
             self._gathered_chars = 0
+            self._is_due = False
             self._wanted.clear()
             self._error = None
 

@@ -287,8 +287,8 @@ class ResponsesParser:
         whole = final or (live.arguments or came)
         if item.kind == "reasoning" and came:
             whole = came  # the parts were joined as they came
-        if item.kind == "text" and not whole.startswith(came):
-            whole = whole.removeprefix(live.before)
+        if item.kind == "text" and whole.startswith(live.before + came):
+            whole = whole[len(live.before) :]
         if len(whole) > len(came) and whole.startswith(came):
             item.pieces.append(whole[len(came) :])
             events.append(_PIECES[item.kind](item.index, item.pieces[-1]))
@@ -304,8 +304,10 @@ class ResponsesParser:
         for at, item in enumerate(response.output or ()):
             kind = KINDS.get(item.type)
             # Where gateways count differently in the stream, the id tells, or the text itself.
-            place = at if kind == "tool" else self._places.get(item.id or "", at)
+            place = self._places.get(item.id or "", at)
             live = self._live.get(place)
+            if kind == "tool" or live is None or live.item.kind != kind:
+                place, live = at, self._live.get(at)
             known = live.over or live.item.kind != kind if live else _text_of(item, "text") in said
             if not known and not (item.call_id and item.call_id in self._tool_ids):
                 self._close(place, item, events)
