@@ -432,7 +432,7 @@ class Blobs(Protocol):
     """Payloads too large for an event, named by the SHA-256 of their bytes.
 
     A blob is on disk before `put_blob` returns, so before any event can name it. It lives while an event of
-    some session names it; one that no event names goes after a day.
+    some session names it; one that no event names goes after a while.
     """
 
     async def put_blob(self, data: bytes) -> str:

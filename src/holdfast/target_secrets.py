@@ -1,7 +1,7 @@
 """What of a target must not get out: its keys, the headers that hold one, the password of its proxy."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from holdfast.deadlines import is_local
@@ -12,7 +12,7 @@ KEY_CHARS_MIN = 16  # shorter than this, a key can be guessed, or is a word
 # KEYBOARD, MAX_TOKENS, TOKENIZER, COMPASS, PASSENGER and AUTHOR hold none.
 _SECRET_NAME = re.compile(
     r"KEY(?!BOARD|WORD|STROKE|MAP)|TOKEN(?!S|I[SZ]|[_-](?:LIMIT|MAX|COUNT))|(?<!MAX)(?<!MAX[_-])TOKENS"
-    r"|SECRET|PASSW|(?<!COM)PASS(?!ENGER|IVE|AGE)|PWD|AUTH(?!OR(?!I[SZ]))|COOKIE|CREDENTIAL|DSN",
+    r"|SECRET|PASSW|(?<!COM)PASS(?!ENGER|IVE|AGE)|PWD|AUTH(?!OR(?!I[SZ]))|COOKIE|CREDENTIAL|DSN|JWT",
     re.IGNORECASE,
 )
 # PASSWORD_FILE says where a secret is, AUTH_METHOD of which kind it is.
@@ -25,11 +25,6 @@ def names_secret(variable: str) -> bool:
     return _SECRET_NAME.search(variable) is not None and _ABOUT_SECRET.search(variable) is None
 
 
-def is_dummy_key(key: str, base_url: str) -> bool:
-    """Whether it is a word for a server of one's own that asks for some key, whichever (`ollama`)."""
-    return len(key) < KEY_CHARS_MIN and is_local(urlsplit(base_url).hostname or "")
-
-
 def without_scheme(text: str) -> str:
     """What an Authorization header says behind Bearer or the like, which may be repeated alone."""
     match = _SCHEME.match(text)
@@ -37,11 +32,24 @@ def without_scheme(text: str) -> str:
 
 
 def secrets_of(targets: Iterable[Target]) -> Iterator[str]:
-    """Keys, headers that hold one by their names (also without the scheme), proxies' passwords."""
+    """Keys, headers that hold one, proxies' passwords."""
     for target in targets:
-        named = (value.strip() for name, value in target.headers.items() if names_secret(name))
-        for given in filter(None, (target.api_key, *named)):
-            key = without_scheme(given)
-            if not is_dummy_key(key, target.base_url):
-                yield from dict.fromkeys((given, key))
+        yield from secrets_in(target.api_key, target.headers, base_url=target.base_url)
         yield from proxy_secrets(target.proxy)
+
+
+def secrets_in(key: str, headers: Mapping[str, str], *, base_url: str) -> Iterator[str]:
+    """A key, and the headers that hold one by their names; also what a server may repeat of them alone.
+
+    A server of one's own that asks for some key, whichever, is given a word (`ollama`), and not all that is
+    named after keys holds one (`x-portkey-provider: openai`).
+    """
+    is_dummy = _is_word(key) and is_local(urlsplit(base_url).hostname or "")
+    named = (value.strip() for name, value in headers.items() if names_secret(name))
+    for given in (key if not is_dummy else "", *(one for one in named if not _is_word(without_scheme(one)))):
+        last = (word for word in given.split()[-1:] if len(word) >= KEY_CHARS_MIN)
+        yield from filter(None, dict.fromkeys((given, without_scheme(given), *last)))
+
+
+def _is_word(text: str) -> bool:
+    return len(text) < KEY_CHARS_MIN and not any(map(str.isdigit, text))

@@ -49,11 +49,21 @@ wire = "chat"
 base_url = "https://models.example.com/v1"
 model = "m"
 api_key = "sk-short"
+headers = { x-portkey-provider = "anthropic", Authorization = "Api-Key other-0123456789abcdef" }
+[[targets]]
+name = "near"
+wire = "chat"
+base_url = "http://10.0.0.5/v1"
+model = "m"
+api_key = "hunter2-hunter2"
 """
     assert list(secrets_of(loaded(text).settings.model_targets())) == [
         "Bearer header-0123456789abcdef",
         "header-0123456789abcdef",
         "sk-short",
+        "Api-Key other-0123456789abcdef",
+        "other-0123456789abcdef",
+        "hunter2-hunter2",
     ]
 
 

@@ -13,7 +13,7 @@ from holdfast.interfaces import Store, StoreLocked
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.runner.inbox import QUEUE_MAX
-from serving import PATIENT, Served, said_to, served, target_of
+from serving import PATIENT, Served, limited, said_to, served, target_of
 
 SENDERS = 20
 
@@ -199,7 +199,7 @@ async def test_who_brings_a_history_is_not_queued_behind_an_answer_that_the_hist
     gate, key = Gate(), {"Idempotency-Key": "k"}
     async with (
         ChaosServer([Wait(gate), Say("x")], [Say("y")]) as chaos,
-        served(target_of(chaos, patience=PATIENT)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.0)) as server,
     ):
         url, headers = f"{server.url}/v1/{path}", {"X-Hermes-Session-Id": "s"}
         streamed: dict[str, Any] = {"json": {**first, "stream": True}, "headers": headers | key}
@@ -213,3 +213,21 @@ async def test_who_brings_a_history_is_not_queued_behind_an_answer_that_the_hist
         assert (await server.call("POST", f"/v1/{path}", body=next_, headers=headers)).status == 200
         assert said_to(chaos, nth=2) == ["a", "b", "c", "x", "d"]
         assert len(chaos.seen.requests) == 2
+
+
+async def test_who_brings_a_history_and_asks_anew_after_hanging_up_is_answered() -> None:
+    """P3, P4: the run that nobody reads any more is ended, and what it said by then is known."""
+    gate = Gate()
+    messages, headers = said("a", "b", "c"), {"X-Hermes-Session-Id": "s"}
+    async with (
+        ChaosServer([Say("half "), Wait(gate)], [Say("y")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.5)) as server,
+    ):
+        url = f"{server.url}/v1/chat/completions"
+        async with server.http.post(url, json={"messages": messages, "stream": True}, headers=headers):
+            await gate.reached()
+        body = {"messages": said("d")}
+        again = await server.call("POST", "/v1/chat/completions", body=body, headers=headers)
+        assert again.status == 200
+        assert said_to(chaos, nth=2)[:3] == ["a", "b", "c"]
+        assert said_to(chaos, nth=2)[-1].endswith("d")

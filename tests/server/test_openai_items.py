@@ -30,7 +30,7 @@ async def test_what_was_said_is_known_where_only_the_ids_of_the_items_are_sent(f
         assert said_to(chaos, nth=3) == ["one", "I look.\n\nDone.", "two"]
 
 
-@pytest.mark.parametrize("item", ["msg_nowhere_0", "msg_{run}_7", "nonsense", "", 7])
+@pytest.mark.parametrize("item", ["msg_nowhere_0", "msg_{run}_7", "msg_{run}_in0", "nonsense", "", 7])
 async def test_an_item_that_nobody_knows_is_named_and_not_left_out(item: Any) -> None:
     """P12: an answer without it would be an answer to something else."""
     async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:

@@ -5,6 +5,7 @@ from typing import Any
 import openai
 import pytest
 
+from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Finish, Gate, Hang, Say, Wait
 from holdfast.interfaces import StoreFull
 from holdfast.journal.memory import MemoryStore
@@ -257,6 +258,23 @@ async def test_what_a_conversation_began_with_is_known_in_all_its_requests(
             assert (await server.call("POST", "/v1/responses", body=body, headers=headers)).status == 200
         assert said_to(chaos, nth=2) == ["one", "two", "three", "x", "four"]
         assert said_to(chaos, nth=3) == ["one", "two", "three", "x", "four", "x", "five"]
+
+
+@pytest.mark.parametrize("given", ["two", [{"role": "user", "content": "greeting"}, "two"]])
+async def test_what_was_taken_back_is_not_told_and_what_stands_is(given: Any) -> None:
+    """P4: a history that a request brought is of its run, and goes with it."""
+    store = MemoryStore()
+    async with (
+        ChaosServer([Say("x")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=store) as server,
+    ):
+        for one in ("one", given, "three"):
+            assert (await server.post("/v1/responses", {"input": one, "conversation": "c"}))[0] == 200
+        to_seq = next(one.seq for one in await store.read("c") if isinstance(one.event, e.RunEnded))
+        assert (await server.post("/api/sessions/c/rewind", {"to_seq": to_seq}))[0] == 200
+        body = {"input": [{"role": "user", "content": "a"}, "b"], "conversation": "c"}
+        assert (await server.post("/v1/responses", body))[0] == 200
+        assert said_to(chaos, nth=4) == ["one", "x", "a\n\nb"]
 
 
 @pytest.mark.parametrize("how", ["retried", "rewound"])

@@ -17,7 +17,7 @@ from holdfast.cli.configuration_secrets import read_text_file
 from holdfast.cli.import_hermes_auth import StoredKey, StoredKeys, read_auth
 from holdfast.cli.import_hermes_messages import json_of
 from holdfast.cli.import_hermes_places import place_of
-from holdfast.target_secrets import KEY_CHARS_MIN, is_dummy_key, names_secret, without_scheme
+from holdfast.target_secrets import KEY_CHARS_MIN, names_secret, secrets_in
 from holdfast.targets import Wire
 
 WIRES: Mapping[str, Wire] = {
@@ -88,10 +88,7 @@ class TakenSettings:
         """All that must not get into a log."""
         found = [self.server_key, *self.more_secrets]
         for target in self.targets:
-            named = (value for name, value in target.headers.items() if names_secret(name))
-            for given in (target.key, *named):
-                key = without_scheme(given)
-                found += [] if is_dummy_key(key, target.base_url) else [given, key]
+            found += secrets_in(target.key, target.headers, base_url=target.base_url)
         return tuple(found)
 
 

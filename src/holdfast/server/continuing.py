@@ -7,7 +7,8 @@ from holdfast.rows import RunRow
 from holdfast.runner.inbox import new_session_id
 from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem
-from holdfast.server.waiting import NO_RETRY
+from holdfast.server.waiting import NO_RETRY, wait_a_while
+from holdfast.session import Session
 from holdfast.transcript import Transcript
 from holdfast.values import HistoryMessage
 
@@ -60,22 +61,29 @@ async def continued(means: ServerMeans, response: str) -> tuple[str, tuple[Histo
         )
     if list(state.runs)[-1] == row.run_id:
         return row.session_id, await given_before(means, row.session_id)
-    return new_session_id(), _said_until(seen, row.run_id)
+    return new_session_id(), await _said_until(means, row.session_id, run_id=row.run_id)
 
 
 async def given_before(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, ...] | None:
     """What the next run needs as its history, where the newest was given one that the log does not hold."""
     state, seen = await means.folds.session(session_id)
-    run_id = next(reversed(state.runs), "")
-    return _said_until(seen, run_id) if run_id and seen.runs[run_id].history else None
+    run_id = _newest(state, seen)
+    if not run_id or not seen.runs[run_id].history:
+        return None
+    return await _said_until(means, session_id, run_id=run_id)
 
 
 async def said_in(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, ...]:
     """All that was said in a session so far; nothing if it is new."""
     if await means.store.session(session_id) is None:
         return ()
-    state, seen = await means.folds.session(session_id)
-    return _said_until(seen, list(state.runs)[-1]) if state.runs else ()
+    run_id = _newest(*await means.folds.session(session_id))
+    return await _said_until(means, session_id, run_id=run_id) if run_id else ()
+
+
+def _newest(state: Session, seen: Transcript) -> str:
+    """The newest run that was not taken back, if there is one."""
+    return next((run_id for run_id in reversed(state.runs) if not _is_taken_back(seen, run_id)), "")
 
 
 def _is_taken_back(seen: Transcript, run_id: str) -> bool:
@@ -85,11 +93,15 @@ def _is_taken_back(seen: Transcript, run_id: str) -> bool:
     return not any(entry.run_id == run_id and not isinstance(entry, Person) for entry in seen.entries)
 
 
-def _said_until(seen: Transcript, run_id: str) -> tuple[HistoryMessage, ...]:
-    """What was said up to the end of the run; raises a Problem if it has none yet.
+async def _said_until(means: ServerMeans, session_id: str, *, run_id: str) -> tuple[HistoryMessage, ...]:
+    """What was said up to the end of the run, which is waited for; raises a Problem if that lasts too long.
 
     A history does not grow while its run waits: what the run before is about to say would be missing.
     """
+    _, seen = await means.folds.session(session_id)
+    if seen.runs[run_id].ending is None:
+        await wait_a_while(means, run_id)
+        _, seen = await means.folds.session(session_id)
     if seen.runs[run_id].ending is None:
         raise Problem(
             409,

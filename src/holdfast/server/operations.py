@@ -41,7 +41,8 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
                 "call with what it brought, then the answer: there is no call for the client to run. "
                 "OpenAI's packages get a call as `mcp_call`, others as `function_call` and its output. One "
                 "in the background is answered at once, and goes on when its reader has left. An "
-                "`item_reference` in `input` stands for a message of an earlier response. temperature, the "
+                "`item_reference` in `input` stands for what an earlier response said (an item of its "
+                "`output`). temperature, the "
                 "length and the effort are handed to the model where it takes them. What is not named here "
                 "(top_p, tools, tool_choice, text, truncation, include, …) is ignored."
             ),

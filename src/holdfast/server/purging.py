@@ -15,6 +15,7 @@ _log = logging.getLogger(__name__)
 LOOK_S = 3600.0  # how often sessions of plain OpenAI clients are looked through for old ones
 AGAIN_S = 60.0  # how soon a purge that failed is tried again
 SWEEP_S = 86_400.0  # how often blobs are looked through for those that no event came to name
+UNNAMED_S = 7 * SWEEP_S  # a tab may stay open for days with a file that is not sent yet
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
 AT_ONCE = 100
 OPENAI = "openai"
@@ -63,9 +64,9 @@ class Purges:
         if now_s >= self._sweep_at_s:
             if not self._means.supervisor.has_caught_up:
                 return AGAIN_S  # events of an earlier life are still to come, and name blobs of it
-            # Also if it fails: who could not write meanwhile has a day to name what was put.
+            # Also if it fails: who could not write meanwhile has days to name what was put.
             self._sweep_at_s = now_s + SWEEP_S
-            await self._means.store.sweep_blobs()
+            await self._means.store.sweep_blobs(unnamed_for_s=UNNAMED_S)
         return self._sweep_at_s - now_s
 
     async def _purge_due(self) -> float:

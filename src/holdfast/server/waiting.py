@@ -47,6 +47,21 @@ async def wait_for(
     )
 
 
+async def wait_a_while(means: ServerMeans, run_id: str) -> None:
+    """Wait until the run is over, for longer than one lives on whose client has hung up."""
+    row = await means.store.run(run_id)
+    if row is None:
+        return
+    tasks = {asyncio.ensure_future(_ended(means, row)), asyncio.ensure_future(means.streams.until_end())}
+    patience_s = 2 * means.limits.openai_grace_s
+    try:
+        await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def _ended(means: ServerMeans, row: RunRow) -> RunFrames:
     async for records in means.store.follow(row.session_id, after=row.first_seq - 1):
         for record in records:
