@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from starlette.requests import Request
 
@@ -52,7 +53,8 @@ async def wait_a_while(means: ServerMeans, run_id: str) -> None:
     row = await means.store.run(run_id)
     if row is None:
         return
-    tasks = {asyncio.ensure_future(_ended(means, row)), asyncio.ensure_future(means.streams.until_end())}
+    ending, closing = _ended(means, row), means.streams.until_end()
+    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(ending), asyncio.ensure_future(closing)]
     patience_s = 2 * means.limits.openai_grace_s
     try:
         await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
