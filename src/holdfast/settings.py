@@ -116,7 +116,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ),
     ] = 30
     spool_dir: Annotated[
-        str, says("Where output is kept while the database cannot take it; empty: inside data_dir.", "path")
+        str,
+        says(
+            "Where output is kept while the database cannot take it, a directory for nothing else; "
+            "empty: inside data_dir.",
+            "path",
+        ),
     ] = ""
     limits: LimitSettings = LimitSettings()
 
@@ -234,7 +239,14 @@ class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ask: Annotated[str, says("The tool whose fitting actions always ask.", "name")] = ""
     deny: Annotated[str, says("The tool whose fitting actions never run.", "name")] = ""
     argv: Annotated[tuple[str, ...], says("The words that a fitting command begins with.")] = ()
-    paths: Annotated[tuple[str, ...], says("The paths that a fitting action may touch.", "path")] = ()
+    paths: Annotated[
+        tuple[str, ...],
+        says(
+            "The paths that a fitting action may touch; "
+            "deny and ask also fit a search or listing from above.",
+            "path",
+        ),
+    ] = ()
     host: Annotated[str, says("The host that a fitting action calls.", "host name")] = ""
 
     @property

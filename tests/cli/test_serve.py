@@ -146,17 +146,24 @@ async def test_a_window_that_is_closed_ends_it_in_order_though_told_twice_and_ne
 
 
 async def test_the_configuration_that_counts_is_not_the_agents_to_change(tmp_path: Path) -> None:
-    """P11: neither in the workspace nor in a mode that allows everything there."""
-    write = CallTool("shell", {"command": "echo '[approvals]' > holdfast.toml"})
-    async with ChaosServer([write], [Say("so be it")]) as chaos:
+    """P11: neither in the workspace nor in a mode that allows everything there; a command asks."""
+    write = CallTool("write_file", {"path": "holdfast.toml", "content": "[approvals]"})
+    other = CallTool("shell", {"command": "echo '[approvals]' > holdfast.toml"})
+    async with ChaosServer([write], [other], [Say("so be it")]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
         config = tmp_path / "holdfast.toml"
         text = await asyncio.to_thread(config.read_text)
         await asyncio.to_thread(config.write_text, f'{text}[approvals]\nmode = "allow-workspace"\n')
         async with serving(tmp_path, end_with=signal.SIGTERM) as server:
             run_id = (await server.call("POST", "/v1/runs", {"input": "hi"}))["run_id"]
+            while (await server.call("GET", f"/v1/runs/{run_id}"))["status"] in {"queued", "running"}:
+                pass
+            asks = (await server.call("GET", "/v1/approvals"))["data"]
+            assert f"{config} is Holdfast's configuration." in asks[0]["findings"]
+            answer = {"choice": "deny", "approval_id": asks[0]["approval_id"]}
+            await server.call("POST", f"/v1/runs/{run_id}/approval", answer)
             await server.types(run_id)
-        assert "which is Holdfast's own" in str(chaos.seen.requests[-1].body)
+        assert "is Holdfast's own: no tool reads or writes there" in str(chaos.seen.requests[-1].body)
     assert (await asyncio.to_thread(config.read_text)).startswith(text)
 
 

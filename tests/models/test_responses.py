@@ -191,11 +191,8 @@ def thought(delta: str) -> dict[str, object]:
     }
 
 
-REASONING: dict[str, object] = {
-    "type": "reasoning",
-    "id": "rs",
-    "summary": [{"type": "summary_text", "text": "hm"}],
-}
+SUMMARY = {"type": "summary_text", "text": "hm"}
+REASONING: dict[str, object] = {"type": "reasoning", "id": "rs", "summary": [SUMMARY]}
 
 
 @pytest.mark.parametrize("said", [MESSAGE, MESSAGE | {"id": "other"}], ids=["same id", "other id"])
@@ -210,15 +207,6 @@ REASONING: dict[str, object] = {
         [text("hi"), thought("hm"), done(MESSAGE)],
         [done(MESSAGE)],
     ],
-    ids=[
-        "in turn",
-        "not closed",
-        "message first",
-        "no thinking",
-        "in between",
-        "thinking last",
-        "closed only",
-    ],
 )
 def test_thinking_and_text_may_share_an_index_and_nothing_is_said_twice(
     frames: list[object], said: dict[str, object]
@@ -231,12 +219,9 @@ def test_thinking_and_text_may_share_an_index_and_nothing_is_said_twice(
     assert events[-1] == Finished("stop")
 
 
-def test_a_call_under_the_id_of_a_message_is_not_lost() -> None:
+def test_what_has_the_id_of_something_else_is_not_lost() -> None:
     final = ended("completed", status="completed", output=[MESSAGE, CALL | {"id": "m"}])
     assert calls(heard(text("hi"), done(MESSAGE), final)) == [("c", "f", '{"a":1}')]
-
-
-def test_a_message_under_the_id_of_thinking_is_not_lost() -> None:
     final = ended("completed", status="completed", output=[REASONING, MESSAGE | {"id": "rs"}])
     assert text_of(heard(added(REASONING), thought("hm"), done(REASONING), final)) == "hi"
 

@@ -50,6 +50,7 @@ PLACES = Places(
     home="/home/u",
     protected=("/home/u/.local/share/holdfast", "/home/u/.config/holdfast"),
     resolve=resolve,
+    config=f"{WORKSPACE}/holdfast.toml",
 )
 
 

@@ -1,5 +1,7 @@
 """What the approval policy says of commands and tools: the corpus, modes, rules, grants."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.policy.approval_rules import Rule, rule_from
@@ -113,12 +115,19 @@ def test_writing_tools_ask_unless_the_workspace_is_allowed(name: str) -> None:
     assert isinstance(judge(tool(name), policy(mode="allow-workspace")), Ask)
 
 
+@pytest.mark.parametrize("path", ["/home/u/.local/share/holdfast/journal.db", f"{WORKSPACE}/holdfast.toml"])
 @pytest.mark.parametrize("name", ["read_file", "search_files", "write_file", "files.write"])
-def test_nothing_lets_a_tool_touch_what_is_holdfasts_own(name: str) -> None:
-    path = "/home/u/.local/share/holdfast/journal.db"
+def test_nothing_lets_a_tool_touch_what_is_holdfasts_own(name: str, path: str) -> None:
     granted = (GrantRule(tool=name, paths=(path,)),)
     found = judge(tool(name, path), policy(Rule("allow", name, paths=("/",))), grants=granted)
     assert found == Deny(f"{path} is Holdfast's own: no tool reads or writes there.")
+
+
+def test_a_device_that_holds_nothing_is_nobodys_own() -> None:
+    """P11: `--config /dev/null` is for who wants no configuration, and every command may write there."""
+    without = replace(policy(mode="allow-workspace"), places=replace(PLACES, config="/dev/null"))
+    assert isinstance(judge(shell("make 2>/dev/null; cp /dev/null a; cp x/null src"), without), Allow)
+    assert isinstance(judge(tool("read_file", "/dev/null"), without), Ask)
 
 
 def test_a_grant_for_a_file_is_for_that_file_and_that_tool() -> None:

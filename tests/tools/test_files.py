@@ -251,7 +251,8 @@ def test_a_diff_is_that_of_the_whole_texts(
 
 def test_a_diff_is_bounded() -> None:
     before = "".join(f"{number}\n" for number in range(10_000))
-    assert "too large to compare" in unified_diff("file", before, after="x\n" + before * 2 + "x\n")
+    shown = unified_diff("file", before, after="0\nx\n" + before * 2)
+    assert shown.splitlines()[2] == "[too large to compare: 10,000 lines become 20,002]"
     assert len(unified_diff("file", "", after=before * 10)) < DIFF_CHARS_MAX + 100
 
 

@@ -80,6 +80,11 @@ async def test_text_is_found(search: SearchFiles, call: Call, args: dict[str, ob
         ({}, ["a.py", "lib/credentials/x"]),
         ({"glob": ".env"}, []),
         ({"glob": "[Cc]redentials"}, []),
+        ({"glob": "[^]]redential{s,}}"}, []),
+        ({"glob": "src[!x]credentials"}, []),
+        ({"glob": "Credentials "}, []),
+        ({"glob": "#"}, []),
+        ({"glob": "lib/**/x"}, ["lib/credentials/x"]),
         ({"glob": "**/*"}, ["a.py", "lib/credentials/x"]),
         ({"glob": "data {1}/**"}, []),
         ({"path": ".config"}, []),
@@ -91,7 +96,8 @@ async def test_secrets_and_what_is_holdfasts_own_are_not_found_by_searching(
     ripgrep: str | None, call: Call, args: dict[str, object], files: list[str]
 ) -> None:
     names = ".env .env.local A.PEM .ssh/known .ssh/id_rsa src/.Netrc .config/gh/hosts.yml a.py own.toml"
-    for name in (*names.split(), "Credentials", "data {1}/x", "data {1}/deep/y", "lib/credentials/x"):
+    names += " Credentials src/credentials"
+    for name in (*names.split(), "data {1}/x", "data {1}/deep/y", "lib/credentials/x"):
         path = call.workspace / name
         await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
         await asyncio.to_thread(path.write_text, "needle")
@@ -99,6 +105,19 @@ async def test_secrets_and_what_is_holdfasts_own_are_not_found_by_searching(
     search = SearchFiles(ENVIRONMENT, ripgrep=ripgrep, workspaces=partial(Workspace, kept_out=own))
     found = await search.run({"pattern": "needle", **args}, call)
     assert found == ToolResult("\n".join(f"{name}:1:needle" for name in files) or "No match.")
+
+
+@pytest.mark.skipif(not RIPGREP, reason="there is no ripgrep here")
+async def test_a_folder_that_git_ignores_is_not_searched_for_the_sake_of_its_name(call: Call) -> None:
+    for name in ("a.json", "credentials/b.json", "lib/credentials/c.json", ".git/x"):
+        path = call.workspace / name
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(path.write_text, "needle")
+    (call.workspace / ".gitignore").write_text("/credentials/\n")
+    search = SearchFiles(ENVIRONMENT, ripgrep=RIPGREP)
+    for args in ({}, {"glob": "*.json"}):
+        found = await search.run({"pattern": "needle", **args}, call)
+        assert found == ToolResult("a.json:1:needle\nlib/credentials/c.json:1:needle")
 
 
 @pytest.mark.usefixtures("tree")

@@ -177,6 +177,15 @@ async def test_what_is_kept_out_is_not_even_opened_so_that_its_locks_hold(
     assert [one.name for one in kept.iterdir()] == ["db"]
 
 
+def test_what_is_kept_out_is_kept_out_also_where_the_workspace_is_the_whole_disk(tmp_path: Path) -> None:
+    kept = tmp_path.resolve()
+    with (
+        pytest.raises(Refused, match="Holdfast's own"),
+        Workspace(Path("/"), kept_out=(str(kept),)).spot(f"{kept}/db"),
+    ):
+        pass
+
+
 def test_a_link_that_is_swapped_all_the_time_never_leads_out(root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "file").write_text(SECRET)

@@ -85,6 +85,7 @@ class ConfiguredJudge:
     rules: tuple[Rule, ...] = ()
     home: Path
     protected: tuple[Path, ...] = ()
+    config: Path | None = None
     always: AlwaysGrants | None = None
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
@@ -125,5 +126,6 @@ class ConfiguredJudge:
             home=os.path.realpath(self.home),
             protected=tuple(os.path.realpath(path) for path in self.protected),
             resolve=os.path.realpath,
+            config=os.path.realpath(self.config) if self.config else "",
         )
         return Policy(places, self.mode, self.rules)

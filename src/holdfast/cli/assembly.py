@@ -15,10 +15,9 @@ import uvicorn
 from holdfast.agent.means import AgentMeans
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.cli.configuration_faults import rules_of
-from holdfast.cli.configuration_files import own_config_home
 from holdfast.cli.configuration_secrets import command_parts
 from holdfast.cli.importing import uncollected
-from holdfast.cli.tooling import Tooling, open_tooling
+from holdfast.cli.tooling import Tooling, open_tooling, own_places
 from holdfast.clock import SystemClock
 from holdfast.gates import breaker_wait_ms, gate_wait_ms
 from holdfast.interfaces import Store
@@ -138,12 +137,8 @@ async def _means(
             mode=settings.approvals.mode,
             rules=rules_of(settings.approvals),
             home=Path.home(),
-            protected=(
-                settings.data_dir,
-                settings.spool_dir,
-                own_config_home(),
-                *((config,) if config else ()),
-            ),
+            protected=own_places(settings),
+            config=config,
             always=always,
         ),
         tools=tooling.registry,

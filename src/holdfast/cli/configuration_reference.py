@@ -22,6 +22,8 @@ directory, if you have trusted it (`holdfast config trust`; a change of it needs
 error that names file, line and the nearest right key; `holdfast config check` prints what counts and where
 each value comes from. A secret is `env:NAME`, `file:PATH` (relative to the file that says so), or the text
 itself. Other relative paths begin in the working directory; `~` at the beginning is your home directory.
+No tool for files opens the file that counts or the data directory, and a command that names the file is asked
+about.
 """
 KNOWN_INTRO = """\
 Where no target is configured, each of these keys that is set makes one, in this order; the first is the

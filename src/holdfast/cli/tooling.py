@@ -53,8 +53,13 @@ async def open_tooling(
         await background.close()
 
 
+def own_places(settings: Settings) -> tuple[Path, ...]:
+    """The folders that are Holdfast's own."""
+    return (settings.data_dir, settings.spool_dir, own_config_home())
+
+
 def _kept_out(settings: Settings, config: Path | None) -> tuple[str, ...]:
-    own = (settings.data_dir, settings.spool_dir, own_config_home(), *((config,) if config else ()))
+    own = (*own_places(settings), *((config,) if config else ()))
     return tuple(os.path.realpath(path) for path in own)
 
 

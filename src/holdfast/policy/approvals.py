@@ -222,7 +222,9 @@ def _parts(action: Action, places: Places) -> tuple[list[Part], list[str]]:
         sorted(path for each in action.paths for path in places.resolved(each, (places.workspace,)))
     )
     denials = [
-        f"{path} is Holdfast's own: no tool reads or writes there." for path in paths if places.holdfast(path)
+        f"{path} is Holdfast's own: no tool reads or writes there."
+        for path in paths
+        if places.holdfast(path) or places.configures(path)
     ]
     findings = tuple(dict.fromkeys(_tool_findings(action, paths, places)))
     down = paths if action.tool in _TOOLS_GOING_DOWN else ()

@@ -53,6 +53,7 @@ class Places:
     home: str
     protected: tuple[str, ...]
     resolve: Callable[[str], str]
+    config: str = ""  # the configuration file that counts, if any
 
     def inside(self, path: str) -> bool:
         """Whether a resolved path lies in the workspace."""
@@ -61,6 +62,10 @@ class Places:
     def holdfast(self, path: str) -> bool:
         """Whether a resolved path is one of Holdfast's own."""
         return any(is_within(path, own) for own in self.protected)
+
+    def configures(self, path: str) -> bool:
+        """Whether a resolved path is the configuration file that counts."""
+        return path == self.config and path not in HARMLESS_DEVICES
 
     def above_holdfast(self, path: str) -> bool:
         """Whether something of Holdfast's own lies below a resolved path."""

@@ -20,6 +20,9 @@ _COPIES = frozenset(("cp", "mv", "install"))
 _RECURSIVE = frozenset(("rm", "chmod", "chown", "chgrp"))
 _INTO = frozenset(("-t", "--target-directory"))
 _MOVES = frozenset(("rm", "mv", "rmdir", "chmod", "chown", "chgrp", "shred"))
+_MV_PLAIN = re.compile(
+    r"-[finuv]+|--(?:force|interactive|no-clobber|update|verbose)|-t|--target-directory(?:=.*)?", re.DOTALL
+)
 # Find's words that still leave everything below its paths, or nearly, to be removed.
 # fmt: off
 _FIND_ALL = frozenset((
@@ -152,11 +155,20 @@ def _of_everything(
 def _of_holdfast(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
     """Any program but a reader that is given Holdfast's own files, or told to move what is above them."""
     name, words = _name(command), command.words[1:]
-    taken = _moved(words) if name == "mv" else words if name in _MOVES else ()
+    taken = _taken(name, words)
     for word in words:
         for path in sorted(places.mentioned(word, cwds)):
             if places.holdfast(path) or (word in taken and places.above_holdfast(path)):
                 yield f"`{name}` is not to touch {path}: what Holdfast keeps there is its own."
+
+
+def _taken(name: str, words: tuple[Word, ...]) -> frozenset[Word]:
+    """What a program takes away from where it is, or changes as a whole."""
+    if name != "mv":
+        return frozenset(words if name in _MOVES else ())
+    options = [word.text for word in words if word.text.startswith("-")]
+    # Another one may take away what stands in the way (-bT, --exchange), or name the place itself (-t/x).
+    return frozenset(_moved(words) if all(map(_MV_PLAIN.fullmatch, options)) else words)
 
 
 def _is_recursive(word: Word) -> bool:

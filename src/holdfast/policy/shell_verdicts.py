@@ -8,7 +8,7 @@ from functools import cache
 from holdfast.policy.places import HARMLESS_DEVICES, Places, is_repository_file, is_secret
 from holdfast.policy.shell_commands import Command, Redirect, Script
 from holdfast.policy.shell_dangers import bombs, circles, dangers, losses
-from holdfast.policy.shell_names import SYSTEM_DIRECTORIES, known_name
+from holdfast.policy.shell_names import SYSTEM_DIRECTORIES, known_name, likely_name
 from holdfast.policy.shell_programs import concerns
 from holdfast.policy.shell_reading import Reading, reading_of
 from holdfast.policy.shell_syntax import parse
@@ -26,6 +26,7 @@ _HARMLESS_SETTINGS = frozenset((
     "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "RUST_BACKTRACE", "NODE_ENV", "DEBUG",
 ))
 # fmt: on
+_COPIES = frozenset(("cp", "mv", "install", "ln"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +169,7 @@ def _redirect(redirect: Redirect, places: Places, *, cwds: tuple[str, ...]) -> I
     if not target.literal:
         yield Finding("word", f"`{target.text}` {target.why}.")
     for path in sorted(places.named(target, cwds) - HARMLESS_DEVICES):
-        if is_secret(path):
-            yield Finding("secret", f"{path} is a place where secrets are kept.")
+        yield from _kept(path, places)
         if redirect.kind == "read":
             if not places.inside(path):
                 yield Finding("outside", f"It reads {path}, which is outside the workspace.")
@@ -194,6 +194,7 @@ def _program(
     yield from concerns(command.words)
     yield from (Finding("program", sentence) for sentence in losses(command, places, cwds=cwds))
     yield from _origin(command.words[0], places, cwds=cwds)
+    yield from _put_in_place(command, places, cwds=cwds)
     for word in command.words[1:]:
         yield from _named(word, places, cwds=cwds)
         for path in sorted(places.mentioned(word, cwds)):
@@ -215,10 +216,31 @@ def _origin(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Fi
 def _named(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
     """Findings for the places that a word may name."""
     for path in sorted(places.mentioned(word, cwds) - HARMLESS_DEVICES):
-        if is_secret(path) or places.holdfast(path):
-            yield Finding("secret", f"{path} is a place where secrets are kept.")
+        yield from _kept(path, places)
         if not places.inside(path):
             yield Finding("outside", f"{path} is outside the workspace.")
+
+
+def _kept(path: str, places: Places) -> Iterator[Finding]:
+    """Doubt a place that is kept for secrets, or for what Holdfast itself is told."""
+    if places.configures(path):
+        yield Finding("secret", f"{path} is Holdfast's configuration.")
+    elif is_secret(path) or places.holdfast(path):
+        yield Finding("secret", f"{path} is a place where secrets are kept.")
+
+
+def _put_in_place(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+    """Doubt a copy of a file of the configuration's name into its folder."""
+    name, words = likely_name(command.words[0]).lower(), command.words[1:]
+    folder, own = posixpath.split(places.config)
+    if name not in _COPIES or not own or all(posixpath.basename(word.text) != own for word in words):
+        return
+    # The folder may stand right behind the letters of an option (-vt.), and ln without one means its own.
+    joined = [word.text.partition("t")[2] for word in words if word.text.startswith("-")]
+    here = ["."] if name == "ln" and sum(not word.text.startswith("-") for word in words) == 1 else []
+    targets = (*words, *(Word(text) for text in (*joined, *here) if text))
+    if any(folder in places.mentioned(word, cwds) for word in targets):
+        yield Finding("secret", f"`{name}` may overwrite {places.config}, which is Holdfast's configuration.")
 
 
 def _changes_directory(command: Command) -> bool:

@@ -164,13 +164,14 @@ def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
 def unified_diff(path: str, before: str, *, after: str) -> str:
     """The change as a person reads it, bounded."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    was, now = len(old), len(new)
     # What is the same at both ends need not be compared: a long file with one changed line is still shown.
     skipped = max(0, _lines_in_common(old, new) - _DIFF_CONTEXT)
     old, new = old[skipped:], new[skipped:]
     cut = max(0, _lines_in_common(old[::-1], new[::-1]) - _DIFF_CONTEXT)
     old, new = old[: len(old) - cut], new[: len(new) - cut]
     if len(old) + len(new) > 2 * _DIFF_LINES_MAX and before and after:
-        return f"--- {path}\n+++ {path}\n[too large to compare: {len(old):,} lines become {len(new):,}]\n"
+        return f"--- {path}\n+++ {path}\n[too large to compare: {was:,} lines become {now:,}]\n"
     lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=_DIFF_CONTEXT)
     lines = (_moved_down(line, skipped) if line.startswith("@@") else line for line in lines)
     text = "".join(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -59,7 +60,7 @@ class SearchFiles:
         "search_files",
         "Search the text of files in the workspace with a regular expression; shows path:line:text. "
         f"At most {MATCHES_MAX} matches, {MATCHES_IN_FILE_MAX} of one file. "
-        "Files where secrets are kept are left out; read them by name.",
+        "Files where secrets are kept, and examples of .env, are left out; read them by name.",
         args=SearchFilesArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=SEARCH_S + 30.0)
@@ -142,6 +143,8 @@ class SearchFiles:
 
 
 def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs, folder: Folder) -> tuple[str, ...]:
+    # To ripgrep blanks at the end are nothing, and # begins a comment.
+    glob = re.sub(r"^#", r"\\#", given.glob.strip())
     return (
         ripgrep,
         *(
@@ -162,8 +165,8 @@ def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs, folder: Folder) -> tuple
         *("--hidden", "--glob=!.git"),
         *(("--fixed-strings",) if given.literal else ()),
         *(("--ignore-case",) if given.ignore_case else ()),
-        *((f"--glob={given.glob}",) if given.glob else ()),
-        *_left_out(folder, given.glob),  # behind the glob: the last one that fits decides
+        *((f"--glob={glob}",) if glob else ()),
+        *_left_out(folder, glob),  # behind the glob: the last one that fits decides
         f"--regexp={given.pattern}",
         "./",
     )
@@ -171,7 +174,10 @@ def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs, folder: Folder) -> tuple
 
 def _left_out(folder: Folder, glob: str) -> Iterator[str]:
     if glob and not glob.startswith("!"):
-        yield from (f"--iglob=!{FILE_ONLY}", f"--iglob={FILE_ONLY}/")
+        # What lets folders of this name in lets in those that git ignores, too: only if it must.
+        last = re.sub(r"[]}\\]", "/*", glob).rpartition("/")[2]  # up to there anything may fit, also a slash
+        if fnmatchcase(FILE_ONLY, last.lower()):
+            yield from (f"--iglob=!{FILE_ONLY}", f"--iglob={FILE_ONLY}/")
     else:
         # A glob that lets something in would keep out all else, but a type is one of files alone.
         letters = "".join(f"[{letter}{letter.upper()}]" for letter in FILE_ONLY)

@@ -193,7 +193,7 @@ class _Walk:
     def _inside(self, *names: str) -> str:
         """The path in the workspace of what is here; raises Refused if it is kept out."""
         inside = "/".join([*self._names, *names]) or "."
-        real = os.path.normpath(f"{self._real}/{inside}")
+        real = str(Path(self._real, inside))
         if any(is_within(real, own) for own in self._kept_out):
             raise Refused(f"{inside} is Holdfast's own: no tool reads or writes there.")
         return inside
