@@ -15,8 +15,8 @@ _SECRET_NAME = re.compile(
     r"|SECRET|PASSW|(?<!COM)PASS(?!ENGER|IVE|AGE)|PWD|AUTH(?!OR(?!I[SZ]))|COOKIE|CREDENTIAL|DSN|JWT",
     re.IGNORECASE,
 )
-# PASSWORD_FILE says where a secret is, AUTH_METHOD of which kind it is.
-_ABOUT_SECRET = re.compile(r"[_-](?:FILE|PATH|DIR|SOCK|NAME|TYPE|MODE|METHOD)$", re.IGNORECASE)
+# PASSWORD_FILE says where a secret is, AUTH_METHOD of which kind it is, X-Portkey-Provider whose.
+_ABOUT_SECRET = re.compile(r"[_-](?:FILE|PATH|DIR|SOCK|NAME|ALIAS|TYPE|MODE|METHOD|PROVIDER)$", re.IGNORECASE)
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 
 
@@ -41,14 +41,14 @@ def secrets_of(targets: Iterable[Target]) -> Iterator[str]:
 def secrets_in(key: str, headers: Mapping[str, str], *, base_url: str) -> Iterator[str]:
     """A key, and the headers that hold one by their names; also what a server may repeat of them alone.
 
-    A server of one's own that asks for some key, whichever, is given a word (`ollama`), and not all that is
-    named after keys holds one (`x-portkey-provider: openai`).
+    A server of one's own that asks for some key, whichever, is given a word (`ollama`).
     """
-    is_dummy = _is_word(key) and is_local(urlsplit(base_url).hostname or "")
-    named = (value.strip() for name, value in headers.items() if names_secret(name))
-    for given in (key if not is_dummy else "", *(one for one in named if not _is_word(without_scheme(one)))):
-        last = (word for word in given.split()[-1:] if len(word) >= KEY_CHARS_MIN)
-        yield from filter(None, dict.fromkeys((given, without_scheme(given), *last)))
+    takes_words = is_local(urlsplit(base_url).hostname or "")
+    for given in (key, *(value.strip() for name, value in headers.items() if names_secret(name))):
+        bare = without_scheme(given)
+        if given and not (takes_words and _is_word(bare)):
+            last = (word for word in given.split()[-1:] if len(word) >= KEY_CHARS_MIN)
+            yield from dict.fromkeys((given, bare, *last))
 
 
 def _is_word(text: str) -> bool:
