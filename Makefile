@@ -1,4 +1,4 @@
-.PHONY: serve test format lock clean
+.PHONY: serve test quick format lock clean
 
 serve: ## run the server on http://127.0.0.1:8642
 	@scripts/setup run
@@ -8,6 +8,10 @@ test: ## everything: format, lint, types, layers, tests
 	@scripts/setup dev
 	@scripts/system-packages
 	@scripts/check
+
+quick: ## in under two minutes: all checks of the code, and the tests that need no server
+	@scripts/setup dev
+	@scripts/quick
 
 format: ## write the one format
 	@scripts/setup dev
