@@ -141,6 +141,14 @@ class Served:
         answer = await self.call("GET", path, headers=headers)
         return answer.status, answer.json
 
+    async def signed_in(self, *, host: str = "", **body: str) -> dict[str, str]:
+        """What a page sends once it has signed in, with a `key` or a `token`: its cookie, and its secret."""
+        headers = {"Host": host} if host else {}
+        answer = await self.call("POST", "/api/sign-in", body=body, headers=headers)
+        assert answer.status == 200, answer.body
+        cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        return {"Cookie": cookie, "X-Holdfast-Page": answer.json["page"]} | headers
+
     async def start(self, text: str = "hi", **fields: Any) -> str:
         """Start a run and return its id."""
         status, answer = await self.post("/v1/runs", {"input": text, **fields})

@@ -1,14 +1,13 @@
 """Who comes in: keys, cookies, hosts and origins; and what every answer carries."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from holdfast.chaos import ChaosServer, Say
-from holdfast.interfaces import StoreFull
-from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.server.auth import KeyRing, SignIns, cookie_in
-from holdfast.server.keys import AddedKeys
 from holdfast.server.options import ApiKey, ServerOptions
-from serving import Served, Setting, served, target_of
+from serving import Setting, served, target_of
 
 SECRET = "sk-secret"  # noqa: S105  # the key of a server that lives for a test
 KEY = {"Authorization": f"Bearer {SECRET}"}
@@ -106,107 +105,57 @@ async def test_a_foreign_page_cannot_use_an_open_server() -> None:
         assert (await server.call("POST", "/v1/runs", body={"input": "x"}, headers=own)).status == 202
 
 
-async def sign_in(server: Served, **body: str) -> tuple[int, str]:
-    answer = await server.call("POST", "/api/sign-in", body=body)
-    return answer.status, answer.headers.get("Set-Cookie", "")
-
-
-async def test_a_browser_signs_in_with_the_key_and_out_again() -> None:
-    """P11: the cookie is out of reach of scripts and other sites, and foreign pages cannot use it."""
-    disk = MemoryDisk()
-    async with ChaosServer() as chaos:
-        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
-            assert (await sign_in(server, key="wrong"))[0] == 401
-            assert (await sign_in(server))[0] == 400
-            status, header = await sign_in(server, key=SECRET)
-            assert status == 200
-            assert {"httponly", "samesite=strict", "path=/"} <= set(header.lower().split("; "))
-            cookie = {"Cookie": header.partition(";")[0]}
-            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 200
-            foreign = cookie | {"Origin": "https://evil.example"}
-            answer = await server.call("GET", "/v1/runs", headers=foreign)
-            assert (answer.status, answer.code) == (403, "foreign_origin")
-        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
-            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 200
-            assert (await server.call("POST", "/api/sign-out", headers=cookie)).status == 200
-            assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 401
-    assert SECRET not in str(disk.notes)
-
-
-class _Hours:
-    """A clock that tests set."""
-
-    def __init__(self) -> None:
-        self.ms = 1_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_s(self) -> float:
-        return self.ms / 1000
-
-    async def sleep_s(self, seconds: float) -> None:
-        self.ms += int(1000 * seconds)
-
-
-async def test_a_token_signs_in_once_and_a_revoked_key_signs_everyone_out() -> None:
-    clock, store = _Hours(), MemoryStore()
-    keys = KeyRing([ApiKey("me", SECRET)], AddedKeys(store, clock))
-    sign_ins = SignIns(store, clock, keys)
-    token = sign_ins.new_token("me")
-    assert sign_ins.spend_token(token) == "me"
-    assert sign_ins.spend_token(token) is None
-    assert await sign_ins.sign_in_once(token) is None
-    cookie = await sign_ins.sign_in("me")
-    assert sign_ins.name_of(cookie) == "me"
-    clock.ms += 31 * 86_400_000
-    assert sign_ins.name_of(cookie) is None
-    fresh = await sign_ins.sign_in("me")
-    keys.replace([ApiKey("you", "other")])
-    assert sign_ins.name_of(fresh) is None
-    assert keys.name_of(SECRET) is None
-    assert keys.name_of("other") == "you"
-
-
-async def test_a_link_is_good_again_where_the_sign_in_could_not_be_saved() -> None:
-    """P2: nobody got in by it, and the next link is printed at the next start."""
-
-    class FullDisk(MemoryStore):
-        is_full = True
-
-        async def put_note(self, key: str, value: bytes) -> None:
-            if self.is_full:
-                raise StoreFull("the disk is full")
-            await super().put_note(key, value)
-
-    clock, store = _Hours(), FullDisk()
-    sign_ins = SignIns(store, clock, KeyRing([ApiKey("me", SECRET)], AddedKeys(store, clock)))
-    token = sign_ins.new_token("me")
-    with pytest.raises(StoreFull):
-        await sign_ins.sign_in_once(token)
-    store.is_full = False
-    signed_in = await sign_ins.sign_in_once(token)
-    assert signed_in is not None
-    assert sign_ins.name_of(signed_in[1]) == "me"
-    assert await sign_ins.sign_in_once(token) is None
-
-
-def test_the_cookie_is_found_among_others() -> None:
-    assert cookie_in("a=b; holdfast_sign_in=x=y; c=d") == "x=y"
-    assert cookie_in("xholdfast_sign_in=1") == ""
+SECURITY = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
 
 
 async def test_every_answer_carries_the_security_headers() -> None:
-    """P11: errors and streams too."""
-    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos), setting=LOCKED) as server:
-        _, started = await server.post("/v1/runs", {"input": "x"}, **KEY)
-        stream = f"/v1/runs/{started['run_id']}/events"
-        for path, headers in (("/health", {}), ("/v1/runs", {}), ("/v1/nowhere", KEY), (stream, KEY)):
-            answer = await server.call("GET", path, headers=headers)
-            assert answer.headers["X-Content-Type-Options"] == "nosniff", path
-            assert answer.headers["X-Frame-Options"] == "DENY"
-            assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+    """P11: the page, errors, streams, downloads, what has not changed, and what is no HTTP."""
+    options = replace(LOCKED.options, page={"index.html": b"<p>", "assets/a.js": b"1"})
+    async with (
+        ChaosServer([Say("x")]) as chaos,
+        served(target_of(chaos), setting=Setting(options=options)) as server,
+    ):
+        _, started = await server.post("/v1/runs", {"input": "x", "session_id": "s"}, **KEY)
+        await server.call("GET", f"/v1/runs/{started['run_id']}/events", headers=KEY)
+        blob = (await server.call("POST", "/api/blobs", body=b"bytes", headers=KEY)).json["blob"]
+        unchanged = {"If-None-Match": "*"}
+        for status, method, path, headers in (
+            (200, "GET", "/health", {}),
+            (200, "GET", "/", {}),
+            (304, "GET", "/", unchanged),
+            (200, "GET", "/assets/a.js", {}),
+            (405, "POST", "/", {}),
+            (401, "GET", "/v1/runs", {}),
+            (404, "GET", "/v1/nowhere", KEY),
+            (405, "PUT", "/v1/runs", KEY),
+            (421, "GET", "/", {"Host": "evil.example"}),
+            (200, "GET", f"/v1/runs/{started['run_id']}/events", KEY),
+            (200, "GET", "/api/sessions/s/export", KEY),
+            (200, "GET", f"/api/blobs/{blob}", KEY),
+            (304, "GET", f"/api/blobs/{blob}", KEY | unchanged),
+            (200, "HEAD", f"/api/blobs/{blob}", KEY),
+            (401, "OPTIONS", "/v1/runs", {}),
+            (200, "GET", "/docs", KEY),
+        ):
+            answer = await server.call(method, path, headers=headers)
+            assert answer.status == status, (method, path, answer.body)
+            assert {name: answer.headers.get(name) for name in SECURITY} == SECURITY, path
+            assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"], path
             assert "Access-Control-Allow-Origin" not in answer.headers
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+        writer.write(b"no HTTP\r\n\r\n")
+        said = (await reader.read()).decode().lower()
+        writer.close()
+        await writer.wait_closed()
+        for name, value in SECURITY.items():
+            assert f"{name}: {value}".lower() in said
 
 
 async def test_listed_origins_are_told_so_on_every_answer() -> None:
@@ -246,9 +195,7 @@ async def test_a_star_lets_every_page_read_but_lends_none_the_cookie() -> None:
             assert (await server.call("GET", path, headers=KEY | foreign)).headers[
                 "Access-Control-Allow-Origin"
             ] == ORIGIN
-        _, header = await sign_in(server, key=SECRET)
-        cookie = {"Cookie": header.partition(";")[0]}
-        lent = await server.call("GET", "/v1/runs", headers=cookie | foreign)
+        lent = await server.call("GET", "/v1/runs", headers=await server.signed_in(key=SECRET) | foreign)
         assert (lent.status, lent.code) == (403, "foreign_origin")
         assert "Access-Control-Allow-Credentials" not in lent.headers
 

@@ -223,19 +223,20 @@ async def test_cookies_in_two_headers_are_cookies() -> None:
     """P11: as some proxies hand them on from HTTP/2."""
     setting = Setting(options=ServerOptions(keys=(ApiKey("me", "sk-secret-of-mine"),)))
     async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
-        signed_in = await server.call("POST", "/api/sign-in", body={"key": "sk-secret-of-mine"})
-        cookie = signed_in.headers["Set-Cookie"].partition(";")[0].encode()
+        signed_in = await server.signed_in(key="sk-secret-of-mine", host="localhost")
+        cookie = signed_in["Cookie"].encode()
+        head = HEAD + b"X-Holdfast-Page: %b\r\n" % signed_in["X-Holdfast-Page"].encode()
         for lines in ((cookie, b"theme=dark"), (b"theme=dark", cookie)):
             cookies = b"".join(b"Cookie: %b\r\n" % one for one in lines)
-            head = b"GET /v1/models HTTP/1.1\r\n%b%bConnection: close\r\n\r\n" % (HEAD, cookies)
-            (answer,) = await answers(server, head)
+            sent = b"GET /v1/models HTTP/1.1\r\n%b%bConnection: close\r\n\r\n" % (head, cookies)
+            (answer,) = await answers(server, sent)
             assert answer.startswith(b"200"), answer
         both = b"Cookie: theme=dark\r\nCookie: %b\r\n" % cookie
         out = b"POST /api/sign-out HTTP/1.1\r\n%b%bContent-Length: 0\r\nConnection: close\r\n\r\n"
-        (answer,) = await answers(server, out % (HEAD, both))
+        (answer,) = await answers(server, out % (head, both))
         assert answer.startswith(b"200"), answer
         (answer,) = await answers(
-            server, b"GET /v1/models HTTP/1.1\r\n%b%bConnection: close\r\n\r\n" % (HEAD, both)
+            server, b"GET /v1/models HTTP/1.1\r\n%b%bConnection: close\r\n\r\n" % (head, both)
         )
         assert answer.startswith(b"401"), answer
 

@@ -61,15 +61,13 @@ async def test_who_signed_in_with_a_revoked_key_is_out_also_when_the_name_comes_
     async with ChaosServer() as chaos:
         async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
             _, made = await server.post("/api/keys", {"name": "phone"}, **OWNER)
-            signed_in = await server.call("POST", "/api/sign-in", body={"key": made["key"]})
-            cookie = {"Cookie": signed_in.headers["Set-Cookie"].partition(";")[0]}
+            cookie = await server.signed_in(key=made["key"])
             assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 200
             await server.call("DELETE", "/api/keys/phone", headers=OWNER)
             assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 401
             assert (await server.post("/api/keys", {"name": "phone"}, **OWNER))[0] == 201
             assert (await server.call("GET", "/v1/runs", headers=cookie)).status == 401
-            by_owner = await server.call("POST", "/api/sign-in", body={"key": SECRET})
-            owners = {"Cookie": by_owner.headers["Set-Cookie"].partition(";")[0]}
+            owners = await server.signed_in(key=SECRET)
         other = Setting(options=ServerOptions(keys=(ApiKey("owner", "another-secret-of-the-owner"),)))
         async with served(target_of(chaos), store=MemoryStore(disk), setting=other) as server:
             assert (await server.call("GET", "/v1/runs", headers=owners)).status == 401
@@ -180,8 +178,7 @@ async def test_a_sign_out_that_was_not_saved_is_said_to_have_failed_and_can_be_t
     store = FullDisk(disk)
     async with ChaosServer() as chaos:
         async with served(target_of(chaos), store=store, setting=LOCKED) as server:
-            signed_in = await server.call("POST", "/api/sign-in", body={"key": SECRET})
-            cookie = {"Cookie": signed_in.headers["Set-Cookie"].partition(";")[0]}
+            cookie = await server.signed_in(key=SECRET)
             store.is_full = True
             assert (await server.call("POST", "/api/sign-out", headers=cookie)).status == 503
             store.is_full = False
@@ -197,10 +194,7 @@ async def test_who_reads_a_stream_hears_nothing_more_once_the_key_is_revoked_or_
     async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
         await server.post("/api/sessions", {"id": "s"}, **OWNER)
         secrets = [(await server.post("/api/keys", {"name": name}, **OWNER))[1]["key"] for name in "ab"]
-        cookies: list[dict[str, str]] = []
-        for secret in secrets:
-            signed_in = await server.call("POST", "/api/sign-in", body={"key": secret})
-            cookies.append({"Cookie": signed_in.headers["Set-Cookie"].partition(";")[0]})
+        cookies = [await server.signed_in(key=secret) for secret in secrets]
         async with AsyncExitStack() as stack:
 
             async def reading(path: str, headers: dict[str, str]) -> aiohttp.StreamReader:

@@ -115,7 +115,7 @@ async def test_every_route_is_described_and_shown_to_people() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         _, document = await server.get("/openapi.json")
         page = (await server.call("GET", "/docs")).body.decode()
-        assert document["components"]["securitySchemes"].keys() == {"key", "cookie"}
+        assert document["components"]["securitySchemes"].keys() == {"key", "cookie", "page"}
         for path, methods in document["paths"].items():
             assert f"<code>{path}</code>" in page
             for method, operation in methods.items():

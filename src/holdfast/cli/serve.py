@@ -76,7 +76,7 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         url = url_of(settings.server.host, listening.getsockname()[1])
         lock.announce(url)
         # Whoever can read this terminal may sign in once; the link's fragment never reaches a log or a proxy.
-        page = f"{url}/#token={app.sign_ins.new_token(keys[0].name)}" if keys else url
+        page = f"{url}/#token={app.sign_ins.new_link(keys[0].name)}" if keys else url
 
         def greet() -> None:
             _greet(url, loaded, made_key=made_key, page=page)

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from holdfast.server.scopes import Scope
+
 
 class Blob(TypedDict):
     """The name under which parts of messages refer to the bytes."""
@@ -12,10 +14,26 @@ class Blob(TypedDict):
 
 
 class SignedIn(TypedDict):
-    """The cookie is in the header."""
+    """The cookie is in the header; `page` is to be sent beside it as `X-Holdfast-Page`."""
 
     signed_in: Literal[True]
     name: str
+    page: str
+    scopes: list[Scope]
+
+
+class SignInLink(TypedDict):
+    """What stands behind `/#token=` in a link that signs in once."""
+
+    token: str
+    expires_in_s: int
+
+
+class Ticket(TypedDict):
+    """What goes into the query as `ticket`."""
+
+    ticket: str
+    expires_in_s: int
 
 
 class SignedOut(TypedDict):
@@ -30,6 +48,7 @@ class ListedKey(TypedDict):
     name: str
     source: Literal["configured", "made", "added"]
     created_at: float | None
+    scopes: list[Scope]
 
 
 class MadeKey(ListedKey):

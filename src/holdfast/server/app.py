@@ -40,6 +40,7 @@ from holdfast.server.sessions import SessionRoutes
 from holdfast.server.signing_in import SignInRoutes
 from holdfast.server.stream import Streams
 from holdfast.server.thinning import Thinning
+from holdfast.server.tickets import Tickets
 from holdfast.server.watched import watched
 
 
@@ -107,6 +108,8 @@ def other_routes(means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> Table
         ("GET", "/api/blobs/{blob}", blobs.download),
         ("POST", "/api/sign-in", signing.sign_in),
         ("POST", "/api/sign-out", signing.sign_out),
+        ("POST", "/api/sign-in-links", signing.link),
+        ("POST", "/api/tickets", signing.ticket),
         ("GET", "/api/keys", keys.list),
         ("POST", "/api/keys", keys.add),
         ("DELETE", "/api/keys/{name}", keys.revoke),
@@ -173,7 +176,9 @@ def make_app(
 
     router = Router(routes(means, purges, hangups), redirect_slashes=False, lifespan=lifespan)
     drain = means.supervisor.drain
-    return Edge(router, means.options, keys=means.keys, sign_ins=means.sign_ins, drain=drain)
+    return Edge(
+        router, means.options, keys=means.keys, sign_ins=means.sign_ins, tickets=means.tickets, drain=drain
+    )
 
 
 def _means(
@@ -191,6 +196,7 @@ def _means(
         streams=streams,
         keys=keys,
         sign_ins=SignIns(agent.store, agent.clock, keys),
+        tickets=Tickets(agent.clock),
         options=options,
         marks=ReadMarks(agent.store),
         figures=figures,

@@ -1,20 +1,24 @@
-"""Who is asking: API keys, sign-in cookies and the one-time tokens that are exchanged for them."""
+"""Who is asking: API keys, and browsers that signed in with one or with a printed link."""
 
 import hmac
 import secrets
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
 from holdfast.interfaces import Clock, Notes
 from holdfast.server.keys import AddedKeys, digest_of
 from holdfast.server.options import ApiKey
+from holdfast.server.scopes import SCOPES, Scope
 
-COOKIE = "holdfast_sign_in"
 OPEN = "open"  # the name under which everyone is known where there are no keys
+_COOKIE = "holdfast_sign_in"
 _PREFIX = "sign_in:"
 SIGN_INS_MAX = 1000
 SIGNED_IN_FOR_MS = 30 * 86_400_000
+LINKS_MAX = 100
+LINK_MS = 10 * 60_000
 
 
 class _SignIn(msgspec.Struct, frozen=True):
@@ -23,6 +27,31 @@ class _SignIn(msgspec.Struct, frozen=True):
     key: str
     expires_at_ms: int
     secret: str = ""  # tells the key's secret from a later one under the same name
+    page: str = ""  # the hash of the page's secret; without one the cookie opens nothing
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """What a browser gets: a cookie, and a secret that only pages of this very origin can read.
+
+    A browser sends a cookie to every port of the host, so whatever listens there has it too.
+    """
+
+    name: str
+    cookie: str
+    page: str
+
+    def __repr__(self) -> str:
+        """The secrets stay out of logs and tracebacks."""
+        return f"SignedIn({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A sign-in link that was handed out and not used."""
+
+    key: str
+    expires_at_ms: int
 
 
 class KeyRing:
@@ -58,6 +87,12 @@ class KeyRing:
         """What tells the secret of this name from any other; empty if there is no such key."""
         return next((_mark(digest) for known, digest in self._all() if known == name), "")
 
+    def scopes_of(self, name: str) -> frozenset[Scope]:
+        """What the key of this name may do; whoever can configure the server may do everything."""
+        if self.is_open or name in self.configured:
+            return frozenset(SCOPES)
+        return self.added.scopes_of(name)
+
     def name_of(self, secret: str) -> str | None:
         """Whose key it is; every key is compared, in constant time."""
         if not secret:
@@ -87,60 +122,67 @@ class SignIns:
         self._clock = clock
         self._keys = keys
         self._known: dict[bytes, _SignIn] = {}
-        self._tokens: dict[bytes, str] = {}
+        self._links: dict[bytes, _Link] = {}
 
     async def load(self) -> None:
         """Remember those of an earlier process."""
         for key, raw in (await self._notes.notes(_PREFIX)).items():
             self._known[bytes.fromhex(key.removeprefix(_PREFIX))] = msgspec.json.decode(raw, type=_SignIn)
 
-    def new_token(self, key_name: str) -> str:
-        """A token for one sign-in on behalf of a key; it lives as long as this process."""
+    def new_link(self, key_name: str) -> str:
+        """The token of a link that signs in once on behalf of a key, for ten minutes at most."""
         token = secrets.token_urlsafe(32)
-        self._tokens[digest_of(token)] = key_name
+        self._links[digest_of(token)] = _Link(key_name, self._clock.now_ms() + LINK_MS)
+        while len(self._links) > LINKS_MAX:
+            del self._links[next(iter(self._links))]
         return token
 
-    def spend_token(self, token: str) -> str | None:
-        """The name of the key that the token stands for; it opens nothing a second time."""
-        name = self._tokens.pop(digest_of(token), None)
-        return name if name is not None and self._keys.mark_of(name) else None
-
-    async def sign_in_once(self, token: str) -> tuple[str, str] | None:
-        """Whose token it is and a new cookie; where the store takes none now, the token is good again."""
-        name = self.spend_token(token)
-        if name is None:
+    async def sign_in_by_link(self, token: str) -> SignedIn | None:
+        """Sign in, if the link is good; where the store takes no writes now, it stays good."""
+        digest = digest_of(token)
+        link = self._links.pop(digest, None)
+        if link is None or link.expires_at_ms <= self._clock.now_ms() or not self._keys.mark_of(link.key):
             return None
         try:
-            return name, await self.sign_in(name)
+            return await self.sign_in(link.key)
         except BaseException:
-            self._tokens[digest_of(token)] = name
+            self._links[digest] = link
             raise
 
-    async def sign_in(self, key_name: str) -> str:
-        """A new cookie; it is on disk before the browser has it."""
-        cookie = secrets.token_urlsafe(32)
+    async def sign_in(self, key_name: str) -> SignedIn:
+        """A browser comes in; this is on disk before the browser hears of it."""
+        made = SignedIn(key_name, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         expires_at_ms = self._clock.now_ms() + SIGNED_IN_FOR_MS
-        sign_in = _SignIn(key_name, expires_at_ms, self._keys.mark_of(key_name))
-        name = digest_of(cookie)
+        page = digest_of(made.page).hex()
+        sign_in = _SignIn(key_name, expires_at_ms, self._keys.mark_of(key_name), page)
+        name = digest_of(made.cookie)
         await self._notes.put_note(_PREFIX + name.hex(), msgspec.json.encode(sign_in))
         self._known[name] = sign_in
         await self._forget_old()
-        return cookie
+        return made
 
     async def sign_out(self, cookie: str) -> None:
         """The cookie opens nothing any more."""
         await self._forget(digest_of(cookie))
 
-    def name_of(self, cookie: str) -> str | None:
-        """Whose cookie it is, if it is good; only its hash is looked up, so its bytes leak no time."""
-        known = self._known.get(digest_of(cookie))
-        if (
-            known is None
-            or known.expires_at_ms <= self._clock.now_ms()
-            or not self._keys.holds(known.key, known.secret)
-        ):
+    def name_of(self, cookie: str, page: str) -> str | None:
+        """Whose cookie it is, if it is good and comes with its page's secret."""
+        known = self._good(cookie)
+        if known is None or not known.page:
             return None
-        return known.key
+        return known.key if hmac.compare_digest(known.page, digest_of(page).hex()) else None
+
+    def owner_of(self, cookie: str) -> str | None:
+        """Whose cookie it is, if it is good; enough only where something else was checked beside it."""
+        known = self._good(cookie)
+        return None if known is None or not known.page else known.key
+
+    def _good(self, cookie: str) -> _SignIn | None:
+        """Only the hash of the cookie is looked up, so its bytes leak no time."""
+        known = self._known.get(digest_of(cookie))
+        if known is None or known.expires_at_ms <= self._clock.now_ms():
+            return None
+        return known if self._keys.holds(known.key, known.secret) else None
 
     async def _forget_old(self) -> None:
         now_ms = self._clock.now_ms()
@@ -156,10 +198,16 @@ class SignIns:
             self._known.pop(name, None)
 
 
-def cookie_in(header: str) -> str:
-    """The sign-in cookie of a Cookie header, or nothing."""
+def cookie_name(host: str) -> str:
+    """What the cookie is called at this address: two servers on one host must not share it."""
+    port = host.rpartition(":")[2]
+    return f"{_COOKIE}_{port}" if port.isascii() and port.isdigit() else _COOKIE
+
+
+def cookie_in(header: str, name: str) -> str:
+    """The cookie of this name in a Cookie header, or nothing."""
     for pair in header.split(";"):
-        name, _, value = pair.strip().partition("=")
-        if name == COOKIE:
+        found, _, value = pair.strip().partition("=")
+        if found == name:
             return value
     return ""

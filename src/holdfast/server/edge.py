@@ -9,14 +9,18 @@ from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.server.auth import OPEN, KeyRing, SignIns, cookie_in
+from holdfast.server.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, problem_of
+from holdfast.server.scopes import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN
+from holdfast.server.tickets import Tickets, target_of, without_ticket
 
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not listened on
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_NO_KEY_NEEDED = frozenset({"/health", "/v1/health", "/api/sign-in"})
+SIGN_IN_PATH = "/api/sign-in"
+SIGN_IN_BYTES_MAX = 4096  # the only body that is read of someone who brings no key
 _GUARDED = ("/v1/", "/api/", "/health", "/metrics", "/docs", "/openapi.json")
+_NO_DATA = frozenset({"/docs", "/openapi.json"})  # the same for everyone, so that a link can open them
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 # The page needs nothing from elsewhere, and nothing of it is of use inside another page.
@@ -29,6 +33,8 @@ SECURITY_HEADERS: list[tuple[bytes, bytes]] = [
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
     (b"content-security-policy", _CONTENT_POLICY),
 ]
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
@@ -49,6 +55,12 @@ _UNAUTHORIZED = Problem(
     code="invalid_api_key",
     headers={"WWW-Authenticate": "Bearer"},
 )
+_SIGN_IN_AGAIN = Problem(
+    401,
+    "You are no longer signed in here: sign in again. (A cookie alone opens nothing; it needs the header "
+    "X-Holdfast-Page, or a ticket for this very resource)",
+    code="invalid_api_key",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,7 @@ class _Asked:
     origin: str
     authorization: str
     cookie: str
+    page: str
     session_key: str
     body_bytes: int
 
@@ -66,7 +79,7 @@ class _Asked:
 class Edge:
     """Wraps the routes; an ASGI application.
 
-    `sign_ins.new_token` gives out what the printed sign-in link holds; `keys.replace` revokes; `drain` is to
+    `sign_ins.new_link` gives out what the printed sign-in link holds; `keys.replace` revokes; `drain` is to
     be awaited before the shutdown.
     """
 
@@ -77,12 +90,14 @@ class Edge:
         *,
         keys: KeyRing,
         sign_ins: SignIns,
+        tickets: Tickets,
         drain: Callable[[], Awaitable[None]],
     ) -> None:
         self._app = app
         self.drain = drain
         self.keys = keys
         self.sign_ins = sign_ins
+        self._tickets = tickets
         self._hosts = _LOOPBACK | {host.lower() for host in options.hosts}
         self._any_host = "*" in options.hosts
         self._any_address = bool(_EVERY_ADDRESS & self._hosts)
@@ -92,16 +107,18 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or the life of the application."""
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
         asked = _asked(scope["headers"])
         answering = _Answering(send, self._headers(asked))
         try:
             if scope["method"] == "OPTIONS" and self._lists(asked.origin):
                 await answering.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
                 return
-            scope["holdfast.key"] = self._come_in(scope, asked)
+            name = self._come_in(scope, asked)
+            scope[KEY_NAME], scope[KEY_SCOPES] = name, self.keys.scopes_of(name)
             # Starlette then raises what it does not know, instead of answering in plain text.
             scope["app"] = self
             await self._app(scope, receive, answering)
@@ -137,12 +154,17 @@ class Edge:
         if path in {"/health", "/v1/health"}:
             return ""
         self._check_host(asked)
-        name = self._name_of(asked, scope["method"]) if path.startswith(_GUARDED) else ""
-        if name is None and path not in _NO_KEY_NEEDED:
-            raise _UNAUTHORIZED
+        if path == SIGN_IN_PATH:
+            self._check_origin(asked)
+            if asked.body_bytes > SIGN_IN_BYTES_MAX:
+                raise too_large(SIGN_IN_BYTES_MAX)
+            return ""
+        name = self._name_of(asked, scope) if path.startswith(_GUARDED) else ""
+        if name is None:
+            raise _SIGN_IN_AGAIN if asked.cookie else _UNAUTHORIZED
         if asked.body_bytes > self._body_bytes_max:
             raise too_large(self._body_bytes_max)
-        return name or ""
+        return name
 
     def _check_host(self, asked: _Asked) -> None:
         """A page of another site that was given this address by its DNS sends its own name."""
@@ -154,19 +176,35 @@ class Edge:
                 code="unknown_host",
             )
 
-    def _name_of(self, asked: _Asked, method: str) -> str | None:
+    def _name_of(self, asked: _Asked, scope: Scope) -> str | None:
         if self.keys.is_open:
-            if method in _UNSAFE:
+            if scope["method"] in _UNSAFE:
                 self._check_origin(asked)
             return OPEN
         kind, _, secret = asked.authorization.partition(" ")
         if kind.lower() == "bearer" and (name := self.keys.name_of(secret.strip())) is not None:
             return name
-        if asked.cookie and (name := self.sign_ins.name_of(asked.cookie)) is not None:
+        name = self._signed_in(asked, scope) if asked.cookie else None
+        if name is not None:
             # A browser adds the cookie by itself, so whose page made it ask decides.
             self._check_origin(asked)
-            return name
-        return None
+            scope[SIGN_IN] = asked.cookie
+        return name
+
+    def _signed_in(self, asked: _Asked, scope: Scope) -> str | None:
+        """Whose browser it is: by the cookie and, beside it, the page's secret or a ticket."""
+        if asked.page:
+            return self.sign_ins.name_of(asked.cookie, asked.page)
+        if scope["path"] in _NO_DATA:
+            return self.sign_ins.owner_of(asked.cookie)
+        ticket, query = without_ticket(scope["query_string"].decode("latin-1"))
+        if not ticket or scope["method"] in _UNSAFE:
+            return None
+        target = target_of(scope["path"], query)
+        if not self._tickets.opens(asked.cookie, ticket, target=target):
+            return None
+        scope[BY_TICKET] = True
+        return self.sign_ins.owner_of(asked.cookie)
 
     def _check_origin(self, asked: _Asked) -> None:
         origin = asked.origin
@@ -205,27 +243,32 @@ def too_large(bytes_max: int) -> Problem:
     return Problem(413, f"The body is over {bytes_max} bytes, the most that is taken", code="body_too_large")
 
 
+_DECIDING = frozenset((b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key"))
+
+
 def _asked(headers: Iterable[tuple[bytes, bytes]]) -> _Asked:
-    host = origin = authorization = cookie = session_key = ""
+    found: dict[bytes, str] = {}
+    cookies: list[str] = []
     body_bytes = 0
     for name, value in headers:
-        match name:
-            case b"host":
-                # Two of them are read differently by a proxy in front, so they name nobody.
-                host = ", " if host else value.decode("latin-1").lower()
-            case b"origin":
-                origin = value.decode("latin-1")
-            case b"authorization":
-                authorization = value.decode("latin-1")
-            case b"cookie":
-                cookie = cookie_in(value.decode("latin-1")) or cookie
-            case b"x-hermes-session-key":
-                session_key = value.decode("latin-1")[:_SESSION_KEY_CHARS_MAX]
-            case b"content-length":
-                body_bytes = int(value) if value.isdigit() else 0
-            case _:
-                pass
-    return _Asked(host, origin, authorization, cookie, session_key, body_bytes)
+        if name == b"content-length":
+            body_bytes = int(value) if value.isdigit() else 0
+        elif name == b"cookie":
+            cookies.append(value.decode("latin-1"))
+        elif name == b"host" and name in found:
+            found[name] = ", "  # two of them are read differently by a proxy in front, so they name nobody
+        elif name in _DECIDING:
+            found[name] = value.decode("latin-1")
+    host = found.get(b"host", "").lower()
+    return _Asked(
+        host=host,
+        origin=found.get(b"origin", ""),
+        authorization=found.get(b"authorization", ""),
+        cookie=cookie_in(";".join(cookies), cookie_name(host)) if cookies else "",
+        page=found.get(b"x-holdfast-page", ""),
+        session_key=found.get(b"x-hermes-session-key", "")[:_SESSION_KEY_CHARS_MAX],
+        body_bytes=body_bytes,
+    )
 
 
 def _is_address(name: str) -> bool:

@@ -13,6 +13,7 @@ from holdfast import __version__
 from holdfast.interfaces import JournalError
 from holdfast.server.bodies import json_answer, raw_answer
 from holdfast.server.means import ServerMeans
+from holdfast.server.scopes import KEY_SCOPES, SCOPES
 
 _ALIVE = msgspec.json.encode({"status": "ok", "version": __version__, "platform": "holdfast"})
 _NOTE = "health"
@@ -124,8 +125,8 @@ class HealthRoutes:
 
     async def capabilities(self, request: Request) -> Response:
         """GET /v1/capabilities."""
-        del request
         means = self._means
+        held = request.scope.get(KEY_SCOPES, frozenset())
         return json_answer(
             {
                 "object": "hermes.api_server.capabilities",
@@ -133,7 +134,11 @@ class HealthRoutes:
                 "implementation": "holdfast",
                 "version": __version__,
                 "model": means.options.model,
-                "auth": {"type": "bearer", "required": not means.keys.is_open},
+                "auth": {
+                    "type": "bearer",
+                    "required": not means.keys.is_open,
+                    "scopes": [one for one in SCOPES if one in held],  # of the key that asks
+                },
                 "runtime": {"mode": "server_agent", "tool_execution": "server", "split_runtime": False},
                 "features": FEATURES | {"cors": bool(means.options.cors_origins)},
                 "endpoints": {

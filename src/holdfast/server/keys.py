@@ -1,12 +1,13 @@
 """Keys that people add and revoke while the server runs: kept as hashes in notes, obeyed at once."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import msgspec
 
 from holdfast.interfaces import Clock, Notes
+from holdfast.server.scopes import SCOPES, Scope
 
 KEYS_MAX = 200
 NAME_CHARS_MAX = 64
@@ -19,6 +20,7 @@ class AddedKey(msgspec.Struct, frozen=True):
     name: str
     created_ms: int
     digest: str
+    scopes: tuple[str, ...] = SCOPES  # a key from before there were scopes may do everything
 
 
 class KeyExists(Exception):
@@ -63,13 +65,20 @@ class AddedKeys:
         """Names and what their secrets must hash to."""
         return ((key.name, bytes.fromhex(key.digest)) for key in self._keys.values())
 
-    async def add(self, name: str) -> str:
+    def scopes_of(self, name: str) -> frozenset[Scope]:
+        """What the key of this name may do; a scope that this version does not know opens nothing."""
+        key = self._keys.get(name)
+        return frozenset(one for one in SCOPES if key is not None and one in key.scopes)
+
+    async def add(self, name: str, scopes: Sequence[Scope] = SCOPES) -> str:
         """A new secret, which opens the server once it is on disk; raises KeyExists."""
         assert is_key_name(name), "names are checked where they come in"
+        assert scopes, "a key that may do nothing is a mistake"
         if name in self._keys:
             raise KeyExists(name)
         secret = f"hf-{secrets.token_urlsafe(32)}"
-        key = AddedKey(name, self._clock.now_ms(), digest_of(secret).hex())
+        kept = tuple(one for one in SCOPES if one in scopes)
+        key = AddedKey(name, self._clock.now_ms(), digest_of(secret).hex(), kept)
         self._keys[name] = key  # before the wait, so that of two requests one has the name
         try:
             await self._notes.put_note(_PREFIX + name, msgspec.json.encode(key))

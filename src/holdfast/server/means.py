@@ -14,6 +14,7 @@ from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.read_marks import ReadMarks
 from holdfast.server.shared_frames import RunsRead
 from holdfast.server.stream import Streams
+from holdfast.server.tickets import Tickets
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class ServerMeans:
     streams: Streams
     keys: KeyRing
     sign_ins: SignIns
+    tickets: Tickets
     options: ServerOptions
     marks: ReadMarks
     figures: Figures

@@ -13,6 +13,7 @@ from holdfast.runner.inbox import Message, OnceFor, Sent
 from holdfast.server.bodies import raw_answer
 from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.scopes import KEY_NAME
 
 KEPT_MS = 86_400_000
 KEY_CHARS_MAX = 255
@@ -49,7 +50,7 @@ def once_key(request: Request, body: bytes, means: ServerMeans) -> OnceKey | Non
     path: str = request.scope["path"]
     digest = sha256(b"\0".join([path.encode("utf-8", "surrogateescape"), body])).hexdigest()
     # A colon parts the two, so that none stands in the first: no name holds a line break.
-    whose: str = request.scope["holdfast.key"].replace(":", "\n")
+    whose: str = request.scope[KEY_NAME].replace(":", "\n")
     key = f"{whose}:{given}"
     return OnceKey(key, digest, means.clock.now_ms() + KEPT_MS)
 

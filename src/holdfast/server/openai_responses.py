@@ -41,6 +41,7 @@ from holdfast.server.openai_shapes import (
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.run_requests import HistoryItem, RawInput, given_history
 from holdfast.server.runs import RunRoutes
+from holdfast.server.scopes import KEY_NAME
 from holdfast.server.waiting import NO_RETRY, wait_for
 from holdfast.values import HistoryMessage
 
@@ -236,7 +237,7 @@ class OpenAIResponsesRoutes:
         means = self._means
         await read_body(request, means.limits)
         row, asked = await self._again(request)
-        if await means.inbox.stop(row.session_id, row.run_id, by=request.scope["holdfast.key"]):
+        if await means.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
             await wait_for(means, row, request)
         return json_answer(response_of(row, asked, (await means.folds.run(row)).frames))
 

@@ -18,10 +18,9 @@ from holdfast.server.operations import operation_of
 from holdfast.server.session_answers import OFFSET_MAX
 
 _PARAMETER = re.compile(r"{(\w+)}")
-_NO_KEY = frozenset({"/health", "/v1/health", "/api/sign-in"})
 _ANYWHERE = {
     401: "invalid_api_key",
-    403: "foreign_origin",
+    403: "foreign_origin, missing_scope, no_ticket_taken",
     421: "unknown_host",
     500: "internal_error, store_damaged",
     503: "store_unavailable, store_overloaded, shutting_down",
@@ -82,7 +81,7 @@ def described(routes: Iterable[Route]) -> dict[str, Any]:
                 "of Unix time. Fields that a body has and this description does not are ignored."
             ),
         },
-        "security": [{"key": []}, {"cookie": []}],
+        "security": [{"key": []}, {"cookie": [], "page": []}],
         "paths": paths,
         "components": {
             "schemas": components,
@@ -91,8 +90,14 @@ def described(routes: Iterable[Route]) -> dict[str, Any]:
                 "cookie": {
                     "type": "apiKey",
                     "in": "cookie",
-                    "name": "holdfast_sign_in",
-                    "description": "What POST /api/sign-in gave to a browser.",
+                    "name": "holdfast_sign_in_PORT",
+                    "description": "What POST /api/sign-in gave to a browser; it opens nothing alone.",
+                },
+                "page": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "X-Holdfast-Page",
+                    "description": "`page` of the same answer, kept where only pages of this origin read it.",
                 },
             },
         },
@@ -123,7 +128,9 @@ def _described(path: str, method: str, operation: Operation, known: Mapping[Any,
         "parameters": list(_parameters(path, operation)),
         "responses": {},
     }
-    if path in _NO_KEY:
+    if operation.scopes:
+        made["x-scopes"] = list(operation.scopes)
+    else:
         made["security"] = []
     if takes_body:
         kind = operation.raw_body or "application/json"

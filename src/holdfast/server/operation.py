@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.server.scopes import Scope
+
 EVENTS = "text/event-stream"
 
 
@@ -12,7 +14,7 @@ class Operation:
     """One route: what it is for, what it takes, what it answers, and the codes of its errors by status.
 
     An answer is a type, several as a tuple, one for each media type (None for what is no JSON), or None for
-    nothing at all.
+    nothing at all. A key needs one of the scopes; where there are none, nobody needs a key.
     """
 
     says: str
@@ -23,6 +25,8 @@ class Operation:
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     needs_body: bool = False
+    scopes: tuple[Scope, ...] = ("chat",)
+    by_ticket: bool = False  # whether a browser may ask with a ticket in place of a header
 
 
 ONCE = {"Idempotency-Key": "Sent twice with the same body within 24 hours, it has one effect and one answer."}

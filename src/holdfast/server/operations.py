@@ -11,7 +11,8 @@ from holdfast.server.openai_responses import ResponsesRequest
 from holdfast.server.operation import EVENTS, ONCE, SESSION_HEADER, START_ERRORS, WHOLE_ERRORS, Operation
 from holdfast.server.operations_runs import RUNS
 from holdfast.server.operations_sessions import SESSIONS
-from holdfast.server.signing_in import SignInRequest
+from holdfast.server.scopes import EVERY, NO_KEY
+from holdfast.server.signing_in import SignInRequest, TicketRequest
 
 _IMAGES: Mapping[str, None] = dict.fromkeys(
     ("application/octet-stream", "image/png", "image/jpeg", "image/gif", "image/webp")
@@ -98,21 +99,50 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
         ),
         "GET /api/blobs/{blob}": Operation(
             says="The bytes again, as an image where `media_type` says so, else as a download.",
+            by_ticket=True,
             answers={200: _IMAGES},
             errors={404: "blob_not_found"},
             query={"media_type": "image/png, image/jpeg, image/gif or image/webp."},
         ),
         "POST /api/sign-in": Operation(
-            says="A browser signs in with a key, or with the one-time token of the printed link.",
+            says=(
+                "A browser signs in with a key, or with the one-time token of the printed link. It gets a "
+                "cookie, which opens nothing alone, and `page`, to be sent as `X-Holdfast-Page` beside it: "
+                "browsers send a cookie to every port of a host."
+            ),
+            scopes=NO_KEY,
             body=SignInRequest,
             answers={200: a.SignedIn},
-            errors={400: "invalid_request, invalid_json"},
+            errors={400: "invalid_request, invalid_json", 409: "page_outdated", 429: "too_many_strangers"},
             needs_body=True,
         ),
-        "POST /api/sign-out": Operation(says="A browser signs out.", answers={200: a.SignedOut}),
-        "GET /api/keys": Operation(says="Who has a key.", answers={200: a.KeyList}),
+        "POST /api/sign-out": Operation(
+            says="A browser signs out.", scopes=EVERY, answers={200: a.SignedOut}
+        ),
+        "POST /api/sign-in-links": Operation(
+            says=(
+                "The token of a sign-in link: it signs one browser in with this very key, once and within "
+                "ten minutes. The link is the server's address and `/#token=…`."
+            ),
+            scopes=EVERY,
+            answers={201: a.SignInLink},
+            errors={409: "no_keys_needed"},
+        ),
+        "POST /api/tickets": Operation(
+            says=(
+                "A signed-in browser gets a ticket for an image or a download, which cannot send headers: "
+                "one path with its query, for one minute, as the query parameter `ticket`."
+            ),
+            scopes=EVERY,
+            body=TicketRequest,
+            answers={201: a.Ticket},
+            errors={400: "invalid_request, invalid_json", 409: "no_ticket_needed"},
+            needs_body=True,
+        ),
+        "GET /api/keys": Operation(says="Who has a key.", scopes=("admin",), answers={200: a.KeyList}),
         "POST /api/keys": Operation(
             says="One more key; its secret is in this answer and nowhere else.",
+            scopes=("admin",),
             body=NewKey,
             answers={201: a.MadeKey},
             errors={
@@ -124,18 +154,25 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
         ),
         "DELETE /api/keys/{name}": Operation(
             says="Revoke a key, and sign out whoever signed in with it.",
+            scopes=("admin",),
             answers={200: a.Revoked},
             errors={404: "key_not_found", 409: "key_configured"},
         ),
         "GET /api/targets": Operation(says="The targets and how they are.", answers={200: a.TargetList}),
         "GET /v1/capabilities": Operation(
-            says="What this server can do, as hermes clients ask.", answers={200: a.Capabilities}
+            scopes=EVERY,
+            says="What this server can do, as hermes clients ask.",
+            answers={200: a.Capabilities},
         ),
-        "GET /health": Operation(says="Whether it is alive; needs no key.", answers={200: a.Health}),
-        "GET /health/detailed": Operation(says="How it is.", answers={200: a.DetailedHealth}),
-        "GET /metrics": Operation(says="Figures for Prometheus.", answers={200: {"text/plain": None}}),
-        "GET /openapi.json": Operation(says="This description.", answers={200: dict[str, Any]}),
-        "GET /docs": Operation(says="The same for people.", answers={200: {"text/html": None}}),
+        "GET /health": Operation(
+            says="Whether it is alive; needs no key.", scopes=NO_KEY, answers={200: a.Health}
+        ),
+        "GET /health/detailed": Operation(says="How it is.", scopes=EVERY, answers={200: a.DetailedHealth}),
+        "GET /metrics": Operation(
+            says="Figures for Prometheus.", scopes=EVERY, answers={200: {"text/plain": None}}
+        ),
+        "GET /openapi.json": Operation(says="This description.", scopes=EVERY, answers={200: dict[str, Any]}),
+        "GET /docs": Operation(says="The same for people.", scopes=EVERY, answers={200: {"text/html": None}}),
     }
 )
 # Other names for the same routes.

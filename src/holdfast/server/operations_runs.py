@@ -50,6 +50,7 @@ RUNS: Mapping[str, Operation] = MappingProxyType(
         ),
         "POST /v1/runs/{run_id}/approval": Operation(
             says="Decide on one exact action, or on all that are open.",
+            scopes=("approve",),
             body=run_inputs.ApprovalRequest,
             answers={200: a.ApprovalAnswer},
             errors={
@@ -61,6 +62,7 @@ RUNS: Mapping[str, Operation] = MappingProxyType(
         ),
         "GET /v1/runs/{run_id}/approval/{approval_id}/rule": Operation(
             says="The rule that would be stored.",
+            scopes=("approve",),
             answers={200: a.Rule},
             errors={400: "invalid_request", 404: "run_not_found, approval_not_found"},
             query={"choice": "session (the default) or always."},
@@ -109,9 +111,12 @@ RUNS: Mapping[str, Operation] = MappingProxyType(
             errors={400: "invalid_request, invalid_json", **RUN_ERRORS, 409: "not_gated"},
             needs_body=True,
         ),
-        "GET /v1/approvals": Operation(says="All that waits for a person.", answers={200: a.Asks}),
+        "GET /v1/approvals": Operation(
+            says="All that waits for a person.", scopes=("chat", "approve"), answers={200: a.Asks}
+        ),
         "GET /api/approvals/rules": Operation(
             says="What people have allowed always, and in one session or in all.",
+            scopes=("approve",),
             answers={200: a.GrantList},
             errors={400: "invalid_request", 404: "session_not_found"},
             query={
@@ -122,6 +127,7 @@ RUNS: Mapping[str, Operation] = MappingProxyType(
         ),
         "DELETE /api/approvals/rules/{grant_id}": Operation(
             says="Take such a rule back: what it allowed is asked about again.",
+            scopes=("approve",),
             answers={200: a.GrantRevoked},
             errors={404: "rule_not_found, session_not_found"},
             query={"session_id": "Only in this session; else wherever it holds, forks included."},

@@ -49,6 +49,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
         ),
         f"DELETE {_ONE}": Operation(
             says="Stop its runs, hide it at once, and remove every trace after a minute.",
+            scopes=("admin",),
             answers={200: a.DeletedSession},
             errors={
                 400: "invalid_request",
@@ -109,6 +110,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
         ),
         f"GET {_ONE}/export": Operation(
             says="The session as a file.",
+            by_ticket=True,
             answers={200: {"application/json": a.Export, "text/markdown": None}},
             errors={400: "invalid_request", **SESSION_ERRORS},
             query={"format": "json (the default) or md."},

@@ -23,6 +23,7 @@ from holdfast.server.problems import Problem, bad_request, run_not_found, sessio
 from holdfast.server.run_answers import not_sent, shown, started
 from holdfast.server.run_requests import ShortText, too_many_parts
 from holdfast.server.runs import row_of
+from holdfast.server.scopes import KEY_NAME
 from holdfast.values import GrantRule
 
 _CHOICES = ("once", "session", "always", "deny")
@@ -326,4 +327,4 @@ def _accepted(sent: Sent) -> dict[str, Any]:
 
 def _who(request: Request) -> str:
     """The name of the key, so that the log says who decided."""
-    return request.scope["holdfast.key"]
+    return request.scope[KEY_NAME]
