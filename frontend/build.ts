@@ -43,6 +43,12 @@ function writeIndex(out: string, made: readonly string[]): void {
   writeFileSync(join(out, "index.html"), text);
 }
 
+/** Compressed; where zlib cuts its blocks depends on its memory, and more of it is not always better. */
+function smallest(text: Buffer): Buffer {
+  const tried = [5, 6, 7, 8, 9].map((memLevel) => gzipSync(text, { level: 9, memLevel }));
+  return tried.reduce((best, one) => (one.length < best.length ? one : best));
+}
+
 /** Beside each text its compressed form, so that the server compresses nothing. */
 function zipAll(folder: string): number {
   let bytes = 0;
@@ -51,7 +57,7 @@ function zipAll(folder: string): number {
     if (entry.isDirectory()) {
       bytes += zipAll(path);
     } else if (ZIPPED.test(entry.name)) {
-      const zipped = gzipSync(readFileSync(path), { level: 9 });
+      const zipped = smallest(readFileSync(path));
       writeFileSync(`${path}.gz`, zipped);
       bytes += zipped.length;
     }

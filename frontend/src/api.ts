@@ -1,6 +1,7 @@
 /** The server over HTTP: every answer is a value, a failure too, with the words that the server gave. */
 
 import type { Part } from "./events.ts";
+import { keep, kept } from "./state/storage.ts";
 
 /** What went wrong, for the person who asked; `status` 0 is that no answer came at all. */
 export interface Trouble {
@@ -22,6 +23,25 @@ export interface Asked {
   readonly signal?: AbortSignal;
   /** Whether the request may outlive the page (a draft on its way out). */
   readonly keepalive?: boolean;
+}
+
+const SIGNED_IN = "holdfast.page";
+const HEADER = "X-Holdfast-Page";
+let secret = "";
+
+/** What goes with the cookie: a browser hands the cookie to every port of this host, but this to our pages alone. */
+export function pageSecret(): string {
+  return (kept(SIGNED_IN) as string | null) ?? secret;
+}
+
+/** Kept where other tabs and the next visit find it; "" forgets it. */
+export function keepSecret(value: string): void {
+  secret = value;
+  keep(SIGNED_IN, value);
+}
+
+export function pageHeader(): Record<string, string> {
+  return { [HEADER]: pageSecret() };
 }
 
 const UNREACHABLE: Trouble = {
@@ -61,7 +81,7 @@ export async function call<Value>(method: Method, path: string, asked: Asked = {
   const patience = new AbortController();
   const giveUp = (): void => patience.abort();
   let timer = setTimeout(giveUp, PATIENCE_MS);
-  const headers: Record<string, string> = { Accept: "application/json", ...asked.headers };
+  const headers: Record<string, string> = { Accept: "application/json", ...pageHeader(), ...asked.headers };
   const init: RequestInit = {
     method,
     headers,
@@ -138,6 +158,7 @@ export function uploadFile(file: File, onProgress: (share: number) => void): Pro
     };
     request.open("POST", "/api/blobs");
     request.setRequestHeader("Content-Type", file.type || "application/octet-stream");
+    request.setRequestHeader(HEADER, pageSecret());
     request.responseType = "json";
     request.upload.onprogress = (event) => {
       wait();

@@ -3,6 +3,7 @@
 export type { Result, Trouble } from "./api.ts";
 export { blobUrl } from "./api.ts";
 export * from "./state/actions.ts";
+export { fetchFile, ticketed } from "./state/asking.ts";
 export * from "./state/asks.ts";
 export * from "./state/list.ts";
 export * from "./state/sending.ts";

@@ -4,6 +4,7 @@
  * by which a line that a sleeping laptop lost is told from one on which nothing happens.
  */
 
+import { pageHeader } from "./api.ts";
 import type { LogRecord } from "./events.ts";
 
 /** A frame with a seq is an event of the log; one without is said aside and never stored. */
@@ -158,7 +159,7 @@ export class EventStream {
 
   async #read(connection: AbortController): Promise<void> {
     const asked = {
-      headers: { Accept: "text/event-stream" },
+      headers: { Accept: "text/event-stream", ...pageHeader() },
       credentials: "same-origin",
       cache: "no-store",
       signal: connection.signal,

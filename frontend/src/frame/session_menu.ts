@@ -1,10 +1,11 @@
 /** What a chat's menu offers. */
 import { newId, sessionPath } from "../api.ts";
-import { ask } from "../state/asking.ts";
+import { ask, fetchFile } from "../state/asking.ts";
 import {
   archive,
   exportUrl,
   type ListedSession,
+  may,
   pin,
   type Result,
   remove,
@@ -30,12 +31,14 @@ export function itemsFor(row: ListedSession, place: Renaming["place"], tell: Tel
     },
     { icon: "pin", words: pinned ? "Unpin" : "Pin", act: () => void told(pin(id, !pinned), tell) },
     { icon: "fork", words: "Fork", act: () => void forked(id, tell) },
-    { icon: "download", words: "Export as Markdown", act: () => download(exportUrl(id, "md")) },
-    { icon: "download", words: "Export as JSON", act: () => download(exportUrl(id, "json")) },
+    { icon: "download", words: "Export as Markdown", act: () => void fetchFile(exportUrl(id, "md"), "") },
+    { icon: "download", words: "Export as JSON", act: () => void fetchFile(exportUrl(id, "json"), "") },
     archived
       ? { icon: "unarchive", words: "Unarchive", act: () => void told(archive(id, false), tell) }
       : { icon: "archive", words: "Archive", act: () => void archivedAway(row, tell) },
-    { icon: "trash", words: "Delete", danger: true, act: () => void deleted(row, tell) },
+    ...(may("admin")
+      ? [{ icon: "trash", words: "Delete", danger: true, act: () => void deleted(row, tell) } as const]
+      : []),
   ];
 }
 
@@ -91,11 +94,4 @@ function focusLater(element: HTMLElement | null): void {
 function short(row: ListedSession): string {
   const title = row.title || row.preview || "New chat";
   return title.length > 40 ? `${title.slice(0, 39)}…` : title;
-}
-
-function download(url: string): void {
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = "";
-  link.click();
 }

@@ -7,6 +7,7 @@ import { isBare, SHORTCUTS } from "../keys.ts";
 import {
   changeSettings,
   loadTargets,
+  may,
   type SendKey,
   server,
   settings,
@@ -46,9 +47,11 @@ export function SettingsDialog(): JSX.Element {
       />
       <Shortcuts />
       <Notifications />
-      <Section name="Allowed without asking">
-        <Rules />
-      </Section>
+      {may("approve") ? (
+        <Section name="Allowed without asking">
+          <Rules />
+        </Section>
+      ) : null}
       <Models />
       <About />
     </Dialog>

@@ -1,4 +1,4 @@
-/** The way in: by the link that the server prints when it starts, or by a key. */
+/** The way in: by a link of `holdfast sign-in`, or by a key. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Mark } from "../icons.tsx";
@@ -27,7 +27,7 @@ export function SignIn(): JSX.Element {
         <Mark size={48} />
         <h1>Sign in to Holdfast</h1>
         <p class="muted">
-          Open the link that <code>holdfast serve</code> prints when it starts, or enter a key.
+          Run <code>holdfast sign-in</code> on the server and open its link, or enter a key.
         </p>
         <label class="sign-in-field">
           <span>Key</span>
@@ -49,8 +49,8 @@ export function SignIn(): JSX.Element {
           {busy ? "Signing in…" : "Sign in"}
         </button>
         <p class="fine muted">
-          The key stands in the file <code>api-key</code> of the server's data directory. It is exchanged for
-          a cookie and not kept in this browser.
+          The key is in the file <code>api-key</code> of the server's data directory. This browser does not
+          keep it.
         </p>
       </form>
     </main>

@@ -1,6 +1,6 @@
 /** What a person does to sessions: name, pin, archive, delete, fork, export; and the log itself. */
 
-import { call, newId, type Result, runPath, sessionPath } from "../api.ts";
+import { call, keepSecret, newId, type Result, runPath, sessionPath } from "../api.ts";
 import type { LogRecord } from "../events.ts";
 import { ask } from "./asking.ts";
 import { forgetDrafts } from "./drafts.ts";
@@ -128,6 +128,7 @@ export async function readRunLog(runId: string): Promise<Result<readonly LogReco
 export async function signOut(): Promise<Result<unknown>> {
   const result = await call("POST", "/api/sign-out", { body: {} });
   if (result.ok) {
+    keepSecret("");
     forgetOutbox();
     forgetDrafts();
     location.assign("/");

@@ -1,6 +1,6 @@
 /** Requests of the page: a refusal for want of a key shows the sign-in, wherever it came from. */
 
-import { type Asked, call, type Method, type Result } from "../api.ts";
+import { type Asked, call, type Method, pageSecret, type Result } from "../api.ts";
 import { connection } from "./signals.ts";
 
 let gate: Promise<unknown> = Promise.resolve();
@@ -21,4 +21,25 @@ export async function ask<Value>(method: Method, path: string, asked: Asked = {}
     connection.value = "signed-out";
   }
   return result;
+}
+
+/** The address for what cannot send our header: an image, a download, another tab. It is good for a minute. */
+export async function ticketed(path: string): Promise<string> {
+  if (!path.startsWith("/") || !pageSecret()) {
+    return path;
+  }
+  const result = await ask<{ ticket: string }>("POST", "/api/tickets", { body: { path } });
+  return result.ok ? `${path}${path.includes("?") ? "&" : "?"}ticket=${result.value.ticket}` : path;
+}
+
+/** Saves a file under a name, "" being the server's own; without a name it is opened in another tab. */
+export async function fetchFile(path: string, name?: string): Promise<void> {
+  const link = document.createElement("a");
+  link.href = await ticketed(path);
+  if (name === undefined) {
+    link.target = "_blank";
+  } else {
+    link.download = name;
+  }
+  link.click();
 }

@@ -171,9 +171,10 @@ export interface WaitingAsk {
   readonly question?: string;
 }
 
-/** What the server says about itself before anyone signs in. */
+/** What the server says about itself, and what the key may do that this page signed in with. */
 export interface Server {
   readonly version: string;
   readonly model: string;
   readonly auth: boolean;
+  readonly scopes: readonly string[];
 }

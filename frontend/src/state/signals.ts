@@ -39,6 +39,11 @@ export const saved = signal(0);
 export const targets = signal<readonly Target[]>([]);
 export const server = signal<Server | null>(null);
 
+/** Whether the key may do this, as far as is known: the server has the last word. */
+export function may(scope: "approve" | "admin"): boolean {
+  return server.value?.scopes.includes(scope) ?? true;
+}
+
 /** How many approvals and questions wait for a person, in all sessions of the list. */
 export const needsYou = computed(() => sessions.value.reduce((sum, row) => sum + row.open_asks, 0));
 

@@ -1,6 +1,6 @@
 /** The beginning of the page, and signing in. */
 
-import { call, type Result } from "../api.ts";
+import { call, keepSecret, type Result } from "../api.ts";
 import { loadTargets } from "./actions.ts";
 import { ask, askAfter } from "./asking.ts";
 import { readHomeDraft, saveDraftNow } from "./drafts.ts";
@@ -28,10 +28,18 @@ export async function start(): Promise<void> {
 }
 
 async function signInByLink(token: string): Promise<void> {
-  const result = await call("POST", "/api/sign-in", { body: { token } });
+  const result = await enter({ token });
   if (!result.ok && result.trouble.status === 401) {
-    linkTrouble.value = "This link was used before, or is from an earlier start of the server.";
+    linkTrouble.value = "This link was used before or has expired.";
   }
+}
+
+async function enter(body: { token: string } | { key: string }): Promise<Result<unknown>> {
+  const result = await call<{ page: string }>("POST", "/api/sign-in", { body });
+  if (result.ok) {
+    keepSecret(result.value.page);
+  }
+  return result;
 }
 
 async function begin(): Promise<void> {
@@ -49,22 +57,21 @@ async function begin(): Promise<void> {
 interface Capabilities {
   readonly version: string;
   readonly model: string;
-  readonly auth: { readonly required: boolean };
+  readonly auth: { readonly required: boolean; readonly scopes: readonly string[] };
 }
 
 async function describe(): Promise<void> {
   const result = await ask<Capabilities>("GET", "/v1/capabilities");
   if (result.ok) {
     const { version, model, auth } = result.value;
-    server.value = { version, model, auth: auth.required };
+    server.value = { version, model, auth: auth.required, scopes: auth.scopes };
   }
 }
 
 /** Signs in with an API key, or with the token of a printed link. */
 export async function signIn(secret: string): Promise<Result<unknown>> {
   const token = /#token=([\w-]+)/.exec(secret)?.[1];
-  const body = token === undefined ? { key: secret.trim() } : { token };
-  const result = await call("POST", "/api/sign-in", { body });
+  const result = await enter(token === undefined ? { key: secret.trim() } : { token });
   if (result.ok) {
     connection.value = "connecting";
     openAgain();

@@ -5,7 +5,7 @@ import type { Choice, GrantRule } from "../events.ts";
 import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact } from "../markdown/safe.ts";
-import { type AskEntry, answerApproval, type OpenSession, ruleOf } from "../state.ts";
+import { type AskEntry, answerApproval, may, type OpenSession, ruleOf } from "../state.ts";
 import { useActing } from "./acting.ts";
 import { ShadedText } from "./code_block.tsx";
 import { Problem } from "./problem.tsx";
@@ -49,7 +49,10 @@ export function ApprovalCard({ ask, here, armed }: CardProps): JSX.Element {
           ))}
         </ul>
       )}
-      {step.kind === "choose" ? (
+      {may("approve") ? null : (
+        <p>Your key cannot answer this. Someone whose key has the scope “approve” can.</p>
+      )}
+      {step.kind === "choose" && may("approve") ? (
         <Choices
           ask={ask}
           disabled={disabled}

@@ -4,6 +4,7 @@ import { bytes } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
 import { type Attachment, again, attached, detach } from "./attachments.ts";
+import { Picture } from "./picture.tsx";
 
 export function AttachmentList(): JSX.Element | null {
   const all = attached();
@@ -23,7 +24,7 @@ function One({ one }: { readonly one: Attachment }): JSX.Element {
   const name = harmless(one.name) || "File";
   return (
     <>
-      {one.preview === "" ? <Icon name="file" /> : <img src={one.preview} alt="" />}
+      {one.preview === "" ? <Icon name="file" /> : <Picture path={one.preview} alt="" />}
       <span class="attachment-words">
         <span class="attachment-name" title={name}>
           {name}

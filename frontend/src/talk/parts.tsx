@@ -3,7 +3,8 @@ import type { JSX } from "preact";
 import type { Part } from "../events.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
-import { blobUrl } from "../state.ts";
+import { blobUrl, fetchFile } from "../state.ts";
+import { Picture } from "./picture.tsx";
 
 export function Parts({ parts }: { readonly parts: readonly Part[] }): JSX.Element | null {
   const kept = parts.filter((part) => part.kind !== "text");
@@ -13,24 +14,26 @@ export function Parts({ parts }: { readonly parts: readonly Part[] }): JSX.Eleme
       {kept.map((part) => (
         <li key={part.blob}>
           {part.kind === "image" ? (
-            <a
-              href={blobUrl(part.blob, part.media_type)}
-              target="_blank"
-              rel="noopener"
+            <button
+              type="button"
               title={harmless(part.name ?? "")}
+              onClick={() => void fetchFile(blobUrl(part.blob, part.media_type))}
             >
-              <img
+              <Picture
                 class="part-image"
-                src={blobUrl(part.blob, part.media_type)}
+                path={blobUrl(part.blob, part.media_type)}
                 alt={harmless(part.name ?? "") || "Attached image"}
-                loading="lazy"
               />
-            </a>
+            </button>
           ) : (
-            <a class="part-file" href={blobUrl(part.blob)} download={part.name}>
+            <button
+              type="button"
+              class="part-file"
+              onClick={() => void fetchFile(blobUrl(part.blob), part.name ?? "")}
+            >
               <Icon name="file" />
               <span>{harmless(part.name)}</span>
-            </a>
+            </button>
           )}
         </li>
       ))}

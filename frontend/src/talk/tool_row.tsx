@@ -5,7 +5,7 @@ import { bytes, duration } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact, harmless, plainOutput } from "../markdown/safe.ts";
-import { type AskEntry, blobUrl, runNowMs, type ToolEntry } from "../state.ts";
+import { type AskEntry, blobUrl, fetchFile, runNowMs, type ToolEntry } from "../state.ts";
 import { ShadedText } from "./code_block.tsx";
 import { CopyButton } from "./copy_button.tsx";
 import { Parts } from "./parts.tsx";
@@ -72,10 +72,14 @@ function Inside({ tool, asked }: ToolRowProps): JSX.Element {
       {tool.state === "ended" ? <Box title="Result" text={result} note="" /> : null}
       <Parts parts={tool.parts} />
       {tool.blob === "" ? null : (
-        <a class="button quiet small" href={blobUrl(tool.blob)} download>
+        <button
+          type="button"
+          class="button quiet small"
+          onClick={() => void fetchFile(blobUrl(tool.blob), "")}
+        >
           <Icon name="download" />
           The whole output
-        </a>
+        </button>
       )}
     </>
   );

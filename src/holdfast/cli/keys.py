@@ -1,7 +1,7 @@
 """`holdfast keys`: names for those who may use the server, each revocable."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast.cli.attach import OK, Attached, reading, with_server
 from holdfast.cli.columns import print_columns, print_json, when
@@ -22,18 +22,21 @@ def list_keys(flags: Mapping[str, object], *, form: str) -> int:
         if form == "json":
             print_json(keys)
         else:
-            rows = [(one.name, when(one.created_at or 0), ORIGINS[one.source]) for one in keys]
-            print_columns(("NAME", "ADDED", "FROM"), rows)
+            rows = [
+                (one.name, when(one.created_at or 0), " ".join(one.scopes), ORIGINS[one.source])
+                for one in keys
+            ]
+            print_columns(("NAME", "ADDED", "SCOPES", "FROM"), rows)
         return OK
 
     return reading(flags, work)
 
 
-def add_key(flags: Mapping[str, object], name: str, *, form: str) -> int:
+def add_key(flags: Mapping[str, object], name: str, *, scopes: Sequence[str], form: str) -> int:
     """Make a key and print it, this once."""
 
     async def work(attached: Attached) -> int:
-        made = await attached.client.add_key(name)
+        made = await attached.client.add_key(name, scopes)
         if form == "json":
             print_json({"name": made.name, "key": made.key})
         else:

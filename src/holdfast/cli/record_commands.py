@@ -10,6 +10,7 @@ STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "stopping"),
     *("completed", "failed", "interrupted", "cancelled"),
 )
+SCOPES = ("chat", "approve", "admin")
 CODES = "Exit code: 0 done, 1 not possible (unknown id, no answer), 2 used wrongly."
 
 
@@ -31,6 +32,15 @@ Conversation = Annotated[
 WholeSession = Annotated[str, typer.Argument(metavar="SESSION", help="The whole id of the session.")]
 RuleSession = Annotated[
     str, typer.Option("--session", "-s", metavar="ID", help="Only in this session; else in all.")
+]
+KeyScope = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scope",
+        metavar="SCOPE",
+        help="chat (runs and sessions), approve (approvals and rules) or admin (keys, deleting sessions); "
+        "give it once for each. Without it the key may do everything.",
+    ),
 ]
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is, for example laptop.")]
 
@@ -257,12 +267,22 @@ def keys_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config 
     raise typer.Exit(list_keys(_flags(data_dir, config), form=_form(as_json)))
 
 
-@keys_app.command("add", epilog="Example: KEY=$(holdfast keys add laptop)")
-def keys_add(name: KeyName, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
+@keys_app.command("add", epilog="Example: KEY=$(holdfast keys add laptop --scope chat --scope approve)")
+def keys_add(
+    name: KeyName,
+    scope: KeyScope = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
     """Make a key and print it, this once."""
     from holdfast.cli.keys import add_key
 
-    raise typer.Exit(add_key(_flags(data_dir, config), name, form=_form(as_json)))
+    if unknown := [one for one in scope or () if one not in SCOPES]:
+        text = f"{unknown[0]} is no scope; there are {', '.join(SCOPES)}"
+        raise typer.BadParameter(text, param_hint="--scope")
+    flags = _flags(data_dir, config)
+    raise typer.Exit(add_key(flags, name, scopes=scope or (), form=_form(as_json)))
 
 
 @keys_app.command("revoke")

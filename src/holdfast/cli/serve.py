@@ -21,8 +21,10 @@ from holdfast.cli.logs import log_to, to_terminal
 from holdfast.cli.open_files import allow_open_files
 from holdfast.cli.server_keys import keys_of, made_key
 from holdfast.interfaces import JournalError
+from holdfast.server.auth import LINK_MS
 from holdfast.server.edge import Edge
 from holdfast.server.lock import DirectoryBusy, DirectoryLock
+from holdfast.server.options import ApiKey
 from holdfast.server.stream import Streams
 
 OK, FAILED = 0, 1
@@ -75,11 +77,9 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         config = http_server(app, settings)
         url = url_of(settings.server.host, listening.getsockname()[1])
         lock.announce(url)
-        # Whoever can read this terminal may sign in once; the link's fragment never reaches a log or a proxy.
-        page = f"{url}/#token={app.sign_ins.new_link(keys[0].name)}" if keys else url
 
         def greet() -> None:
-            _greet(url, loaded, made_key=made_key, page=page)
+            _greet(url, loaded, made_key=made_key, way_in=_way_in(app, url, keys))
 
         await _Server(config, app, streams=streams, greet=greet).serve(sockets=[listening])
 
@@ -90,7 +90,23 @@ def url_of(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _greet(url: str, loaded: Loaded, *, made_key: str | None, page: str) -> None:
+def _way_in(app: Edge, url: str, keys: tuple[ApiKey, ...] | None) -> str:
+    """How a browser gets in. A link is for whoever sits at a terminal, and never for a log file or a journal.
+
+    What stands behind the # reaches no server and no proxy, either.
+    """
+    if keys is None:
+        return f"Open {url}"
+    if sys.stdout.isatty():
+        minutes = LINK_MS // 60_000
+        return (
+            f"Open {url}/#token={app.sign_ins.new_link(keys[0].name)}\n"
+            f"     (good once, for {minutes} minutes; `holdfast sign-in` prints another)"
+        )
+    return f"Open {url} (`holdfast sign-in` prints a link that signs you in)"
+
+
+def _greet(url: str, loaded: Loaded, *, made_key: str | None, way_in: str) -> None:
     settings = loaded.settings
     key = settings.data_dir / "api-key"
     secret = f"$(cat {shlex.quote(str(key))})" if made_key is not None else "YOUR_KEY"
@@ -99,7 +115,7 @@ def _greet(url: str, loaded: Loaded, *, made_key: str | None, page: str) -> None
     print(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")
     if loaded.is_demo:
         print("No model is configured, so the built-in demo model answers.")
-    print(f"Open {page}")
+    print(way_in)
     print(f'Try: curl{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'', flush=True)
 
 

@@ -179,7 +179,10 @@ class StoredReads:
         await added.load()
         return [
             *(KeyShown(name=key.name, source=key.source) for key in given),
-            *(KeyShown(name=key.name, created_at=key.created_ms / 1000) for key in added.list()),
+            *(
+                KeyShown(name=key.name, created_at=key.created_ms / 1000, scopes=key.scopes)
+                for key in added.list()
+            ),
         ]
 
     async def _row(self, run_id: str) -> RunRow:

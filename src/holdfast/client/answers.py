@@ -244,6 +244,7 @@ class KeyShown(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     source: Literal["configured", "made", "added"] = "added"
     created_at: float | None = None
+    scopes: tuple[str, ...] = ("chat", "approve", "admin")
 
 
 class KeyList(msgspec.Struct, frozen=True):
@@ -261,6 +262,17 @@ class KeyMade(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """The secret stays out of logs and tracebacks."""
         return f"KeyMade({self.name!r})"
+
+
+class SignInLink(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands behind `/#token=` in a link that signs one browser in, once."""
+
+    token: str
+    expires_in_s: int
+
+    def __repr__(self) -> str:
+        """The token stays out of logs and tracebacks."""
+        return "SignInLink()"
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -245,9 +245,14 @@ class Client:
         """The names of all keys."""
         return (await self._get("/api/keys", a.KeyList)).data
 
-    async def add_key(self, name: str) -> a.KeyMade:
-        """A new key; its secret is shown this once."""
-        return await self._post("/api/keys", {"name": name}, a.KeyMade)
+    async def add_key(self, name: str, scopes: Sequence[str] = ()) -> a.KeyMade:
+        """A new key, which may do everything if no scopes are named; its secret is shown this once."""
+        named = {"scopes": list(scopes)} if scopes else {}
+        return await self._post("/api/keys", {"name": name, **named}, a.KeyMade)
+
+    async def sign_in_link(self) -> a.SignInLink:
+        """A link for a browser, which may then do what this client's key may."""
+        return await self._post("/api/sign-in-links", None, a.SignInLink)
 
     async def revoke_key(self, name: str) -> None:
         """The key opens nothing any more."""
