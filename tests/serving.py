@@ -281,10 +281,11 @@ async def served(
             return await shared.try_now(next(target for target in targets if target.name == name))
 
         options = replace(setting.options, try_now=try_now)
-        app = setting.around(make_app(agent, streams, options=options, runner=setting.runner), kept)
+        edge = make_app(agent, streams, options=options, runner=setting.runner)
+        app = setting.around(edge, kept)
         listening = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(
-            app, log_config=None, lifespan="on", ws="none", http=connection_with(setting.options.limits)
+            app, log_config=None, lifespan="on", ws="none", http=connection_with(options.limits, edge.knows)
         )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]))

@@ -203,6 +203,83 @@ async def check_a_stranger_learns_nothing(make: Callable[[], Setting]) -> None:
             assert known.body == unknown.body
 
 
+def lets_in(is_welcome: Callable[[Scope], bool]) -> Setting:
+    """One that takes these requests for the owner's."""
+
+    def around(app: ASGIApp, store: Store) -> ASGIApp:
+        del store
+
+        async def promoting(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http" and is_welcome(scope):
+                scope["headers"] = [*scope["headers"], (b"authorization", b"Bearer the-only-key-there-is")]
+            await app(scope, receive, send)
+
+        return promoting
+
+    return replace(locked(), around=around)
+
+
+def has(name: bytes) -> Callable[[Scope], bool]:
+    return lambda scope: any(given == name for given, _ in scope["headers"])
+
+
+def takes_the_cookie_alone() -> Setting:
+    """One that lets in whoever has the cookie."""
+    return lets_in(has(b"cookie"))
+
+
+async def check_a_cookie_alone_opens_nothing(make: Callable[[], Setting]) -> None:
+    """P11: a browser sends it to every port of the host."""
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=make()) as server:
+        page = await server.signed_in(key="the-only-key-there-is")
+        for path in ("/api/sessions", "/v1/runs", "/v1/approvals", "/api/events"):
+            async with server.http.get(server.url + path, headers={"Cookie": page["Cookie"]}) as answer:
+                assert answer.status == 401, path
+
+
+def takes_a_ticket_for_any_path() -> Setting:
+    """One that looks whether there is a ticket, and not what it is for."""
+    return lets_in(lambda scope: b"ticket=" in scope["query_string"])
+
+
+async def check_a_ticket_is_for_one_path(make: Callable[[], Setting]) -> None:
+    """P11: the download that it was made for, and no other."""
+    key = {"Authorization": "Bearer the-only-key-there-is"}
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=make()) as server:
+        paths: list[str] = []
+        for data in (b"one", b"two"):
+            made = await server.call("POST", "/api/blobs", body=data, headers=key)
+            paths.append(f"/api/blobs/{made.json['blob']}")
+        page = await server.signed_in(key="the-only-key-there-is")
+        _, made = await server.post("/api/tickets", {"path": paths[0]}, **page)
+        cookie = {"Cookie": page["Cookie"]}
+        for path, status in ((paths[0], 200), (paths[1], 401), ("/v1/runs", 401)):
+            answer = await server.call("GET", f"{path}?ticket={made['ticket']}", headers=cookie)
+            assert answer.status == status, path
+
+
+def minds_no_scope() -> Setting:
+    """One that treats every key as the owner's."""
+    return lets_in(has(b"authorization"))
+
+
+async def check_a_key_does_only_what_its_scopes_say(make: Callable[[], Setting]) -> None:
+    """P11: one that may chat answers no approval and makes no key."""
+    owner = {"Authorization": "Bearer the-only-key-there-is"}
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=make()) as server:
+        _, made = await server.post("/api/keys", {"name": "guest", "scopes": ["chat"]}, **owner)
+        guest = {"Authorization": f"Bearer {made['key']}"}
+        assert (await server.call("GET", "/v1/runs", headers=guest)).status == 200
+        for method, path in (
+            ("POST", "/v1/runs/run_x/approval"),
+            ("GET", "/api/approvals/rules"),
+            ("POST", "/api/keys"),
+            ("DELETE", "/api/sessions/s"),
+        ):
+            answer = await server.call(method, path, body={}, headers=guest)
+            assert (answer.status, answer.code) == (403, "missing_scope"), path
+
+
 async def check_a_key_that_the_model_says_is_not_shown(secrets: Secrets) -> None:
     """P11: in no view of the run, though it came in two pieces."""
     setting = Setting(secrets=secrets)
@@ -270,6 +347,9 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P10", check_a_stuck_tool_holds_up_nobody_else, RunnerLimits(), RunnerLimits(runs_max=1)),
     Sabotage("P11", check_a_stranger_learns_nothing, locked, Setting),
     Sabotage("P11", check_a_stranger_learns_nothing, locked, locked_behind_the_lookup),
+    Sabotage("P11", check_a_cookie_alone_opens_nothing, locked, takes_the_cookie_alone),
+    Sabotage("P11", check_a_ticket_is_for_one_path, locked, takes_a_ticket_for_any_path),
+    Sabotage("P11", check_a_key_does_only_what_its_scopes_say, locked, minds_no_scope),
     Sabotage("P11", check_a_key_that_the_model_says_is_not_shown, Secrets(["sk-test-of-a-key"]), NO_SECRETS),
     Sabotage("P12", check_bad_requests_leave_nothing_behind, MemoryStore, CreatesWhatIsAskedFor),
 )

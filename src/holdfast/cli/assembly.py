@@ -179,7 +179,8 @@ def http_server(app: Edge, settings: Settings) -> uvicorn.Config:
     """How the application is served: deadlines against slow senders, no log of its own."""
     return uvicorn.Config(
         app,
-        http=connection_with(limits_of(settings)),
+        http=connection_with(limits_of(settings), app.knows),
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="on",

@@ -27,13 +27,14 @@ _NOTHING = frozenset({b"", b"null"})
 Body = TypeVar("Body")
 
 
-async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0) -> bytes:
+async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0, within_s: float = 0.0) -> bytes:
     """The whole body; raises a Problem if it is too long or comes too slowly."""
     _check_encoding(request)
     most = bytes_max or limits.body_bytes_max
     chunks: list[bytes] = []
     size = 0
-    whole = asyncio.timeout(limits.body_s)
+    whole_s = within_s or limits.body_s
+    whole = asyncio.timeout(whole_s)
     try:
         async with whole:
             while True:
@@ -49,7 +50,7 @@ async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0) -> 
                 if not message.get("more_body", False):
                     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
     except TimeoutError:
-        waited_s = limits.body_s if whole.expired() else limits.body_gap_s
+        waited_s = whole_s if whole.expired() else limits.body_gap_s
         raise Problem(
             408,
             f"The body did not arrive in time ({waited_s:g} s)",

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -9,26 +10,35 @@ import httptools
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from holdfast.server.edge import SECURITY_HEADERS
+from holdfast.server.edge import SECURITY_HEADERS, SIGN_IN_BYTES_MAX
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.strangers import Strangers
 from holdfast.unsent import unsent_bytes
 
 _GARBLED = bad_request("That is not an HTTP request", code="invalid_http")
 _TOO_LONG = Problem(431, "The headers are more than is taken", code="headers_too_large")
 
 
-def connection_with(limits: Limits) -> type[asyncio.Protocol]:
-    """The protocol class for uvicorn's `http` setting."""
+def connection_with(limits: Limits, knows: Callable[[Scope], bool]) -> type[asyncio.Protocol]:
+    """The protocol class for uvicorn's `http` setting; `knows` says whether a request brings a good key."""
 
     class Connection(DeadlinedConnection):
         deadlines = limits
+        strangers = Strangers(limits.strangers_max, limits.stranger_bytes_max)
+
+        def knows(self) -> bool:
+            return knows(cast("Scope", self.scope))
 
     return Connection
 
 
 class _TooLong(Exception):
     """More headers than are taken; the parser hands it on as an error of its own."""
+
+
+class _TooManyAhead(Exception):
+    """More requests than may wait for their answers; what came before them is answered."""
 
 
 class _NoTunnel(Exception):
@@ -38,11 +48,16 @@ class _NoTunnel(Exception):
 class DeadlinedConnection(HttpToolsProtocol):
     """Cuts a connection that is slow to send or to read, and one that sends too much besides bodies.
 
+    Until a request brings a key, it is a stranger: of its bodies no more is kept than a sign-in takes, and
+    it is cut when there are too many like it.
+
     A body that a route reads has a deadline there, and an answer that says so; the one here is for the rest
     of a body that nobody reads any more.
     """
 
     deadlines = Limits()
+    strangers: Strangers
+    _is_known = False
     _deadline: asyncio.TimerHandle | None = None
     _last: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -59,11 +74,13 @@ class DeadlinedConnection(HttpToolsProtocol):
         if known is not None and known.family in {socket.AF_INET, socket.AF_INET6}:
             known.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
+        self.strangers.hold(self, 0)
         self.timeout_keep_alive = self.deadlines.keep_alive_s
         self._cut_after(self.deadlines.headers_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is expected any more."""
+        self.strangers.forget(self)
         self._rest()
         for timer in (self._last, self._unread):
             if timer is not None:
@@ -73,6 +90,7 @@ class DeadlinedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """A head that never ends is not gathered, nor is what follows a body."""
         self._loose_bytes += len(data)
+        self._hold(self._loose_bytes)
         try:
             self._parse(data)
         except httptools.HttpParserError:
@@ -127,6 +145,8 @@ class DeadlinedConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The next request on the same connection has a deadline of its own."""
+        if len(self.pipeline) >= self.deadlines.pipelined_max:
+            raise _TooManyAhead
         self._is_in_head, self._loose_bytes = True, 0
         self._unset_keepalive_if_required()
         self._rest()
@@ -143,6 +163,17 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._rest()
         self._cut_after(self.deadlines.body_s + 1.0)
         super().on_headers_complete()
+        if not self._is_known and self.knows():
+            self._is_known = True
+            self.strangers.forget(self)
+
+    def knows(self) -> bool:
+        """Whether the request whose headers are there brings a good key."""
+        raise NotImplementedError
+
+    def _hold(self, held_bytes: int) -> None:
+        if not self._is_known and not self.transport.is_closing():
+            self.strangers.hold(self, held_bytes)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """See uvicorn; a client of HTTP/1.0 knows no chunks."""
@@ -154,6 +185,10 @@ class DeadlinedConnection(HttpToolsProtocol):
         """Some of the body; who still sends one is not idle."""
         self._loose_bytes = 0
         self._unset_keepalive_if_required()
+        if not self._is_known:
+            # One byte more than is taken is enough to say so.
+            body = body[: max(0, SIGN_IN_BYTES_MAX + 1 - len(self.cycle.body))]
+            self._hold(len(self.cycle.body) + len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -225,6 +260,8 @@ class DeadlinedConnection(HttpToolsProtocol):
     def _abort(self) -> None:
         transport: Any = self.transport
         transport.abort()
+
+    cut = _abort
 
     def _cut(self) -> None:
         self._deadline = None

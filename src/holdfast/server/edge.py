@@ -128,6 +128,14 @@ class Edge:
             problem = problem_of(error)
             await answering.send_whole(problem.status, problem.encoded(), problem.headers)
 
+    def knows(self, scope: Scope) -> bool:
+        """Whether a request brings what opens this server; asked as soon as its headers are there."""
+        try:
+            asked = _asked(scope["headers"])
+            return scope["path"] != SIGN_IN_PATH and self._name_of(asked, scope) is not None
+        except Problem:
+            return False
+
     def _lists(self, origin: str) -> bool:
         """Whether pages of this origin may read our answers; with * any may, but none is lent the cookie."""
         return origin in self._origins or (bool(origin) and "*" in self._origins)

@@ -113,7 +113,7 @@ OTHERS: Mapping[str, Operation] = MappingProxyType(
             scopes=NO_KEY,
             body=SignInRequest,
             answers={200: a.SignedIn},
-            errors={400: "invalid_request, invalid_json", 409: "page_outdated", 429: "too_many_strangers"},
+            errors={400: "invalid_request, invalid_json", 409: "page_outdated"},
             needs_body=True,
         ),
         "POST /api/sign-out": Operation(

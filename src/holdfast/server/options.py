@@ -36,6 +36,9 @@ class Limits:
     parts_max: int = 1000
     header_bytes_max: int = 64 * 1024
     headers_max: int = 200
+    pipelined_max: int = 32  # requests that a connection may send ahead of their answers
+    strangers_max: int = 512  # connections that have brought no key yet
+    stranger_bytes_max: int = 4 * MEBIBYTE  # headers and bodies of all of them together
     headers_s: float = 15.0  # how long a request's headers may take
     body_gap_s: float = 20.0  # how long a sender may be silent within a body
     body_s: float = 120.0  # how long a whole body may take

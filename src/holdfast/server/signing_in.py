@@ -43,8 +43,9 @@ class SignInRoutes:
             # It would take the cookie, not keep the secret, and ask for the key again and again.
             text = "This page is from before an upgrade of the server: reload it, then sign in"
             raise Problem(409, text, code="page_outdated")
-        body = await read_body(request, means.limits, bytes_max=SIGN_IN_BYTES_MAX)
-        wanted = await parsed(body, means.limits, SignInRequest)
+        limits = means.limits
+        body = await read_body(request, limits, bytes_max=SIGN_IN_BYTES_MAX, within_s=limits.headers_s)
+        wanted = await parsed(body, limits, SignInRequest)
         if means.keys.is_open:
             return json_answer({"signed_in": True, "name": OPEN, "page": "", "scopes": SCOPES})
         if not wanted.token and not wanted.key:

@@ -1,0 +1,151 @@
+"""Keys with scopes: what each may do, from the table of operations itself."""
+
+import re
+from typing import Any
+
+import pytest
+
+from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.server.options import ApiKey, ServerOptions
+from holdfast.server.scopes import SCOPES
+from server.toolbox import Counted
+from serving import AsksAbout, Served, Setting, served, target_of
+
+SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
+OWNER = {"Authorization": f"Bearer {SECRET}"}
+LOCKED = Setting(
+    options=ServerOptions(keys=(ApiKey("owner", SECRET),)),
+    tools=(Counted(),),
+    judge=AsksAbout(frozenset({"touch"})),
+)
+
+
+async def made(server: Served, *scopes: str, name: str = "") -> dict[str, str]:
+    """The header of a new key with these scopes."""
+    body: dict[str, Any] = {"name": name or "-".join(scopes), "scopes": list(scopes)}
+    status, answer = await server.post("/api/keys", body, **OWNER)
+    assert (status, answer["scopes"]) == (201, [one for one in SCOPES if one in scopes])
+    return {"Authorization": f"Bearer {answer['key']}"}
+
+
+async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anything_is_read() -> None:
+    """P11, P12: every route of the table, with each single scope, by key and by signed-in page alike."""
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        keys = {scope: await made(server, scope) for scope in SCOPES}
+        pages = {
+            scope: await server.signed_in(key=key["Authorization"].removeprefix("Bearer "))
+            for scope, key in keys.items()
+        }
+        _, document = await server.get("/openapi.json", **OWNER)
+        refused = 0
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                for scope in SCOPES:
+                    if scope in operation.get("x-scopes", SCOPES):
+                        continue
+                    for headers in (keys[scope], pages[scope]):
+                        place = re.sub(r"[{}]", "", path)
+                        answer = await server.call(method.upper(), place, body=b"no JSON", headers=headers)
+                        assert (answer.status, answer.code) == (403, "missing_scope"), (method, path, scope)
+                        error = answer.json["error"]
+                        assert error["param"] in operation["x-scopes"]
+                        assert f"'{error['param']}' (it has: {scope})" in error["message"]
+                    refused += 1
+        assert refused > 100
+
+
+@pytest.mark.parametrize(
+    ("scope", "operations"),
+    [
+        (
+            "admin",
+            {
+                "GET /api/keys",
+                "POST /api/keys",
+                "DELETE /api/keys/{name}",
+                "DELETE /api/sessions/{session_id}",
+            },
+        ),
+        (
+            "approve",
+            {
+                "POST /v1/runs/{run_id}/approval",
+                "GET /v1/runs/{run_id}/approval/{approval_id}/rule",
+                "GET /api/approvals/rules",
+                "DELETE /api/approvals/rules/{grant_id}",
+            },
+        ),
+    ],
+)
+async def test_the_table_says_what_needs_more_than_to_chat(scope: str, operations: set[str]) -> None:
+    """P8, P11: exactly these, so that a new route is thought about."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        _, document = await server.get("/openapi.json")
+        found = {
+            f"{method.upper()} {path}"
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+            if operation.get("x-scopes") == [scope]
+        }
+        assert found == operations
+
+
+async def test_an_approval_is_answered_by_a_key_that_may_and_by_no_other() -> None:
+    """P8, P11: the one who chats cannot allow themselves anything; the one who approves cannot chat."""
+    scripts = ([CallTool("touch", {"path": "a"})], [Say("done")])
+    async with ChaosServer(*scripts) as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        chat, approve = await made(server, "chat"), await made(server, "approve")
+        status, started = await server.post("/v1/runs", {"input": "do it", "session_id": "s"}, **chat)
+        assert status == 202
+        assert (await server.post("/v1/runs", {"input": "x"}, **approve))[0] == 403
+        frames = server.follow(f"/v1/runs/{started['run_id']}/events", headers=chat)
+        async for frame in frames:
+            if frame.data["event"] == "approval.request":
+                break
+        path = f"/v1/runs/{started['run_id']}/approval"
+        for choice in ("once", "session", "always", "deny"):
+            answer = await server.call("POST", path, body={"choice": choice}, headers=chat)
+            assert (answer.status, answer.code) == (403, "missing_scope")
+        status, waiting = await server.get("/v1/approvals", **approve)
+        assert (status, [one["run_id"] for one in waiting["data"]]) == (200, [started["run_id"]])
+        assert (await server.post(path, {"choice": "once"}, **approve))[0] == 200
+        async for frame in frames:
+            if frame.data["event"] == "run.completed":
+                break
+        await frames.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+async def test_a_key_from_before_there_were_scopes_may_do_everything_and_scopes_outlive_a_restart() -> None:
+    """P11: existing clients go on as they are."""
+    disk = MemoryDisk()
+    async with ChaosServer() as chaos:
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            old, new = await made(server, *SCOPES, name="old"), await made(server, "chat", name="new")
+        whole, _, _ = disk.notes["api_key:old"].partition(b',"scopes"')
+        disk.notes["api_key:old"] = whole + b"}"
+        disk.notes["api_key:new"] = disk.notes["api_key:new"].replace(b'["chat"]', b'["chat","later"]')
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+            assert (await server.get("/api/keys", **old))[0] == 200
+            assert (await server.get("/api/keys", **new))[0] == 403
+            _, listed = await server.get("/api/keys", **OWNER)
+            assert {one["name"]: one["scopes"] for one in listed["data"]} == {
+                "owner": list(SCOPES),
+                "old": list(SCOPES),
+                "new": ["chat"],
+            }
+            _, about = await server.get("/v1/capabilities", **new)
+            assert about["auth"]["scopes"] == ["chat"]
+
+
+async def test_a_key_without_any_scope_or_with_an_unknown_one_is_not_made() -> None:
+    """P12."""
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        for scopes in ([], ["root"], "chat", ["chat", 1]):
+            answer = await server.call(
+                "POST", "/api/keys", body={"name": "x", "scopes": scopes}, headers=OWNER
+            )
+            assert answer.status == 400, scopes
+            assert answer.json["error"]["param"].startswith("scopes")
+        status, answer = await server.post("/api/keys", {"name": "x"}, **OWNER)
+        assert (status, answer["scopes"]) == (201, list(SCOPES))
