@@ -4,13 +4,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.embedding import Agent
+    from holdfast.hidden_process import hide_process
     from holdfast.targets import Target
     from holdfast.tools.functions import tool
 
-__all__ = ["Agent", "Target", "__version__", "tool"]
+__all__ = ["Agent", "Target", "__version__", "hide_process", "tool"]
 __version__ = "0.1.0.dev0"
 
-_PLACES = {"Agent": "holdfast.embedding", "Target": "holdfast.targets", "tool": "holdfast.tools.functions"}
+_PLACES = {
+    "Agent": "holdfast.embedding",
+    "Target": "holdfast.targets",
+    "hide_process": "holdfast.hidden_process",
+    "tool": "holdfast.tools.functions",
+}
 
 
 def __getattr__(name: str) -> object:

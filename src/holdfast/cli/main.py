@@ -22,6 +22,10 @@ def _do(line: Sequence[str]) -> None:
     if line == ["--version"]:
         print(f"holdfast {__version__}")
         return
+    from holdfast.hidden_process import hide_process
+
+    # First of all: keys of models and of the server are in this process, and its tools run as the same user.
+    hide_process()
     from holdfast.cli.quick_line import quick
 
     # A shell that asks how a line can go on asks by a variable, and with no line.
