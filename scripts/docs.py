@@ -23,6 +23,7 @@ from holdfast.server.openapi import described
 from holdfast.server.operations import OTHERS, SAME
 from holdfast.server.operations_runs import RUNS
 from holdfast.server.operations_sessions import SESSIONS
+from holdfast.server.scopes import SCOPES
 
 FIRST_ERROR = 400
 DOCS = Path(__file__).parent.parent / "docs"
@@ -41,9 +42,13 @@ One port serves everything. The same, for programs: `GET /openapi.json`; for peo
 running server.
 
 - **Who may come in.** `Authorization: Bearer KEY` on every route that is not marked *open*. A browser
-  signs in once with `POST /api/sign-in` and then has a cookie.
+  signs in once with `POST /api/sign-in`. Its cookie opens nothing alone: requests carry the header
+  `X-Holdfast-Page` beside it, and images and downloads a ticket (`POST /api/tickets`).
+- **What a key may do.** Each route names the scope that it needs: `chat`, `approve` or `admin`. A key
+  without it gets 403 `missing_scope`.
 - **Errors** have one shape, on every route: `{"error": {"message", "type", "param", "code"}}`. The tables
-  name the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`, 421 `unknown_host`,
+  name the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`,
+  `missing_scope`, `no_ticket_taken`, 421 `unknown_host`,
   500 `internal_error`, `store_damaged`, 503 `store_unavailable`, `store_overloaded`, `shutting_down`; with
   a body also 408 `body_too_slow`, 413 `body_too_large`.
 - **Once.** A POST with `Idempotency-Key` that is sent again with the same body has one effect and gets
@@ -178,7 +183,13 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator
     yield f"### {method} {path}{is_open}"
     yield ""
     yield from (operation["summary"], "")
-    rows = [
+    scopes = operation.get("x-scopes", [])
+    rows = (
+        []
+        if len(scopes) in {0, len(SCOPES)}
+        else [f"| scope | {' or '.join(f'`{one}`' for one in scopes)} |"]
+    )
+    rows += [
         f"| {one['in']} `{one['name']}` | {one.get('description', '')} |"
         for one in operation["parameters"]
         if one["in"] != "path"

@@ -44,6 +44,7 @@ async def test_a_sign_in_that_comes_slowly_is_given_up_on() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos), setting=locked(headers_s=0.2)) as server:
         (answer,) = await answers(server, signing_in(length=20) + b'{"key"')
         assert answer.startswith(b"408")
+        assert b"(0.2 s)" in answer
 
 
 async def test_of_a_body_without_a_key_nothing_is_read_on_any_route() -> None:

@@ -57,9 +57,14 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
         (status, ", ".join(_answers(answer)), answer["description"])
         for status, answer in operation["responses"].items()
     ]
+    scopes = (
+        " or ".join(f"<code>{one}</code>" for one in operation.get("x-scopes", ()))
+        or "none: no key is needed"
+    )
     return (
         f'<details id="{_id(operation["operationId"])}"><summary><span class=method>{method.upper()}</span>'
         f"<code>{escape(path)}</code> {_prose(operation['summary'])}</summary>"
+        f"<p>Scope of the key: {scopes}</p>"
         f"{_table(('Parameter', 'Where', 'Meaning'), rows)}"
         f"{'<p>Body: ' + ' or '.join(takes) + '</p>' if takes else ''}"
         f"{_table(('Status', 'Answer', 'Meaning, or codes of the error'), answers)}</details>"
