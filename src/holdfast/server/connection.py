@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import httptools
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,9 +26,7 @@ def connection_with(limits: Limits, knows: Callable[[Scope], bool]) -> type[asyn
     class Connection(DeadlinedConnection):
         deadlines = limits
         strangers = Strangers(limits.strangers_max, limits.stranger_bytes_max)
-
-        def knows(self) -> bool:
-            return knows(cast("Scope", self.scope))
+        brings_key = staticmethod(knows)
 
     return Connection
 
@@ -57,6 +55,7 @@ class DeadlinedConnection(HttpToolsProtocol):
 
     deadlines = Limits()
     strangers: Strangers
+    brings_key: ClassVar["staticmethod[[Scope], bool]"]  # of a request whose headers are there
     _is_known = False
     _deadline: asyncio.TimerHandle | None = None
     _last: asyncio.TimerHandle | None = None
@@ -163,13 +162,9 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._rest()
         self._cut_after(self.deadlines.body_s + 1.0)
         super().on_headers_complete()
-        if not self._is_known and self.knows():
+        if not self._is_known and self.brings_key(cast("Scope", self.scope)):
             self._is_known = True
             self.strangers.forget(self)
-
-    def knows(self) -> bool:
-        """Whether the request whose headers are there brings a good key."""
-        raise NotImplementedError
 
     def _hold(self, held_bytes: int) -> None:
         if not self._is_known and not self.transport.is_closing():
