@@ -140,7 +140,14 @@ async def test_a_command_sees_no_key_of_ours(background: Background, call: Call)
         "NO_COLOR",
         "PAGER",
         "GIT_PAGER",
-    } | {"GIT_TERMINAL_PROMPT"}
+        "GIT_TERMINAL_PROMPT",
+        "GIT_OPTIONAL_LOCKS",
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_KEY_0",
+        "GIT_CONFIG_VALUE_0",
+        "GIT_CONFIG_KEY_1",
+        "GIT_CONFIG_VALUE_1",
+    }
     names = {line.partition("=")[0] for line in (await run(background, call, "env")).text.splitlines()}
     assert names <= {*ENVIRONMENT, "HOLDFAST_RUN", "PWD", "SHLVL", "_", "OLDPWD"}
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from holdfast.policy.approval_rules import Rule
 from holdfast.policy.approvals import ApprovalMode, Policy, choices_for, for_a_person, judge, rule_for
 from holdfast.policy.places import Places
 from holdfast.policy.verdicts import Ask, Deny, Verdict
+from holdfast.tools.repositories import repository_at
 from holdfast.values import Action, Choice, GrantRule
 
 NOTE = "grant:"
@@ -121,11 +123,13 @@ class ConfiguredJudge:
         return (*grants, *self.always.rules.values()) if self.always is not None else grants
 
     def _policy(self, workspace: Path) -> Policy:
+        real = os.path.realpath(workspace)
         places = Places(
-            workspace=os.path.realpath(workspace),
+            workspace=real,
             home=os.path.realpath(self.home),
             protected=tuple(os.path.realpath(path) for path in self.protected),
             resolve=os.path.realpath,
             config=os.path.realpath(self.config) if self.config else "",
+            repository=partial(repository_at, workspace=real),
         )
         return Policy(places, self.mode, self.rules)

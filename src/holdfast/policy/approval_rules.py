@@ -31,9 +31,9 @@ _VERDICTS: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
 _BY_NAME: frozenset[FindingKind] = frozenset(("change", "program", "network"))
 _BY_WORDS: frozenset[FindingKind] = frozenset((*_BY_NAME, "outside"))
 _BY_TOOL: frozenset[FindingKind] = frozenset((*_BY_NAME, "write"))
-_BY_PLACE: frozenset[FindingKind] = frozenset((*_BY_WORDS, "secret", "write", "write_outside"))
+_BY_PLACE: frozenset[FindingKind] = frozenset((*_BY_WORDS, "repository", "secret", "write", "write_outside"))
 _BLANKET: frozenset[FindingKind] = frozenset((*_BY_PLACE, "wrapper", "word", "setting"))
-_GRANTED: frozenset[FindingKind] = frozenset((*_BY_WORDS, "setting", "write", "rule"))
+_GRANTED: frozenset[FindingKind] = frozenset((*_BY_WORDS, "repository", "setting", "write", "rule"))
 _GRANTED_ELSEWHERE: frozenset[FindingKind] = frozenset((*_GRANTED, "write_outside"))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from holdfast.policy.repositories import Repository, no_repository
 from holdfast.policy.shell_names import NOTHING
 from holdfast.policy.shell_words import GLOB, Word
 
@@ -47,6 +48,8 @@ class Places:
     """The world of an action; all paths are absolute and free of links.
 
     `resolve` follows the links of an absolute path; it must return an absolute path and never raise.
+    `repository` says what git would heed in a directory, or with a folder that it is told to use; it must
+    never raise either.
     """
 
     workspace: str
@@ -54,6 +57,7 @@ class Places:
     protected: tuple[str, ...]
     resolve: Callable[[str], str]
     config: str = ""  # the configuration file that counts, if any
+    repository: Callable[[str, str], Repository] = no_repository
 
     def inside(self, path: str) -> bool:
         """Whether a resolved path lies in the workspace."""

@@ -8,6 +8,7 @@ from functools import cache
 from holdfast.policy.places import HARMLESS_DEVICES, Places, is_repository_file, is_secret
 from holdfast.policy.shell_commands import Command, Redirect, Script
 from holdfast.policy.shell_dangers import bombs, circles, dangers, losses
+from holdfast.policy.shell_git import repository_findings
 from holdfast.policy.shell_names import SYSTEM_DIRECTORIES, known_name, likely_name
 from holdfast.policy.shell_programs import concerns
 from holdfast.policy.shell_reading import Reading, reading_of
@@ -59,7 +60,7 @@ def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedSc
     judged: list[JudgedStep] = []
     denials = [sentence for text in argv for sentence in bombs(text)]
     # A path is looked at for several reasons, and a real resolver asks the disk each time.
-    places = replace(places, resolve=cache(places.resolve))
+    places = replace(places, resolve=cache(places.resolve), repository=cache(places.repository))
     cwds = tuple(places.resolved(cwd, ("/",)))
     found, guesses = list(_steps(argv)), list[Command]()
     denials += circles([step.command for step in found])
@@ -183,6 +184,9 @@ def _program(
     command: Command, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]
 ) -> Iterator[Finding]:
     """Findings for the program with its words: nothing but its paths if it only reads."""
+    reads = reading is not None and not reading.problem
+    if likely_name(command.words[0]).lower() == "git":
+        yield from repository_findings(command.words, places, cwds=cwds, reads=reads)
     if reading is not None and not reading.problem:
         if reading.from_root_only and set(cwds) != {places.workspace}:
             yield Finding("change", "`git` may find the settings of another repository there.")

@@ -15,6 +15,7 @@ FindingKind: TypeAlias = Literal[
     "outside",  # a path outside the workspace is named
     "network",  # other machines are involved
     "program",  # a program that does more than change files of the workspace
+    "repository",  # git runs a program that the repository names
     "change",  # something in the workspace may change
     "rule",  # a configured rule says to ask
 ]

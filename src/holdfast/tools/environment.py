@@ -42,6 +42,15 @@ _FIXED = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
+    # A command that only looks stores nothing, so it neither waits for a lock nor runs a hook for storing it.
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+# What a repository may not decide for git, whoever wrote its settings. Each of these is harmless to a command
+# that a person approved; what could not be set without breaking one (hooks, filters, ssh) is found by the
+# approval policy instead.
+_GIT_SETTINGS = {
+    "core.fsmonitor": "false",  # a program that git runs to learn what changed
+    "safe.bareRepository": "explicit",  # a folder that only looks like a repository brings no settings along
 }
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -51,7 +60,15 @@ def child_environment(source: Mapping[str, str], *, also: Iterable[str] = ()) ->
     names = PASSED_ON | set(also)
     passed = {name: value for name, value in source.items() if name in names or name.startswith("LC_")}
     path = _absolute(passed.get("PATH", _PATH)) or _PATH
-    return {"LANG": "C.UTF-8", **passed, "PATH": path, **_FIXED}
+    return {"LANG": "C.UTF-8", **passed, "PATH": path, **_FIXED, **_for_git()}
+
+
+def _for_git() -> dict[str, str]:
+    """Settings in the one place that git puts before every file."""
+    found = {"GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS))}
+    for nth, (key, value) in enumerate(_GIT_SETTINGS.items()):
+        found |= {f"GIT_CONFIG_KEY_{nth}": key, f"GIT_CONFIG_VALUE_{nth}": value}
+    return found
 
 
 def _absolute(path: str) -> str:

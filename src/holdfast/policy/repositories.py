@@ -1,0 +1,121 @@
+"""What a repository's own settings and hooks would have git run, and which git commands run it.
+
+The person who opened a repository need not have written its `.git` folder. A setting of the user's own files
+(`~/.gitconfig`) is the user's choice and is not looked at here.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.policy.git_config import Setting
+from holdfast.policy.verdicts import Finding
+
+VALUE_CHARS_MAX = 200
+NAMED_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What git would heed in one directory: settings, hooks, and what cannot be known about them."""
+
+    settings: tuple[Setting, ...] = ()
+    hooks: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()  # sentences, each a reason to ask about any git command
+
+
+def no_repository(_directory: str, _git_dir: str) -> Repository:
+    """A place without settings, for a world without files."""
+    return Repository()
+
+
+# fmt: off
+# Names of settings that stand for a program in whatever section: some git of today or tomorrow runs them.
+_PROGRAM_NAMES = frozenset((
+    "command", "cmd", "program", "helper", "driver", "editor", "hookspath", "sshcommand", "gitproxy",
+    "askpass", "uploadpack", "receivepack", "vcs", "process", "clean", "smudge", "textconv", "external",
+    "fsmonitor", "difffilter", "packobjectshook", "alternaterefscommand", "recentobjectshook",
+    "defaultkeycommand", "templatedir", "browser", "tunnel", "smtpserver", "sendmailcmd", "tocmd", "cccmd",
+    "headercmd",
+))
+_PATH_SECTIONS = frozenset(("mergetool", "difftool", "guitool", "browser", "man", "lfs"))
+# Run by commands that only read: the working tree is compared, contents are shown, signatures are checked.
+_WHILE_READING = frozenset((
+    ("core", "fsmonitor"), ("diff", "external"), ("diff", "command"), ("diff", "textconv"),
+    ("filter", "clean"), ("filter", "smudge"), ("filter", "process"), ("gpg", "program"),
+    ("gpg", "defaultkeycommand"), ("hook", "command"),
+))
+_TRANSPORT_NAMES = frozenset((
+    "sshcommand", "gitproxy", "askpass", "uploadpack", "receivepack", "vcs", "helper",
+    "alternaterefscommand",
+))
+_TRANSPORT_KEYS = frozenset((("protocol", "allow"), ("url", "insteadof"), ("url", "pushinsteadof")))
+_HOOK_WHILE_READING = "post-index-change"  # `git status` and `git diff` store what they found out
+_HOOKS_OF_ALL = frozenset((_HOOK_WHILE_READING, "reference-transaction"))
+# These change files or the index, and run no other hook.
+_QUIET = frozenset(("add", "rm", "mv", "restore", "reset", "stash", "tag", "branch", "apply", "init"))
+# fmt: on
+
+
+def named_programs(
+    repository: Repository, *, subcommand: str, reads: bool, network: bool
+) -> Iterator[Finding]:
+    """Reasons to ask about a git command because of where it runs."""
+    for doubt in repository.doubts:
+        yield Finding("repository", doubt)
+    partial = any(_is_partial(setting) for setting in repository.settings)
+    found: list[str] = []
+    for setting in repository.settings:
+        if _is_partial(setting):
+            found.append(f"This repository is a partial clone, so git may fetch: {_shown(setting)}.")
+        elif _runs(setting, subcommand=subcommand, reads=reads, network=network or partial):
+            found.append(f"This repository's configuration names a program: {_shown(setting)}.")
+    hooks = [name for name in repository.hooks if _runs_hook(name, subcommand=subcommand, reads=reads)]
+    if hooks:
+        found.append(f"This repository has hooks that git may run: {', '.join(hooks[:NAMED_MAX])}.")
+    sentences = list(dict.fromkeys(found))
+    yield from (Finding("repository", sentence) for sentence in sentences[:NAMED_MAX])
+    if len(sentences) > NAMED_MAX:
+        yield Finding("repository", f"It names {len(sentences) - NAMED_MAX} more.")
+
+
+def _runs(setting: Setting, *, subcommand: str, reads: bool, network: bool) -> bool:
+    """Whether this git command may run what the setting names."""
+    key = (setting.section, setting.name)
+    if setting.section == "alias":
+        name = setting.part if setting.part and setting.name == "command" else setting.name
+        return name.lower() == subcommand.lower()
+    if key == ("core", "fsmonitor") and setting.boolean is not None:
+        return False  # git's own watcher
+    if setting.name == "hookspath" and setting.value in {"/dev/null", "NUL"}:
+        return False
+    if key in _WHILE_READING:
+        return True
+    if setting.name in _TRANSPORT_NAMES or key in _TRANSPORT_KEYS:
+        return network
+    return not reads and _names_program(setting)
+
+
+def _names_program(setting: Setting) -> bool:
+    shell = (setting.value or "").startswith("!")
+    path = setting.name == "path" and setting.section in _PATH_SECTIONS
+    return shell or path or setting.name in _PROGRAM_NAMES
+
+
+def _is_partial(setting: Setting) -> bool:
+    if (setting.section, setting.name) == ("extensions", "partialclone"):
+        return True
+    promisor = setting.section == "remote" and setting.name in {"promisor", "partialclonefilter"}
+    return promisor and setting.boolean is not False
+
+
+def _runs_hook(name: str, *, subcommand: str, reads: bool) -> bool:
+    if reads:
+        return name == _HOOK_WHILE_READING
+    return subcommand not in _QUIET or name in _HOOKS_OF_ALL
+
+
+def _shown(setting: Setting) -> str:
+    value = re.sub(r"\s+", " ", setting.value or "")
+    cut = f"{value[:VALUE_CHARS_MAX]}…" if len(value) > VALUE_CHARS_MAX else value
+    return f"{setting.key} = {cut}" if setting.value is not None else setting.key

@@ -1,0 +1,203 @@
+"""No repository has git run a program of its own unasked, shown with a real git for each way to try it."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.policy import ConfiguredJudge
+from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approvals import ApprovalMode
+from holdfast.policy.verdicts import Allow, Ask, Verdict
+from holdfast.tools.environment import child_environment
+from holdfast.values import Action
+from policy.hostile_repositories import (
+    COMMANDS,
+    GIT_ENVIRONMENT,
+    HOSTILE,
+    Ground,
+    ground,
+    hooks_path,
+    looks_like_a_repository,
+    other_diff,
+    submodule,
+    watcher,
+)
+
+# Git's own wishes for who commits, and no file of the user's; all else is what every child gets.
+KEPT = ("GIT_AUTHOR", "GIT_COMMITTER", "GIT_CONFIG_NOSYSTEM", "HOME")
+ENVIRONMENT = child_environment({}) | {
+    name: value for name, value in GIT_ENVIRONMENT.items() if name.startswith(KEPT)
+}
+
+
+def judged(command: str, made: Ground, *rules: Rule, mode: ApprovalMode = "ask") -> Verdict:
+    judge = ConfiguredJudge(mode=mode, rules=rules, home=made.root.parent / "home")
+    action = Action(tool="shell", summary=command, argv=("/bin/bash", "-c", command), paths=(str(made.root),))
+    return judge.verdict(action, (), workspace=made.root)
+
+
+def run(command: str, made: Ground, environment: dict[str, str]) -> None:
+    subprocess.run(
+        ["/bin/bash", "-c", command],
+        cwd=made.root,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("build", HOSTILE, ids=lambda build: build.__name__)
+def test_no_program_of_a_repository_runs_unasked(build: Callable[[Ground], None], tmp_path: Path) -> None:
+    """P11."""
+    made = ground(tmp_path)
+    build(made)
+    for command in COMMANDS:
+        # What the strict mode lets run, the other one does: to run it once shows both.
+        allowed = isinstance(judged(command, made, mode="allow-workspace"), Allow)
+        assert allowed or not isinstance(judged(command, made), Allow)
+        if allowed:
+            run(command, made, ENVIRONMENT)
+            assert not made.mark.exists(), f"{command!r} ran a program of the repository"
+
+
+@pytest.mark.parametrize("build", HOSTILE, ids=lambda build: build.__name__)
+def test_each_of_these_repositories_would_run_its_program(
+    build: Callable[[Ground], None], tmp_path: Path
+) -> None:
+    made = ground(tmp_path)
+    build(made)
+    for command in COMMANDS:
+        run(command, made, GIT_ENVIRONMENT)
+        if made.mark.exists():
+            return
+    pytest.fail("nothing in it ran: it is not hostile")
+
+
+@pytest.mark.parametrize(
+    "build", [watcher, submodule, looks_like_a_repository], ids=lambda build: build.__name__
+)
+def test_what_every_child_is_given_keeps_git_from_watchers_and_false_repositories(
+    build: Callable[[Ground], None], tmp_path: Path
+) -> None:
+    """P11: whatever the policy says, and in submodules too."""
+    made = ground(tmp_path)
+    build(made)
+    for command in ("git status", "cd sub && git status"):
+        run(command, made, ENVIRONMENT)
+    assert not made.mark.exists()
+
+
+def test_a_person_hears_which_program_the_repository_names(tmp_path: Path) -> None:
+    """P8."""
+    made = ground(tmp_path)
+    other_diff(made)
+    found = judged("git diff", made)
+    assert isinstance(found, Ask)
+    sentence = f"This repository's configuration names a program: diff.external = {made.program}."
+    assert found.findings == (sentence,)
+
+
+def test_a_rule_for_git_covers_such_a_repository_only_if_it_names_the_place(tmp_path: Path) -> None:
+    made = ground(tmp_path)
+    other_diff(made)
+    assert isinstance(judged("git diff", made, Rule("allow", "shell", argv=("git", "diff"))), Ask)
+    there = Rule("allow", "shell", argv=("git", "diff"), paths=(str(made.root),))
+    assert isinstance(judged("git diff", made, there), Allow)
+
+
+def test_hooks_that_only_a_commit_runs_ask_about_commits_alone(tmp_path: Path) -> None:
+    made = ground(tmp_path)
+    hooks_path(made)
+    for command, verdict in {"git status": Allow, "git diff": Allow, "git commit -m x": Ask}.items():
+        assert isinstance(judged(command, made, mode="allow-workspace"), verdict), command
+    assert isinstance(judged("git status", made), Allow)
+
+
+@pytest.mark.parametrize(
+    "command", ["git status", "git diff", "git log -p", "git show HEAD", "git blame a.txt"]
+)
+def test_an_ordinary_repository_is_not_asked_about(command: str, tmp_path: Path) -> None:
+    made = ground(tmp_path)
+    made.make()
+    made.says(
+        '[core]\n\tfsmonitor = true\n[branch "main"]\n\tremote = origin\n[remote "origin"]\n'
+        "\turl = https://example.org/x\n[user]\n\tname = A\n[lfs]\n\trepositoryformatversion = 0\n"
+        "[core]\n\tsshCommand = ssh -i key\n[credential]\n\thelper = store\n[merge]\n\ttool = x\n"
+    )
+    assert isinstance(judged(command, made), Allow)
+
+
+def test_a_linked_working_tree_is_an_ordinary_repository(tmp_path: Path) -> None:
+    made = ground(tmp_path)
+    main = tmp_path / "main"
+    made.make(main)
+    made.git("worktree", "add", "-q", str(tmp_path / "linked"), "HEAD", cwd=main)
+    linked = Ground(tmp_path / "linked", made.program, made.mark)
+    assert isinstance(judged("git status", linked), Allow)
+    with (main / ".git" / "config").open("a") as file:
+        file.write(f"[core]\n\tfsmonitor = {made.program}\n")
+    assert isinstance(judged("git status", linked), Ask)
+
+
+def test_a_submodule_without_programs_is_not_asked_about(tmp_path: Path) -> None:
+    made = ground(tmp_path)
+    submodule(made)
+    made.git("config", "--unset", "core.fsmonitor", cwd=made.root / "sub")
+    assert isinstance(judged("git status", made), Allow)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "huge", "broken", "nul", "loop", "link out"])
+def test_a_configuration_that_cannot_be_read_asks(kind: str, tmp_path: Path) -> None:
+    """P3: and nobody waits for the other end of a FIFO."""
+    made = ground(tmp_path)
+    made.make()
+    config = made.root / ".git" / "config"
+    text = config.read_text()
+    config.unlink()
+    match kind:
+        case "fifo":
+            os.mkfifo(config)
+        case "folder":
+            config.mkdir()
+        case "huge":
+            config.write_text(text + "#" * 2**20)
+        case "broken":
+            config.write_text(text + "[core\n")
+        case "nul":
+            config.write_text(text + "\0")
+        case "loop":
+            config.write_text(text + "[include]\n\tpath = config\n")
+        case _:
+            (tmp_path / "config").write_text(text)
+            config.symlink_to(tmp_path / "config")
+    assert isinstance(judged("git status", made), Ask)
+
+
+def test_an_index_that_cannot_be_read_asks(tmp_path: Path) -> None:
+    made = ground(tmp_path)
+    submodule(made)
+    made.git("config", "--unset", "core.fsmonitor", cwd=made.root / "sub")
+    index = made.root / ".git" / "index"
+    whole = index.read_bytes()
+    for broken in (b"XXXX" + whole[4:], whole[:4] + b"\0\0\0\x09" + whole[8:], whole[:120]):
+        index.write_bytes(broken + b"\0\0\xe0\0")
+        assert isinstance(judged("git status", made), Ask)
+
+
+def test_a_working_tree_or_objects_outside_ask(tmp_path: Path) -> None:
+    """P11: `git grep --untracked` would read what lies there."""
+    made = ground(tmp_path)
+    made.make()
+    config = made.root / ".git" / "config"
+    text = config.read_text()
+    config.write_text(f"{text}[core]\n\tworktree = {tmp_path}\n")
+    assert isinstance(judged("git grep --untracked key", made), Ask)
+    config.write_text(text)
+    assert isinstance(judged("git grep --untracked key", made), Allow)
+    (made.root / ".git" / "objects" / "info" / "alternates").write_text(f"{tmp_path}/other\n")
+    assert isinstance(judged("git log", made), Ask)
