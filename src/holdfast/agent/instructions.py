@@ -1,25 +1,39 @@
 """What the model is told before the conversation: the operator's words, the workspace's, the caller's."""
 
 import asyncio
-from pathlib import Path
+import os
+
+from holdfast.policy.places import is_secret
+from holdfast.tools.workspace import Refused, Workspace
 
 GUIDE = "AGENTS.md"
 GUIDE_CHARS_MAX = 64 * 1024
+_GUIDE_BYTES_MAX = 4 * GUIDE_CHARS_MAX
+_NOT_SHOWN = f"({GUIDE} in the workspace is not shown: {{}})"
 
 
-async def instructions_for(workspace: Path, *said: str) -> str:
+async def instructions_for(workspace: Workspace, *said: str) -> str:
     """All instructions in order, with the workspace's AGENTS.md after the operator's."""
     operator, *rest = said
     guide = await asyncio.to_thread(_guide, workspace)
     return "\n\n".join(text for text in (operator, guide, *rest) if text.strip())
 
 
-def _guide(workspace: Path) -> str:
+def _guide(workspace: Workspace) -> str:
+    """The guide as any file of the workspace is read: nobody asked for it, so it is never more than that."""
     try:
-        with (workspace / GUIDE).open(encoding="utf-8", errors="replace") as file:
-            text = file.read(GUIDE_CHARS_MAX + 1)
-    except OSError:
-        return ""
-    if len(text) > GUIDE_CHARS_MAX:
+        with workspace.spot(GUIDE) as spot:
+            if spot.look() is None:
+                return ""
+            if is_secret(f"/{spot.inside}"):
+                return _NOT_SHOWN.format("it leads to a file where secrets are kept.")
+            with os.fdopen(spot.open_file(), "rb") as file:
+                data = file.read(_GUIDE_BYTES_MAX)
+    except Refused:
+        if not os.path.lexists(workspace.root / GUIDE):
+            return ""  # the workspace itself is gone
+        return _NOT_SHOWN.format("it is no readable file inside the workspace.")
+    text = data.decode("utf-8", "replace")
+    if len(text) > GUIDE_CHARS_MAX or len(data) == _GUIDE_BYTES_MAX:
         text = text[:GUIDE_CHARS_MAX] + "\n(the rest of this file is not shown)"
     return f"From {GUIDE} in the workspace:\n\n{text}" if text.strip() else ""

@@ -142,7 +142,7 @@ def _redirects(view: SessionView, run_id: str) -> bool:
 
 async def _instructions(view: SessionView, run_id: str, means: AgentMeans) -> str:
     settings = view.run(run_id).settings
-    workspace = Path(settings.workspace or means.workspace)
+    workspace = means.workspaces(Path(settings.workspace or means.workspace))
     told = history_instructions(view.transcript, run_id)
     return await instructions_for(workspace, means.instructions, settings.instructions, told)
 

@@ -12,6 +12,7 @@ from holdfast.interfaces import Clock, Store, Tool
 from holdfast.journal.spool import Spool
 from holdfast.secrets_out import NO_SECRETS, Secrets
 from holdfast.tools.registry import Registry
+from holdfast.tools.workspace import Workspace, Workspaces
 from holdfast.values import Budget
 
 
@@ -26,6 +27,7 @@ class AgentMeans:
     tools: Registry = field(default_factory=Registry)
     tools_that_change: Callable[[], Sequence[Tool]] = tuple  # those of MCP servers, as they are now
     workspace: Path
+    workspaces: Workspaces = Workspace  # how a folder is opened whose files nobody asked for
     instructions: str = ""
     secrets: Secrets = NO_SECRETS
     spool: Spool | None = None

@@ -144,6 +144,7 @@ async def _means(
         tools=tooling.registry,
         tools_that_change=tooling.from_mcp,
         workspace=settings.workspace,
+        workspaces=tooling.workspaces,
         instructions=settings.agent.instructions,
         secrets=hidden,
         spool=Spool(settings.spool_dir),

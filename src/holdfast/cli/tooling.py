@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from holdfast.cli.configuration_faults import mcp_config
@@ -15,6 +16,7 @@ from holdfast.tools.background import Background
 from holdfast.tools.environment import child_environment
 from holdfast.tools.reaper import Orphans, become_subreaper, collect_forever
 from holdfast.tools.registry import Registry, tools_in_the_box
+from holdfast.tools.workspace import Workspace, Workspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Tooling:
 
     registry: Registry
     from_mcp: Callable[[], Sequence[Tool]]
+    workspaces: Workspaces
 
 
 @asynccontextmanager
@@ -37,15 +40,16 @@ async def open_tooling(
     background = Background(settings.data_dir / "background", now_ms=now_ms)
     await background.adopt()
     registry = Registry()
+    kept_out = await asyncio.to_thread(_kept_out, settings, config)
     box = await asyncio.to_thread(
-        lambda: tools_in_the_box(environment, background=background, kept_out=_kept_out(settings, config))
+        lambda: tools_in_the_box(environment, background=background, kept_out=kept_out)
     )
     registry.put("box", box)
     become_subreaper()
     collecting = asyncio.create_task(collect_forever(Orphans()), name="collect orphans")
     try:
         async with _mcp(settings, environment) as from_mcp:
-            yield Tooling(registry, from_mcp)
+            yield Tooling(registry, from_mcp, partial(Workspace, kept_out=kept_out))
     finally:
         collecting.cancel()
         with suppress(asyncio.CancelledError):

@@ -109,6 +109,11 @@ class Workspace:
         self._root = root
         self._kept_out = kept_out  # absolute and free of links
 
+    @property
+    def root(self) -> Path:
+        """The folder, as it was named."""
+        return self._root
+
     @contextmanager
     def spot(self, path: str) -> Generator[Spot]:
         """Where a path leads; raises Refused if that is outside or a folder on the way is missing."""
