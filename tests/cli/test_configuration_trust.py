@@ -1,5 +1,6 @@
 """A holdfast.toml that lies in a directory counts only after it was trusted, and only as it stood then."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,12 @@ def test_a_broken_record_of_trust_is_an_error_and_never_trust(here: Path, tmp_pa
     record.write_text("[]")
     with pytest.raises(BadConfiguration, match=r"trusted\.json"):
         configure({})
+
+
+def test_a_pipe_cannot_be_trusted_and_keeps_nobody_waiting(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P3."""
+    os.mkfifo(here / "holdfast.toml")
+    assert trust(None) == 1
+    assert "it is no regular file" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """The files of hermes-agent's web UI, in the shapes in which it writes them."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +174,18 @@ def test_the_page_may_keep_its_files_elsewhere(tmp_path: Path) -> None:
     elsewhere = tmp_path / "other" / "webui"
     (session,) = HermesSessions(tmp_path / "home", page=elsewhere).read()
     assert session.session_id == "one"
+
+
+def test_a_file_that_is_none_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """P3: a FIFO that nobody writes to, a device that never ends."""
+    make_page_session(tmp_path, "one", messages=[QUESTION, ANSWER])
+    folder = next(tmp_path.rglob("one.json")).parent
+    os.mkfifo(folder / "two.json")
+    (folder / "three.json").symlink_to("/dev/zero")
+    (folder / "four.json").mkdir()
+    sessions = HermesSessions(tmp_path)
+    (session,) = sessions.read()
+    assert session.session_id == "one"
+    assert sorted(problem.rpartition("/")[2] for problem in sessions.problems) == [
+        f"{name}.json: cannot be read: it is no regular file" for name in ("four", "three", "two")
+    ]

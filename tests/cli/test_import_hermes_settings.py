@@ -1,6 +1,7 @@
 """Targets and keys of hermes-agent as our own configuration: one that a server starts with."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -291,3 +292,11 @@ def test_what_is_in_env_comes_before_what_is_stored(home: Path) -> None:
     (home / "auth.json").write_text(json.dumps(AUTH))
     first, _ = taken(home, POOLED, "OPENROUTER_API_KEY=sk-or-of-env-file").targets
     assert first.key == "sk-or-of-env-file"
+
+
+@pytest.mark.parametrize("name", [".env", "config.yaml", "auth.json"])
+def test_settings_that_are_no_file_keep_nobody_waiting(tmp_path: Path, name: str) -> None:
+    """P3."""
+    os.mkfifo(tmp_path / name)
+    taken = read_settings(tmp_path)
+    assert f"{tmp_path / name}: cannot be read: it is no regular file" in taken.problems

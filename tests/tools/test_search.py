@@ -200,6 +200,14 @@ async def test_files_are_listed(call: Call) -> None:
     assert (await keeps_out.run({"path": "src"}, call)).text.splitlines() == ["src/b.py", "src/deep/"]
 
 
+async def test_a_name_is_one_line_of_a_listing_whatever_it_holds(call: Call) -> None:
+    (call.workspace / "a\nREADME.md").touch()
+    (call.workspace / "b\x1b[2J\u202e").touch()
+    (call.workspace / os.fsdecode(b"c\xff")).touch()
+    result = await ListFiles().run({}, call)
+    assert result.text.splitlines() == ["a\\nREADME.md", "b\\x1b[2J\\u202e", "c\\udcff"]
+
+
 async def test_a_listing_is_bounded(call: Call) -> None:
     for number in range(ENTRIES_MAX + 10):
         (call.workspace / f"{number}").touch()

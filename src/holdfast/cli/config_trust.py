@@ -7,6 +7,7 @@ from pathlib import Path
 from holdfast.cli.configuration import BadConfiguration, Given, Loaded, load, outside
 from holdfast.cli.configuration_files import FILE_NAME, ConfigFile, config_home, read_config
 from holdfast.cli.configuration_meanings import is_loopback
+from holdfast.cli.configuration_secrets import read_found_file
 from holdfast.cli.configuration_sources import KeyPath, dotted
 from holdfast.cli.configuration_trust import TrustBook, TrustUnreadable
 from holdfast.cli.safe_text import exact
@@ -50,7 +51,7 @@ def _path(name: str | None) -> Path:
 
 def _given(name: str | None) -> tuple[ConfigFile, Given]:
     path = _path(name)
-    file = read_config(path)
+    file = read_config(path, read=read_found_file)
     if file is None:
         raise BadConfiguration([f"{path}: there is no such file"])
     return file, outside({"config": str(path)})

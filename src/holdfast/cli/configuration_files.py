@@ -1,17 +1,17 @@
 """Where holdfast.toml is looked for, and whether the one that lies about in a working directory counts."""
 
 import os
-import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.cli.configuration_environment import CONFIG
-from holdfast.cli.configuration_secrets import Unresolved, at_home, read_text_file
+from holdfast.cli.configuration_secrets import TextFile, Unresolved, at_home, read_found_file, read_text_file
 from holdfast.cli.configuration_sources import BadConfiguration
 from holdfast.cli.configuration_trust import TrustBook, TrustUnreadable
 from holdfast.cli.safe_text import safe_line
+from holdfast.tools.regular_files import NotRegular
 
 FILE_NAME = "holdfast.toml"
 ADVICE = "Read it, then let it count with `holdfast config trust`, or this once with `--config holdfast.toml`"
@@ -95,27 +95,18 @@ def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Pat
 def _file_of(directory: Path, book: TrustBook) -> Found:
     """The directory's file if it counts; one that is not trusted can do nothing but be named."""
     path = directory / FILE_NAME
-    if _is_strange(path):
-        return Found(ignored=Ignored(path, "it is no regular file"))
     try:
-        file = read_config(path)
+        file = read_config(path, read=read_found_file)
         if file is None or book.trusts(path, file.text):
             return Found(file)
         why = "it changed since you trusted it" if book.knows(path) else "you have not trusted it yet"
+    except NotRegular:
+        return Found(ignored=Ignored(path, "it is no regular file"))
     except BadConfiguration as error:
         return Found(ignored=Ignored(path, str(error).removeprefix(f"{path}: ")))
     except TrustUnreadable as error:
         raise BadConfiguration([str(error)]) from error
     return Found(ignored=Ignored(path, why, _sets(file.text), ADVICE))
-
-
-def _is_strange(path: Path) -> bool:
-    """Whether it is a pipe or a device, which could keep its reader waiting for ever."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False  # the reader says why
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _sets(text: str) -> tuple[str, ...]:
@@ -127,12 +118,14 @@ def _sets(text: str) -> tuple[str, ...]:
     return tuple(safe_line(name, NAME_CHARS_MAX) for name in names[:NAMES_MAX])
 
 
-def read_config(path: Path) -> ConfigFile | None:
-    """The file, or None if there is none; raises BadConfiguration if it cannot be read."""
+def read_config(path: Path, *, read: Callable[[Path], TextFile] = read_text_file) -> ConfigFile | None:
+    """The file, or None if there is none; raises BadConfiguration if it cannot be read, or NotRegular."""
     try:
-        file = read_text_file(path)
+        file = read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except NotRegular:
+        raise
     except OSError as error:
         raise BadConfiguration([f"{path}: cannot be read: {error.strerror}"]) from error
     except ValueError as error:

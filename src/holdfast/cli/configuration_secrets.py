@@ -5,11 +5,13 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 
 from holdfast.cli.configuration_sources import KeyPath
 from holdfast.settings import Secret
 from holdfast.target_secrets import names_secret
+from holdfast.tools.regular_files import open_regular
 
 TEXT_BYTES_MAX = 1_048_576
 ENV, FILE = "env:", "file:"
@@ -31,8 +33,20 @@ class TextFile:
 
 
 def read_text_file(path: Path) -> TextFile:
-    """Read a small text file, with or without a byte order mark; raises OSError, or ValueError if unfit."""
-    with path.open("rb") as file:
+    """Read a small text file, with or without a byte order mark; raises OSError, or ValueError if unfit.
+
+    For a path that the user names: it may be the pipe of a program that prints it.
+    """
+    return _text_in(path.open("rb"))
+
+
+def read_found_file(path: Path) -> TextFile:
+    """The same for a path that somebody else may have chosen: it must be a regular file."""
+    return _text_in(os.fdopen(open_regular(path), "rb"))
+
+
+def _text_in(opened: BufferedReader) -> TextFile:
+    with opened as file:
         mode = os.fstat(file.fileno()).st_mode
         body = file.read(TEXT_BYTES_MAX + 1)
     if len(body) > TEXT_BYTES_MAX:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from holdfast.cli.configuration_secrets import read_text_file
+from holdfast.cli.configuration_secrets import read_found_file
 from holdfast.cli.import_hermes_messages import json_of, table_of
 
 FILE = "auth.json"
@@ -74,7 +74,7 @@ def read_auth(home: Path) -> StoredKeys:
 
 def _document(path: Path, stored: StoredKeys) -> Mapping[str, object]:
     try:
-        text = read_text_file(path).text
+        text = read_found_file(path).text
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -18,6 +18,7 @@ from holdfast.cli.import_hermes_messages import (
     table_of,
     title_of,
 )
+from holdfast.tools.regular_files import TooLarge, read_regular
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
 CHAIN_MAX = 1000  # how often a conversation can have been continued in a new file
@@ -56,7 +57,7 @@ class PageFolder:
 def _parent_in(path: Path) -> str:
     """Which file it goes on from; that one cannot be read is told when it is read for itself."""
     try:
-        line = msgspec.json.decode(path.read_bytes() if _fits(path) else b"{}", type=_Line)
+        line = msgspec.json.decode(read_regular(path, bytes_max=FILE_BYTES_MAX), type=_Line)
     except (OSError, ValueError, RecursionError):
         return ""
     return _name(line.parent_session_id)
@@ -82,16 +83,12 @@ def _session(path: Path, fields: Table) -> HermesSession:
     )
 
 
-def _fits(path: Path) -> bool:
-    return path.stat().st_size <= FILE_BYTES_MAX
-
-
 def _read(path: Path) -> Table:
     """The object in a file; raises OSError or ValueError."""
-    if not _fits(path):
-        raise ValueError("it is too large")
     try:
-        found = msgspec.json.decode(path.read_bytes())
+        found = msgspec.json.decode(read_regular(path, bytes_max=FILE_BYTES_MAX))
+    except TooLarge as error:
+        raise ValueError("it is too large") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"it is no JSON ({error})") from error
     if not isinstance(found, dict):

@@ -13,7 +13,7 @@ import yaml
 
 from holdfast.cli.configuration_environment import Layers, put_hermes_patience
 from holdfast.cli.configuration_meanings import is_loopback
-from holdfast.cli.configuration_secrets import read_text_file
+from holdfast.cli.configuration_secrets import read_found_file
 from holdfast.cli.import_hermes_auth import StoredKey, StoredKeys, read_auth
 from holdfast.cli.import_hermes_messages import json_of
 from holdfast.cli.import_hermes_places import place_of
@@ -152,7 +152,7 @@ def _numbered(name: str, number: int) -> str:
 def _environ(path: Path, taken: TakenSettings) -> dict[str, str]:
     """The variables of a .env file."""
     try:
-        text = read_text_file(path).text
+        text = read_found_file(path).text
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -180,7 +180,7 @@ def _unquoted(text: str) -> str:
 
 def _config(path: Path, taken: TakenSettings) -> Table:
     try:
-        found = cast("object", yaml.safe_load(read_text_file(path).text))
+        found = cast("object", yaml.safe_load(read_found_file(path).text))
     except FileNotFoundError:
         taken.problems.append(f"{path}: there is none, so there are no targets to take")
         return {}

@@ -1,5 +1,6 @@
 """The submodules that a repository's index names, read without git."""
 
+import os
 import struct
 from collections.abc import Iterator
 from itertools import islice
@@ -8,6 +9,7 @@ from pathlib import Path
 from holdfast.tools.regular_files import read_regular
 
 INDEX_BYTES_MAX = 256 * 1024 * 1024
+NAMES_MAX = 10_000
 SHARED_MAX = 8
 _LINK_MODE = 0o160000
 _LINK_BYTES = struct.pack(">I", _LINK_MODE)
@@ -26,10 +28,7 @@ class BadIndex(ValueError):
 def submodules_of(git_dir: Path) -> tuple[str, ...]:
     """The paths that git takes for repositories of their own; raises BadIndex or OSError."""
     found: list[str] = []
-    shared = list(islice(git_dir.glob("sharedindex.*"), SHARED_MAX + 1))  # an index may be split in two
-    if len(shared) > SHARED_MAX:
-        raise BadIndex(f"it has more than {SHARED_MAX} parts")
-    for file in (git_dir / "index", *shared):
+    for file in (git_dir / "index", *_shared(git_dir)):
         try:
             data = read_regular(file, bytes_max=INDEX_BYTES_MAX)
         except FileNotFoundError:
@@ -38,6 +37,16 @@ def submodules_of(git_dir: Path) -> tuple[str, ...]:
         if _LINK_BYTES in data:
             found += _links(data)
     return tuple(dict.fromkeys(found))
+
+
+def _shared(git_dir: Path) -> list[Path]:
+    """The other part of an index that is split in two, and older ones of it."""
+    with os.scandir(git_dir) as entries:
+        names = [entry.name for entry in islice(entries, NAMES_MAX + 1)]
+    shared = [git_dir / name for name in names if name.startswith("sharedindex.")]
+    if len(names) > NAMES_MAX or len(shared) > SHARED_MAX:
+        raise BadIndex("there are too many files beside it")
+    return shared
 
 
 def _links(data: bytes) -> list[str]:

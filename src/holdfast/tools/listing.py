@@ -103,8 +103,15 @@ def listed(workspace: Workspace, given: ListFilesArgs, *, give_up: Event) -> Lis
             if len(listing.lines) >= ENTRIES_MAX:
                 listing.cut = True
                 break
-            listing.lines.append(line)
+            listing.lines.append(_in_one_line(line))
     return listing
+
+
+def _in_one_line(name: str) -> str:
+    """A name as one line: what would break it, or is no text, is written out."""
+    if name.isprintable():
+        return name
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
 def _walked(folder_fd: int, prefix: str, *, depth: int, listing: Listing) -> Iterator[str]:

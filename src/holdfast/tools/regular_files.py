@@ -8,11 +8,18 @@ from pathlib import Path
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class NotRegular(OSError):
+class _Unfit(OSError):
+    """A file that is not read; the system had nothing against it, so there is no number."""
+
+    def __str__(self) -> str:
+        return f"{self.strerror}"
+
+
+class NotRegular(_Unfit):
     """A path that is no regular file: a folder, a FIFO, a socket or a device."""
 
 
-class TooLarge(OSError):
+class TooLarge(_Unfit):
     """A file with more bytes than its reader takes."""
 
 
