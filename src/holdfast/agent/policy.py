@@ -15,6 +15,7 @@ from holdfast.policy.approvals import ApprovalMode, Policy, choices_for, for_a_p
 from holdfast.policy.places import Places
 from holdfast.policy.verdicts import Ask, Deny, Verdict
 from holdfast.tools.repositories import repository_at
+from holdfast.tools.trees import below
 from holdfast.values import Action, Choice, GrantRule
 
 NOTE = "grant:"
@@ -131,5 +132,6 @@ class ConfiguredJudge:
             resolve=os.path.realpath,
             config=os.path.realpath(self.config) if self.config else "",
             repository=partial(repository_at, workspace=real),
+            below=below,
         )
         return Policy(places, self.mode, self.rules)

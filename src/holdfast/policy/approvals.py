@@ -27,7 +27,8 @@ from holdfast.policy.approval_rules import (
     grant_for,
     plain_host,
 )
-from holdfast.policy.places import Places, is_repository_file, is_secret
+from holdfast.policy.lasting_files import lasting_in, written_later
+from holdfast.policy.places import Places, is_secret
 from holdfast.policy.shell_verdicts import judge_script
 from holdfast.policy.verdicts import Allow, Ask, Deny, Finding, FindingKind, Verdict
 from holdfast.values import Action, Choice, GrantRule
@@ -253,7 +254,9 @@ def _file_findings(tool: str, path: str, places: Places) -> Iterator[Finding]:
     if tool in _READING_TOOLS:
         if not places.inside(path):
             yield Finding("outside", f"It reads {path}, which is outside the workspace.")
-    elif not places.inside(path) or is_repository_file(path):
-        yield Finding("write_outside", f"It writes {path}, outside the workspace's own files.")
+    elif not places.inside(path):
+        yield Finding("write_outside", f"It writes {path}, which is outside the workspace.")
+    elif lasting_in(path, places):
+        yield Finding("write_outside", written_later(path))
     else:
         yield Finding("write", f"It writes {path}.")

@@ -44,12 +44,26 @@ _PIECES = re.compile(r"[=:,@]")
 
 
 @dataclass(frozen=True, slots=True)
+class Below:
+    """What a copy of a path would bring along: what is below it, and whether there are links."""
+
+    names: tuple[str, ...] = ()
+    links: bool = False
+    known: bool = True  # False: it is not there, or there is too much of it
+
+
+def nothing_below(_path: str) -> Below:
+    """A plain file, for a world without files."""
+    return Below()
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """The world of an action; all paths are absolute and free of links.
 
     `resolve` follows the links of an absolute path; it must return an absolute path and never raise.
-    `repository` says what git would heed in a directory, or with a folder that it is told to use; it must
-    never raise either.
+    `repository` says what git would heed in a directory, or with a folder that it is told to use, and `below`
+    what lies below a path; they must never raise either.
     """
 
     workspace: str
@@ -58,6 +72,7 @@ class Places:
     resolve: Callable[[str], str]
     config: str = ""  # the configuration file that counts, if any
     repository: Callable[[str, str], Repository] = no_repository
+    below: Callable[[str], Below] = nothing_below
 
     def inside(self, path: str) -> bool:
         """Whether a resolved path lies in the workspace."""

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from holdfast.policy.places import HARMLESS_DEVICES, Places, is_repository_file, is_secret
+from holdfast.policy.lasting_files import lasting_in, written_later
+from holdfast.policy.places import HARMLESS_DEVICES, Places, is_secret
 from holdfast.policy.shell_commands import Command, Redirect, Script
 from holdfast.policy.shell_dangers import bombs, circles, dangers, losses
 from holdfast.policy.shell_git import repository_findings
+from holdfast.policy.shell_lasting import lasting_findings, links_made, through_links
 from holdfast.policy.shell_names import SYSTEM_DIRECTORIES, known_name, likely_name
 from holdfast.policy.shell_programs import concerns
 from holdfast.policy.shell_reading import Reading, reading_of
@@ -61,8 +63,10 @@ def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedSc
     denials = [sentence for text in argv for sentence in bombs(text)]
     # A path is looked at for several reasons, and a real resolver asks the disk each time.
     places = replace(places, resolve=cache(places.resolve), repository=cache(places.repository))
+    places = replace(places, below=cache(places.below))
     cwds = tuple(places.resolved(cwd, ("/",)))
     found, guesses = list(_steps(argv)), list[Command]()
+    links: frozenset[str] = frozenset()
     denials += circles([step.command for step in found])
     for step in found:
         command = step.command
@@ -70,7 +74,10 @@ def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedSc
             guesses += [command] if len(guesses) < GUESSES_MAX else []
             continue
         denials += dangers(command, places, cwds=cwds, reads_only=_only_reads(command))
-        judged.append(_judge_step(step, _reading(command), places, cwds=cwds))
+        one = _judge_step(step, _reading(command), places, cwds=cwds)
+        more = through_links(command, places, cwds=cwds, links=links)
+        judged.append(replace(one, findings=(*one.findings, *more)))
+        links |= links_made(command, places, cwds=cwds)
         cwds = _moved(command, places, cwds)
     # Seen from every directory that the script may have come to: what they say is too generous anyway.
     for command in guesses:
@@ -174,8 +181,10 @@ def _redirect(redirect: Redirect, places: Places, *, cwds: tuple[str, ...]) -> I
         if redirect.kind == "read":
             if not places.inside(path):
                 yield Finding("outside", f"It reads {path}, which is outside the workspace.")
-        elif not places.inside(path) or is_repository_file(path):
-            yield Finding("write_outside", f"It writes {path}, which is outside the workspace's own files.")
+        elif not places.inside(path):
+            yield Finding("write_outside", f"It writes {path}, which is outside the workspace.")
+        elif lasting_in(path, places):
+            yield Finding("write_outside", written_later(path))
         else:
             yield Finding("write", f"It writes {path}.")
 
@@ -199,11 +208,9 @@ def _program(
     yield from (Finding("program", sentence) for sentence in losses(command, places, cwds=cwds))
     yield from _origin(command.words[0], places, cwds=cwds)
     yield from _put_in_place(command, places, cwds=cwds)
+    yield from lasting_findings(command, places, cwds=cwds)
     for word in command.words[1:]:
         yield from _named(word, places, cwds=cwds)
-        for path in sorted(places.mentioned(word, cwds)):
-            if is_repository_file(path):
-                yield Finding("write_outside", f"{path} is one of git's own files.")
 
 
 def _origin(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:

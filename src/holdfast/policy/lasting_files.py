@@ -1,0 +1,88 @@
+"""Files that outlive a session and run later, or tell a later session what to do.
+
+A change of such a file acts when nobody looks: at the next commit, when an editor opens the folder, when a
+build server takes over, when the next agent reads its instructions. So it is asked about in every mode.
+What is built, tested and run all day is not among them (sources, `package.json`, `conftest.py`): whoever lets
+programs of the workspace run trusts those.
+"""
+
+import re
+
+from holdfast.policy.places import Places, is_repository_file
+
+# fmt: off
+# Folders of which every file counts, at any depth.
+_FOLDERS = frozenset((
+    ".husky", ".githooks", ".vscode", ".idea", ".zed", ".fleet", ".devcontainer", ".claude", ".agents",
+    ".codex", ".cursor", ".gemini", ".windsurf", ".clinerules", ".roo", ".continue", ".kiro", ".circleci",
+    ".buildkite", ".woodpecker", ".lefthook", ".direnv",
+))
+# Folders that count only in this place.
+_TREES = (
+    ".github/workflows", ".github/actions", ".github/instructions", ".github/prompts", ".github/agents",
+    ".github/chatmodes", ".gitea/workflows", ".forgejo/workflows", ".gitlab/ci", ".config/git",
+    ".cargo/config", ".cargo/config.toml", ".config/mise", ".config/fish", ".config/autostart",
+    ".config/systemd",
+)
+_NAMES = frozenset((
+    # what agents are told
+    "agents.md", "agents.override.md", "agent.md", "claude.md", "claude.local.md", "gemini.md",
+    "copilot-instructions.md", ".cursorrules", ".windsurfrules", ".clinerules", ".goosehints", ".mcp.json",
+    # what git does
+    ".gitattributes", ".gitmodules", ".gitconfig", ".lfsconfig", ".pre-commit-config.yaml",
+    ".pre-commit-config.yml", ".pre-commit-hooks.yaml", ".overcommit.yml", ".lintstagedrc", ".huskyrc",
+    "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", ".lefthook.yml", ".lefthook.yaml",
+    # what build servers run
+    ".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml",
+    "jenkinsfile", ".drone.yml", ".cirrus.yml", "appveyor.yml", ".appveyor.yml", ".woodpecker.yml",
+    # what runs when a folder or a shell is opened
+    ".envrc", ".autoenv", ".autoenv.zsh", "mise.toml", ".mise.toml", ".rtx.toml", ".devcontainer.json",
+    "devcontainer.json", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases",
+    ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".exrc", ".vimrc", ".nvimrc",
+    ".nvim.lua", ".dir-locals.el", ".gdbinit", ".lldbinit", ".tmux.conf", ".ssh", ".xprofile",
+    # what starts in place of a known program, or with each of them
+    ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".npmrc", "sitecustomize.py", "usercustomize.py",
+    # what a person starts by one word
+    "makefile", "gnumakefile", "bsdmakefile", "justfile", ".justfile", "rakefile", "taskfile.yml",
+    "taskfile.yaml", "vagrantfile", "procfile",
+))
+# fmt: on
+_ENDINGS = (".code-workspace", ".sublime-project", ".pth")
+_ABOVE = frozenset(tree.partition("/")[0] for tree in _TREES)
+_PACKED = re.compile(r"\.(?:gz|bz2|xz|zst|lz4|lzma|Z|br)$")
+
+
+def is_lasting(path: str) -> bool:
+    """Whether a change of this path, seen from the workspace, acts after the session."""
+    lower = path.lower()
+    parts = lower.split("/")
+    name = parts[-1]
+    if name in _NAMES or name.endswith(_ENDINGS) or is_repository_file(path):
+        return True
+    if not _FOLDERS.isdisjoint(parts):
+        return True
+    return not _ABOVE.isdisjoint(parts) and any(f"/{tree}/" in f"/{lower}/" for tree in _TREES)
+
+
+def may_hold_lasting(path: str) -> bool:
+    """Whether a folder of this name is one in which other names count than elsewhere."""
+    return path.lower().rpartition("/")[2] in _ABOVE
+
+
+def unpacked(path: str) -> str:
+    """The name that a packed file gets when it is unpacked beside itself."""
+    return _PACKED.sub("", path)
+
+
+def lasting_in(path: str, places: Places) -> bool:
+    """Whether a resolved path is such a file of the workspace; what lies above the workspace says nothing."""
+    if is_repository_file(path):
+        return True
+    return places.inside(path) and is_lasting(path[len(places.workspace) :])
+
+
+def written_later(path: str) -> str:
+    """The reason to ask about a change of such a file."""
+    if is_repository_file(path):
+        return f"{path} is one of git's own files."
+    return f"{path} has its effect after this session: other programs obey it or run it later."

@@ -1,0 +1,126 @@
+"""What acts after the session is asked about in every mode, however a command would bring it."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.policy import ConfiguredJudge
+from holdfast.policy.approval_rules import Rule
+from holdfast.policy.verdicts import Allow, Ask, Verdict
+from holdfast.tools.trees import NAMES_MAX, below
+from holdfast.values import Action
+
+# fmt: off
+LASTING = (
+    ".git/hooks/pre-commit", ".git/config", ".git/info/attributes", ".git/modules/x/config",
+    ".gitattributes", "AGENTS.md", "sub/CLAUDE.md", ".agents/x.md", ".claude/settings.json", ".mcp.json",
+    ".envrc", ".vscode/tasks.json", ".idea/workspace.xml", ".devcontainer/devcontainer.json",
+    ".github/workflows/ci.yml", ".gitlab-ci.yml", ".husky/pre-commit", ".pre-commit-config.yaml",
+    "Makefile", "sub/GNUmakefile", "justfile", "Rakefile", ".VSCode/tasks.json", "agents.MD",
+    ".cargo/config.toml", "x.code-workspace", "venv/lib/x.pth",
+)
+ORDINARY = (
+    "src/main.py", "package.json", "setup.py", "conftest.py", "pyproject.toml", "README.md",
+    "docs/agents.rst", ".github/CODEOWNERS", ".github/ISSUE_TEMPLATE/bug.md", "workflows/ci.yml",
+    "tests/Makefile.am", ".gitignore", "Cargo.toml", "build.rs", "CMakeLists.txt", ".editorconfig",
+)
+BRINGS = (
+    "cp -r evil/. .", "cp -a evil/. .", "cp -R evil/. sub", "mv evil/AGENTS.md .", "mv gh .github",
+    "cp -r gh .github", "cp -r gh/. .github", "cp -rt .github gh/workflows",
+    "cp gh/workflows/ci.yml .github/workflows/", "cp --recursive --target-directory=.github gh/workflows",
+    "ln -s evil .vscode", "ln -s ../evil/AGENTS.md", "ln -sf src/main.py AGENTS.md", "mv evil other",
+    "install -D src/main.py .husky/pre-commit", "tar xf a.tar", "tar -xzf a.tgz",
+    "tar --extract --file=a.tar", "tar -C sub -x -f a.tar", "unzip a.zip", "unzip -o a.zip -d sub",
+    "bsdtar -xf a.zip", "7z x a.7z", "python -m zipfile -e a.zip .", "cpio -id", "patch -p1 -i a.diff",
+    "git apply a.diff", "git am a.mbox", "git -C . apply a.diff", "gunzip AGENTS.md.gz",
+    "git mv src/main.py Makefile", "git checkout HEAD -- AGENTS.md", "git restore Makefile",
+    "sed -i s/a/b/ Makefile", "tee .envrc", "touch AGENTS.md", "rm -f .github/workflows/ci.yml",
+    "echo x > AGENTS.md", "echo x >> sub/Makefile", "cp src/main.py AGENTS.md", "cp -r not-there/. .",
+    "mv not-there sub", "truncate -s0 .gitattributes", "dd if=src/main.py of=AGENTS.md",
+)
+BRINGS_NOTHING = (
+    "cp -r src lib", "mv src/main.py src/other.py", "cp src/main.py lib.py", "git add AGENTS.md Makefile",
+    "git commit -m x Makefile", "make -f Makefile test", "tar cf a.tar src", "tar -tf a.tar",
+    "tar czf a.tgz src", "unzip -l a.zip", "git apply --check a.diff", "mkdir -p a/b",
+    "echo x > src/new.py", "ln src/main.py src/twin.py", "cat AGENTS.md", "grep -n x Makefile",
+    "touch package.json", "gunzip data.gz", "mv src/main.py src/b.py && cat src/b.py",
+    "cp -r src lib && ls lib",
+)
+THROUGH_LINKS = (
+    "cd sub/deep && ln -s ../.. ../../x && cat ../../x/etc/passwd", "ln -s . x; cat x/a",
+    "ln -s src x && cd x && ls", "ln -s src x; echo y > x/main.py", "mv sub/link x && cat x/a",
+    "cp -a sub/link x; ls x", "cp -r sub lib && cat lib/link/a", "ln -s src/main.py; cat main.py",
+    "ln -t lib -s src && ls lib/src",
+)
+# fmt: on
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / ".claude" / "work"  # what lies above the workspace says nothing about its files
+    for name in ("src/main.py", "evil/AGENTS.md", "gh/workflows/ci.yml", "sub/deep/a", "lib/a"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    (root / "sub" / "link").symlink_to("deep")
+    return root
+
+
+def judged(root: Path, action: Action, *rules: Rule) -> Verdict:
+    judge = ConfiguredJudge(mode="allow-workspace", rules=rules, home=root.parent.parent / "home")
+    return judge.verdict(action, (), workspace=root)
+
+
+def shell(root: Path, command: str) -> Action:
+    return Action(tool="shell", summary=command, argv=("/bin/bash", "-c", command), paths=(str(root),))
+
+
+@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
+@pytest.mark.parametrize("name", LASTING)
+def test_a_file_that_acts_later_is_not_written_unasked(root: Path, tool: str, name: str) -> None:
+    """P8."""
+    assert isinstance(judged(root, Action(tool=tool, summary="", paths=(str(root / name),))), Ask)
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_what_an_agent_edits_all_day_is_not_asked_about(root: Path, name: str) -> None:
+    assert isinstance(judged(root, Action(tool="edit_file", summary="", paths=(str(root / name),))), Allow)
+    assert isinstance(judged(root, shell(root, f"sed -i s/a/b/ {name}")), Allow)
+
+
+@pytest.mark.parametrize("command", BRINGS)
+def test_no_command_brings_a_file_that_acts_later_unasked(root: Path, command: str) -> None:
+    """P8."""
+    assert isinstance(judged(root, shell(root, command)), Ask)
+
+
+@pytest.mark.parametrize("command", BRINGS_NOTHING)
+def test_a_command_that_brings_no_such_file_is_not_asked_about(root: Path, command: str) -> None:
+    assert isinstance(judged(root, shell(root, command)), Allow)
+
+
+@pytest.mark.parametrize("command", THROUGH_LINKS)
+def test_a_path_through_a_link_that_the_same_command_can_make_is_asked_about(
+    root: Path, command: str
+) -> None:
+    """P8: where it leads is not known before the command runs."""
+    assert isinstance(judged(root, shell(root, command)), Ask)
+
+
+def test_a_rule_that_names_the_place_covers_them(root: Path) -> None:
+    action = shell(root, "tar xf a.tar")
+    assert isinstance(judged(root, action, Rule("allow", "shell", argv=("tar",))), Ask)
+    assert isinstance(judged(root, action, Rule("allow", "shell", argv=("tar",), paths=(str(root),))), Allow)
+
+
+def test_a_person_hears_why(root: Path) -> None:
+    found = judged(root, shell(root, "cp -r evil/. ."))
+    assert isinstance(found, Ask)
+    assert f"{root}/AGENTS.md has its effect after this session" in " ".join(found.findings)
+
+
+def test_a_folder_with_too_much_in_it_is_not_known(tmp_path: Path) -> None:
+    for number in range(NAMES_MAX + 1):
+        (tmp_path / str(number)).touch()
+    assert not below(str(tmp_path)).known
+    assert not below(str(tmp_path / "none")).known
+    assert not below("\0").known
