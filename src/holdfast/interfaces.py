@@ -506,6 +506,8 @@ class ToolCall(Protocol):
 
     `approved` is the digest of the action that a person approved for this call, or nothing; a tool that can
     look and act in one step acts only if what it would do still has that digest.
+    `judged_paths` are the places that the action was found to lead to when it was judged; a tool for files
+    goes nowhere else. Empty: it was not judged in this process, as after a crash.
     """
 
     session_id: str
@@ -513,6 +515,7 @@ class ToolCall(Protocol):
     tool_call_id: str
     effect_key: str
     approved: str
+    judged_paths: tuple[str, ...]
     workspace: Path
     blobs: Blobs
 

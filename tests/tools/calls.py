@@ -31,6 +31,7 @@ class Call:
     tool_call_id: str = "call:1 \0"
     effect_key: str = "key"
     approved: str = ""
+    judged_paths: tuple[str, ...] = ()
     blobs: Blobs = field(default_factory=MemoryStore)
     said: str = ""
     heard: asyncio.Event = field(default_factory=asyncio.Event)

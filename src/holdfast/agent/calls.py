@@ -67,6 +67,7 @@ class OneCall:
     log: RunLog
     stream_filter: StreamFilter
     approved: str = ""
+    judged_paths: tuple[str, ...] = ()
     shown_chars: int = 0
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
@@ -104,6 +105,7 @@ class ToolCalls:
         self._people = People(view, log, means)
         self._begun: dict[str, float] = {}  # the calls that were carried out, and since when
         self._approved: dict[str, str] = {}  # the digests of the actions that people approved, by their calls
+        self._judged_paths: dict[str, tuple[str, ...]] = {}  # where the calls may go, by their ids
         self._workspace = Path(view.run(log.run_id).settings.workspace or means.workspace)
 
     async def finish(self) -> bool:
@@ -217,6 +219,7 @@ class ToolCalls:
             if is_approved:
                 self._approved[asked.tool_call_id] = judged.action.digest
             if is_approved or not isinstance(verdict, Ask):
+                self._judged_paths[asked.tool_call_id] = judged.action.paths
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
             ask = await self._ask(asked, replace(judged, verdict=Ask(findings)))
@@ -273,6 +276,7 @@ class ToolCalls:
             self._log,
             StreamFilter(self._log.secrets),
             self._approved.get(asked.tool_call_id, ""),
+            self._judged_paths.get(asked.tool_call_id, ()),
         )
         self._begun[asked.tool_call_id] = self._means.clock.monotonic_s()
         try:

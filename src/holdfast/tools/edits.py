@@ -73,7 +73,11 @@ class WriteFile:
 
         def write() -> tuple[Stamp, str]:
             data = _bytes(given.content)
-            with self._workspaces(call.workspace).spot_with_folders(given.path) as spot:
+            with (
+                self._workspaces(call.workspace)
+                .bound_to(call.judged_paths)
+                .spot_with_folders(given.path) as spot
+            ):
                 was = _seen_or_new(spot, self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}"))
                 if call.approved:
                     before, was = (b"", None) if was is None else read_whole(spot)
@@ -116,7 +120,7 @@ class EditFile:
         given = parsed(EditFileArgs, args)
 
         def edit() -> tuple[Stamp, str, int]:
-            with self._workspaces(call.workspace).spot(given.path) as spot:
+            with self._workspaces(call.workspace).bound_to(call.judged_paths).spot(given.path) as spot:
                 data, now = read_whole(spot)
                 _insist_on_fresh(
                     spot, now, seen=self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}")

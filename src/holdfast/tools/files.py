@@ -81,7 +81,8 @@ class ReadFile:
         give_up = Event()
         try:
             found, stamp, inside = await offload(
-                lambda: _read(self._workspaces(call.workspace), given, give_up), give_up=give_up
+                lambda: _read(self._workspaces(call.workspace).bound_to(call.judged_paths), given, give_up),
+                give_up=give_up,
             )
         except Refused as refused:
             return ToolResult(str(refused), ok=False)

@@ -79,7 +79,10 @@ class ListFiles:
         give_up = Event()
         try:
             listing = await offload(
-                lambda: listed(self._workspaces(call.workspace), given, give_up=give_up), give_up=give_up
+                lambda: listed(
+                    self._workspaces(call.workspace).bound_to(call.judged_paths), given, give_up=give_up
+                ),
+                give_up=give_up,
             )
         except Refused as refused:
             return ToolResult(str(refused), ok=False)

@@ -88,7 +88,9 @@ class SearchFiles:
         if "\0" in given.pattern or "\0" in given.glob:
             return ToolResult("A pattern cannot hold a NUL character.", ok=False)
         try:
-            folder = await self._workspaces(call.workspace).open_folder(given.path)
+            folder = (
+                await self._workspaces(call.workspace).bound_to(call.judged_paths).open_folder(given.path)
+            )
         except Refused as refused:
             return ToolResult(str(refused), ok=False)
         marker = foreground(call.run_id, call.tool_call_id)

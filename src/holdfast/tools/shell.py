@@ -90,7 +90,7 @@ class Shell:
         if "\0" in given.command:
             return ToolResult("A command line cannot hold a NUL character.", ok=False, ending="not_started")
         try:
-            folder = await Workspace(call.workspace).open_folder(given.directory)
+            folder = await Workspace(call.workspace).bound_to(call.judged_paths).open_folder(given.directory)
         except Refused as refused:
             return ToolResult(str(refused), ok=False, ending="not_started")
         with folder:

@@ -3,9 +3,10 @@
 What is guaranteed: a path is walked from the opened workspace, one name at a time, each folder opened from
 its opened parent without following links. A link is read and walked by ourselves, so it leads somewhere only
 if that is inside; ".." goes back to the folder that was come through. The file is then used through its
-opened parent. A link that is swapped in between check and use is therefore refused, not followed. Only
-regular files are opened; devices, FIFOs and sockets are refused before they are touched. So is what is kept
-out, Holdfast's own files: to open and close its database here would end this process's locks on it.
+opened parent. A link that is swapped in between check and use is therefore refused, not followed; and a path
+that was judged leads to the place that was judged, or is refused, also where both are inside. Only regular
+files are opened; devices, FIFOs and sockets are refused before they are touched. So is what is kept out,
+Holdfast's own files: to open and close its database here would end this process's locks on it.
 
 What is not guaranteed: a hard link to a file outside looks like any file inside, and a folder that someone
 moves out of the workspace while it is in use is still used.
@@ -105,26 +106,50 @@ class Folder:
 class Workspace:
     """One folder, and what lies in it. All methods block, but `open_folder`."""
 
-    def __init__(self, root: Path, *, kept_out: tuple[str, ...] = ()) -> None:
+    def __init__(self, root: Path, *, kept_out: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> None:
         self._root = root
         self._kept_out = kept_out  # absolute and free of links
+        self._only = only  # the same: where paths may lead, if it is not empty
 
     @property
     def root(self) -> Path:
         """The folder, as it was named."""
         return self._root
 
+    def bound_to(self, places: tuple[str, ...]) -> "Workspace":
+        """The same, where a path leads to one of these places or is refused; with none, anywhere inside."""
+        return Workspace(self._root, kept_out=self._kept_out, only=places)
+
     @contextmanager
     def spot(self, path: str) -> Generator[Spot]:
         """Where a path leads; raises Refused if that is outside or a folder on the way is missing."""
         with _saying_why(path), _Walk(self._root, self._kept_out) as walk:
-            yield walk.to(path, missing=_no_folder)
+            spot = walk.to(path, missing=_no_folder)
+            self._insist_on_place(spot)
+            yield spot
 
     @contextmanager
     def spot_with_folders(self, path: str) -> Generator[Spot]:
         """The same, making the folders on the way."""
         with _saying_why(path), _Walk(self._root, self._kept_out) as walk:
-            yield walk.to(path, missing=_make_folder)
+            spot = walk.to(path, missing=self._make_folder)
+            self._insist_on_place(spot)
+            yield spot
+
+    def _make_folder(self, folder_fd: int, inside: str) -> None:
+        here = self._real(inside)
+        if self._only and not any(is_within(place, here) for place in self._only):
+            raise Refused(f"The path leads to {inside} now, which is not where it led when it was allowed.")
+        os.mkdir(inside.rpartition("/")[2], dir_fd=folder_fd)
+
+    def _real(self, inside: str) -> str:
+        return os.path.normpath(Path(os.path.realpath(self._root), inside))
+
+    def _insist_on_place(self, spot: Spot) -> None:
+        if self._only and self._real(spot.inside) not in self._only:
+            raise Refused(
+                f"The path leads to {spot.inside} now, which is not where it led when it was allowed."
+            )
 
     def folder(self, path: str) -> Folder:
         """Open a folder, for the caller to close."""
@@ -132,7 +157,7 @@ class Workspace:
             if spot.look() is None:
                 raise Refused(f"{spot.inside} does not exist.")
             descriptor = os.open(spot.name, _FOLDER_FLAGS, dir_fd=spot.folder_fd)
-            real = str(Path(os.path.realpath(self._root), spot.inside))
+            real = self._real(spot.inside)
             below = tuple(os.path.relpath(own, real) for own in self._kept_out if is_within(own, real))
             return Folder(descriptor, spot.inside, real, below)
 
@@ -144,7 +169,7 @@ class Workspace:
         """The absolute path that a person is shown: where the walk would come to, links resolved."""
         try:
             with self.spot(path) as spot:
-                return os.path.normpath(Path(os.path.realpath(self._root), spot.inside))
+                return self._real(spot.inside)
         except Refused:
             pass  # outside, or a folder is still missing, and behind that one there may be a link
         try:
@@ -242,10 +267,6 @@ def _link(name: str, folder_fd: int) -> str | None:
 
 def _no_folder(_folder_fd: int, inside: str) -> None:
     raise Refused(f"The folder {inside} does not exist.")
-
-
-def _make_folder(folder_fd: int, inside: str) -> None:
-    os.mkdir(inside.rpartition("/")[2], dir_fd=folder_fd)
 
 
 @contextmanager
