@@ -8,10 +8,11 @@ from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
 from sabotage import SABOTAGES as OF_PARTS
 from sabotage import Sabotage
+from sabotage_paths import SABOTAGES as OF_PATHS
 from sabotage_runs import SABOTAGES as OF_RUNS
 from server.sabotage_server import SABOTAGES as OF_SERVERS
 
-SABOTAGES = (*OF_PARTS, *OF_RUNS, *OF_SERVERS)
+SABOTAGES = (*OF_PARTS, *OF_PATHS, *OF_RUNS, *OF_SERVERS)
 
 # Only a broken check waits as long as this, and that is no proof.
 PATIENCE_S = 15

@@ -1,0 +1,119 @@
+"""What is wrong with how files and repositories of others are met, with the check that must notice."""
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from holdfast.agent.instructions import GUIDE, instructions_for
+from holdfast.policy.approvals import Policy, judge
+from holdfast.policy.places import Places
+from holdfast.policy.repositories import Repository
+from holdfast.policy.verdicts import Allow
+from holdfast.tools.contents import ReadMarks
+from holdfast.tools.environment import child_environment
+from holdfast.tools.files import ReadFile
+from holdfast.tools.repositories import repository_at
+from holdfast.tools.workspace import Workspace
+from holdfast.values import Action
+from policy.hostile_repositories import GIT_ENVIRONMENT, ground, other_diff, watcher
+from sabotage import Sabotage
+from tools.calls import Call
+
+# P11: no secret gets out
+
+
+async def opened_plainly(workspace: Workspace, *said: str) -> str:
+    """Opens the guide like any path."""
+    guide = await asyncio.to_thread((workspace.root / GUIDE).read_text)
+    return "\n\n".join((*said, guide))
+
+
+async def check_a_guide_shows_no_file_outside(told: Callable[..., Awaitable[str]]) -> None:
+    """P11: a guide that is a link out of the workspace tells the model nothing of what is there."""
+    with TemporaryDirectory() as folder:
+        root = Path(folder, "work")
+        await asyncio.to_thread(root.mkdir)
+        await asyncio.to_thread(Path(folder, "key").write_text, "secret")
+        await asyncio.to_thread((root / GUIDE).symlink_to, "../key")
+        assert "secret" not in await told(Workspace(root), "")
+
+
+# P11: nobody gets in
+
+
+def without_settings_for_git(source: Mapping[str, str]) -> dict[str, str]:
+    """Leaves it to each repository what git runs."""
+    return {name: value for name, value in child_environment(source).items() if "GIT_CONFIG" not in name}
+
+
+async def check_a_repository_gives_git_no_program(
+    make: Callable[[Mapping[str, str]], dict[str, str]],
+) -> None:
+    """P11: a program that a repository names to watch its files is not run by a look at them."""
+
+    def look() -> bool:
+        with TemporaryDirectory() as folder:
+            made = ground(Path(folder))
+            watcher(made)
+            environment = make(GIT_ENVIRONMENT)
+            subprocess.run(["git", "status"], cwd=made.root, env=environment, check=True, capture_output=True)
+            return made.mark.exists()
+
+    assert not await asyncio.to_thread(look)
+
+
+def knows_of_no_settings(_directory: str, _git_dir: str, *, workspace: str) -> Repository:
+    """Does not look into repositories."""
+    assert workspace
+    return Repository()
+
+
+async def check_a_program_that_a_repository_names_is_asked_about(read: Callable[..., Repository]) -> None:
+    """P11: a command that only reads is asked about where git would run something for it."""
+
+    def look() -> bool:
+        with TemporaryDirectory() as folder:
+            made = ground(Path(folder))
+            other_diff(made)
+            root = str(made.root.resolve())
+            places = Places(root, folder, (), lambda path: path, repository=partial(read, workspace=root))
+            diff = Action(tool="shell", summary="", argv=("bash", "-c", "git diff"), paths=(root,))
+            return isinstance(judge(diff, Policy(places)), Allow)
+
+    assert not await asyncio.to_thread(look)
+
+
+# P8: an approval is one exact action
+
+
+class GoesAnywhere(Workspace):
+    """Forgets which place was judged."""
+
+    def bound_to(self, places: tuple[str, ...]) -> Workspace:
+        assert places
+        return self
+
+
+async def check_a_swapped_link_leads_nowhere(workspaces: Callable[[Path], Workspace]) -> None:
+    """P8: what was judged is done, or nothing."""
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name in ("plain", ".env"):
+            await asyncio.to_thread((root / name).write_text, name)
+        await asyncio.to_thread((root / "x").symlink_to, ".env")
+        call = Call(workspace=root, judged_paths=(str(await asyncio.to_thread((root / "plain").resolve)),))
+        result = await ReadFile(ReadMarks(), workspaces=workspaces).run({"path": "x"}, call)
+        assert not result.ok
+
+
+SABOTAGES = (
+    Sabotage("P11", check_a_guide_shows_no_file_outside, instructions_for, opened_plainly),
+    Sabotage("P11", check_a_repository_gives_git_no_program, child_environment, without_settings_for_git),
+    Sabotage(
+        "P11", check_a_program_that_a_repository_names_is_asked_about, repository_at, knows_of_no_settings
+    ),
+    Sabotage("P8", check_a_swapped_link_leads_nowhere, Workspace, GoesAnywhere),
+)
