@@ -31,12 +31,13 @@ BRINGS = (
     "ln -s evil .vscode", "ln -s ../evil/AGENTS.md", "ln -sf src/main.py AGENTS.md", "mv evil other",
     "install -D src/main.py .husky/pre-commit", "tar xf a.tar", "tar -xzf a.tgz",
     "tar --extract --file=a.tar", "tar -C sub -x -f a.tar", "unzip a.zip", "unzip -o a.zip -d sub",
-    "bsdtar -xf a.zip", "7z x a.7z", "python -m zipfile -e a.zip .", "cpio -id", "patch -p1 -i a.diff",
-    "git apply a.diff", "git am a.mbox", "git -C . apply a.diff", "gunzip AGENTS.md.gz",
-    "git mv src/main.py Makefile", "git checkout HEAD -- AGENTS.md", "git restore Makefile",
-    "sed -i s/a/b/ Makefile", "tee .envrc", "touch AGENTS.md", "rm -f .github/workflows/ci.yml",
-    "echo x > AGENTS.md", "echo x >> sub/Makefile", "cp src/main.py AGENTS.md", "cp -r not-there/. .",
-    "mv not-there sub", "truncate -s0 .gitattributes", "dd if=src/main.py of=AGENTS.md",
+    "bsdtar -xf a.zip", "7z x a.7z", "7z -y x a.7z", "ditto evil .", "unzip -ov a.zip",
+    "python -m zipfile -e a.zip .", "cpio -id", "patch -p1 -i a.diff", "git apply a.diff", "git am a.mbox",
+    "git -C . apply a.diff", "gunzip AGENTS.md.gz", "git mv src/main.py Makefile",
+    "git checkout HEAD -- AGENTS.md", "git restore Makefile", "sed -i s/a/b/ Makefile", "tee .envrc",
+    "touch AGENTS.md", "rm -f .github/workflows/ci.yml", "echo x > AGENTS.md", "echo x >> sub/Makefile",
+    "cp src/main.py AGENTS.md", "cp -r not-there/. .", "mv not-there sub", "truncate -s0 .gitattributes",
+    "dd if=src/main.py of=AGENTS.md",
 )
 BRINGS_NOTHING = (
     "cp -r src lib", "mv src/main.py src/other.py", "cp src/main.py lib.py", "git add AGENTS.md Makefile",
@@ -115,7 +116,7 @@ def test_a_rule_that_names_the_place_covers_them(root: Path) -> None:
 def test_a_person_hears_why(root: Path) -> None:
     found = judged(root, shell(root, "cp -r evil/. ."))
     assert isinstance(found, Ask)
-    assert f"{root}/AGENTS.md has its effect after this session" in " ".join(found.findings)
+    assert f"{root}/evil/AGENTS.md has its effect after this session" in " ".join(found.findings)
 
 
 def test_a_folder_with_too_much_in_it_is_not_known(tmp_path: Path) -> None:
@@ -124,3 +125,10 @@ def test_a_folder_with_too_much_in_it_is_not_known(tmp_path: Path) -> None:
     assert not below(str(tmp_path)).known
     assert not below(str(tmp_path / "none")).known
     assert not below("\0").known
+
+
+def test_more_files_than_are_looked_into_are_asked_about(root: Path) -> None:
+    many = " ".join(f"src/{number}" for number in range(30))
+    assert isinstance(judged(root, shell(root, f"cp -r {many} evil .")), Ask)
+    assert isinstance(judged(root, shell(root, f"cp {many} lib")), Allow)
+    assert isinstance(judged(root, shell(root, f"cp -a {many} lib; cat lib/a")), Ask)

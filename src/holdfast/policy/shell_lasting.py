@@ -3,16 +3,16 @@
 import posixpath
 import re
 from collections.abc import Iterator
-from itertools import islice, pairwise, product
+from itertools import pairwise, product
 
-from holdfast.policy.lasting_files import lasting_in, may_hold_lasting, unpacked, written_later
+from holdfast.policy.lasting_files import is_lasting, lasting_in, may_hold_lasting, unpacked, written_later
 from holdfast.policy.places import Below, Places, is_repository_file, is_within
 from holdfast.policy.shell_commands import Command
 from holdfast.policy.shell_names import likely_name
 from holdfast.policy.shell_words import Word
 from holdfast.policy.verdicts import Finding
 
-PAIRS_MAX = 64
+PAIRS_MAX = 24
 
 _COPIES = frozenset(("cp", "mv", "install", "ln", "rsync", "ditto"))
 _USES_ONLY = frozenset(("make", "gmake", "just", "rake", "task"))
@@ -36,7 +36,7 @@ _UNPACKS = {
 }
 # The words that have a program which writes files look at its archive or patch instead.
 _LOOKS = {
-    "unzip": r"-[a-z]*[lvtpzZ][a-z]*",
+    "unzip": r"-q*[lvtpzZ]q*",
     "patch": r"--dry-run",
     "unar": r"-[vh]",
     "apply": r"--(?:stat|numstat|summary|check)",
@@ -70,8 +70,10 @@ def links_made(command: Command, places: Places, *, cwds: tuple[str, ...]) -> fr
     if name not in _COPIES:
         return frozenset()
     sources, targets = _operands(words)
+    if len(sources) * len(targets) > PAIRS_MAX:
+        return frozenset(path for target in targets for path in places.named(target, cwds))
     found: set[str] = set()
-    for source, target in _pairs(sources, targets):
+    for source, target in product(sources, targets):
         for path in _spelled(source, places, cwds):
             below = places.below(path)
             if name == "ln" or below.links or not below.known:
@@ -118,8 +120,8 @@ def _unpacks(name: str, words: tuple[Word, ...]) -> bool:
     name = name.removeprefix("git ")
     texts = [word.text for word in words[1:]]
     if name in _UNPACKS:
-        # The first word may be letters without a dash.
-        options = [text for nth, text in enumerate(texts) if nth == 0 or text.startswith("-")]
+        # The first word may be letters without a dash, and some have a word for it wherever it stands.
+        options = [text for nth, text in enumerate(texts) if nth == 0 or text[:1] == "-" or len(text) == 1]
         return any(re.fullmatch(_UNPACKS[name], text) for text in options)
     if name in _LOOKS:
         return not any(re.fullmatch(_LOOKS[name], text) for text in texts)
@@ -130,22 +132,25 @@ def _brought(
     name: str, words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...]
 ) -> Iterator[Finding]:
     """Reasons to ask about a copy, a move or a link, by what would lie where afterwards."""
-    whole = name in {"mv", "ln"} or any(_RECURSIVE.fullmatch(word.text) for word in words[1:])
+    whole = name in {"mv", "ln", "ditto"} or any(_RECURSIVE.fullmatch(word.text) for word in words[1:])
     sources, targets = _operands(words)
-    for source, target in _pairs(sources, targets):
-        for path, there in product(_spelled(source, places, cwds), places.named(target, cwds)):
+    if whole and len(sources) * len(targets) > PAIRS_MAX:
+        yield Finding("write_outside", f"`{name}` names too many files to look into each.")
+        return
+    for source in sources:
+        for path in sorted(_spelled(source, places, cwds)):
             below = places.below(path) if whole and name != "ln" else Below()
+            inner = next((each for each in below.names if is_lasting(each)), None)
             if not below.known:
                 yield Finding("write_outside", f"What `{name}` would bring along from {path} is not known.")
-            if whole and any(map(may_hold_lasting, _places(there, path))):
-                yield Finding(
-                    "write_outside", f"`{name}` may bring {there} files that have their effect later."
-                )
-            for place in _places(there, path):
-                brought = (place, *(f"{place}/{inner}" for inner in below.names))
-                first = next((each for each in brought if lasting_in(each, places)), None)
-                if first is not None:
-                    yield Finding("write_outside", written_later(first))
+            elif inner is not None:
+                yield Finding("write_outside", written_later(posixpath.normpath(posixpath.join(path, inner))))
+            for there in sorted(each for target in targets for each in places.named(target, cwds)):
+                for place in _places(there, path):
+                    if lasting_in(place, places):
+                        yield Finding("write_outside", written_later(place))
+                    elif whole and may_hold_lasting(place):
+                        yield Finding("write_outside", f"`{name}` may bring {place} files that act later.")
 
 
 def _spelled(word: Word, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
@@ -176,7 +181,3 @@ def _operands(words: tuple[Word, ...]) -> tuple[list[Word], list[Word]]:
     if into:
         return sources, into
     return (sources[:-1], sources[-1:]) if len(sources) > 1 else (sources, [Word(".")])
-
-
-def _pairs(sources: list[Word], targets: list[Word]) -> Iterator[tuple[Word, Word]]:
-    return islice(product(sources, targets), PAIRS_MAX)

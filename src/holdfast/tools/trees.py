@@ -5,7 +5,7 @@ import stat
 
 from holdfast.policy.places import Below
 
-NAMES_MAX = 20_000
+NAMES_MAX = 5_000
 
 
 def below(path: str) -> Below:
