@@ -152,6 +152,16 @@ def process_filter(ground: Ground) -> None:
     ground.says(f'[filter "x"]\n\tprocess = {ground.program}\n')
 
 
+def filter_of_the_user(ground: Ground) -> None:
+    """A filter that the user installed takes its own program from the repository."""
+    ground.make()
+    (ground.root.parent / ".gitconfig").write_text(
+        '[filter "tool"]\n\tclean = "$(git config tool.x.clean)"\n'
+    )
+    ground.attributes("*.txt filter=tool\n")
+    ground.says(f'[tool "x"]\n\tclean = {ground.program}\n')
+
+
 def signatures(ground: Ground) -> None:
     ground.make()
     ground.says(f"[gpg]\n\tprogram = {ground.program}\n[log]\n\tshowSignature = true\n")
@@ -340,6 +350,7 @@ HOSTILE: tuple[Callable[[Ground], None], ...] = (
     text_of_binary,
     clean_filter,
     process_filter,
+    filter_of_the_user,
     signatures,
     hook_for_looking,
     hook_for_looking_elsewhere,

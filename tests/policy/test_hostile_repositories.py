@@ -27,7 +27,7 @@ from policy.hostile_repositories import (
 )
 
 # Git's own wishes for who commits, and no file of the user's; all else is what every child gets.
-KEPT = ("GIT_AUTHOR", "GIT_COMMITTER", "GIT_CONFIG_NOSYSTEM", "HOME")
+KEPT = ("GIT_AUTHOR", "GIT_COMMITTER", "GIT_CONFIG_NOSYSTEM")
 ENVIRONMENT = child_environment({}) | {
     name: value for name, value in GIT_ENVIRONMENT.items() if name.startswith(KEPT)
 }
@@ -43,7 +43,7 @@ def run(command: str, made: Ground, environment: dict[str, str]) -> None:
     subprocess.run(
         ["/bin/bash", "-c", command],
         cwd=made.root,
-        env=environment,
+        env={**environment, "HOME": str(made.root.parent)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=60,

@@ -38,12 +38,20 @@ _PROGRAM_NAMES = frozenset((
     "defaultkeycommand", "templatedir", "browser", "tunnel", "smtpserver", "sendmailcmd", "tocmd", "cccmd",
     "headercmd",
 ))
+_PROGRAM_ENDINGS = ("command", "-cmd", "hook", "program")
 _PATH_SECTIONS = frozenset(("mergetool", "difftool", "guitool", "browser", "man", "lfs"))
 # Run by commands that only read: the working tree is compared, contents are shown, signatures are checked.
 _WHILE_READING = frozenset((
     ("core", "fsmonitor"), ("diff", "external"), ("diff", "command"), ("diff", "textconv"),
     ("filter", "clean"), ("filter", "smudge"), ("filter", "process"), ("gpg", "program"),
     ("gpg", "defaultkeycommand"), ("hook", "command"),
+))
+# Of these sections nothing else is heeded while reading. Any other may be that of a filter which the user has
+# installed (`lfs`, `annex`), and those take programs from the repository too.
+_NOT_WHILE_READING = frozenset((
+    "core", "add", "browser", "commit", "difftool", "gc", "gui", "guitool", "help", "imap", "init",
+    "instaweb", "interactive", "man", "merge", "mergetool", "pack", "rebase", "receive", "remote",
+    "sendemail", "sequence", "submodule", "tar", "trailer", "uploadpack", "web",
 ))
 _TRANSPORT_NAMES = frozenset((
     "sshcommand", "gitproxy", "askpass", "uploadpack", "receivepack", "vcs", "helper",
@@ -93,13 +101,15 @@ def _runs(setting: Setting, *, subcommand: str, reads: bool, network: bool) -> b
         return True
     if setting.name in _TRANSPORT_NAMES or key in _TRANSPORT_KEYS:
         return network
-    return not reads and _names_program(setting)
+    heeded = not reads or setting.section not in _NOT_WHILE_READING
+    return heeded and _names_program(setting)
 
 
 def _names_program(setting: Setting) -> bool:
     shell = (setting.value or "").startswith("!")
     path = setting.name == "path" and setting.section in _PATH_SECTIONS
-    return shell or path or setting.name in _PROGRAM_NAMES
+    named = setting.name in _PROGRAM_NAMES or setting.name.endswith(_PROGRAM_ENDINGS)
+    return shell or path or named
 
 
 def _is_partial(setting: Setting) -> bool:
