@@ -60,6 +60,7 @@ class Ear:
 
     def __init__(self) -> None:
         self.run_id = "run_1"
+        self.resumed = False
         self.live: Callable[[], str] | None = None
         self.full = False
         self.pieces: list[str] = []
@@ -213,7 +214,7 @@ async def clients_of(port: int) -> AsyncGenerator[Clients]:
             openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0) as of_openai,
             anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0) as of_anthropic,
         ):
-            shared = Shared(memory, SystemClock().now_ms)
+            shared = Shared(memory, SystemClock())
             yield Clients(port, http, shared, memory, sqlite, plain, httpx, of_openai, of_anthropic)
         await sqlite.close()
         await memory.close()

@@ -259,7 +259,7 @@ async def served(
         if store is None and setting.store is None:
             stack.push_async_callback(kept.close)
         http = await stack.enter_async_context(ModelHttp())
-        shared = Shared(kept, setting.clock.now_ms)
+        shared = Shared(kept, setting.clock)
         await shared.load()
         calls = ModelCalls(CallMeans(http, shared, kept, setting.clock, lambda: 0.5), targets)
         tools = Registry()

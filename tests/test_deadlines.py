@@ -323,7 +323,7 @@ def test_after_a_sleep_the_gap_is_counted_anew_and_short(woke: Reading) -> None:
     fresh = next_deadline(step(watch, Sign.PROGRESS, now_s=woke.mono_s + 1))
     assert fresh is not None
     assert fresh.patience_s == 120
-    fired = wake(watch, armed=woke, woke=Reading(woke.mono_s + 15, woke.wall_s + 15))
+    fired = wake(watch, armed=woke, woke=Reading(woke.mono_s + 15, woke.steady_s + 15))
     assert isinstance(fired, Deadline)
 
 

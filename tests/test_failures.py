@@ -246,7 +246,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "rate_limited": ("server_time", "long_wait"),
     "overloaded": ("backoff", "from_second"),
     "server_error": ("backoff", "from_second"),
-    "connect_failed": ("at_once_first", "from_second"),
+    "connect_failed": ("while_unreachable", "elsewhere"),
     "upload_stalled": ("backoff", "from_second"),
     "no_first_event": ("at_once_first", "from_second"),
     "stalled": ("backoff", "from_second"),

@@ -83,10 +83,10 @@ def test_what_cannot_get_better_goes_to_the_fallback_or_ends(kind: FailureKind) 
     assert isinstance(decide(failure(kind), history(A, wait_ms=1_000)), GiveUp)
 
 
-@pytest.mark.parametrize("kind", ["no_first_event", "connect_failed"])
-def test_the_first_time_is_at_once_then_backoff(kind: FailureKind) -> None:
-    assert decide(failure(kind), history()) == RetryAfter(0.0, f"a {TREATMENTS[kind].was}")
-    assert decide(failure(kind), history(after=(kind,))) == RetryAfter(1.0, f"a {TREATMENTS[kind].was}")
+def test_the_first_silence_is_asked_again_at_once_the_next_after_a_backoff() -> None:
+    why = "a did not answer in time"
+    assert decide(failure("no_first_event"), history()) == RetryAfter(0.0, why)
+    assert decide(failure("no_first_event"), history(after=("no_first_event",))) == RetryAfter(1.0, why)
 
 
 @pytest.mark.parametrize("kind", ["overloaded", "server_error", "upload_stalled", "stalled", "dropped"])
@@ -123,7 +123,7 @@ def test_a_wait_over_a_minute_goes_to_the_fallback_or_to_the_gate(kind: FailureK
     assert isinstance(decide(failure(kind), history(A, B, wait_ms=60_000)), RetryAfter)
     assert isinstance(decide(failure(kind), history(A, B, wait_ms=60_001)), FallBack)
     gated = decide(failure(kind), history(A, wait_ms=7_200_000))
-    assert gated == Gated(NOW_MS + 7_200_000, f"a {TREATMENTS[kind].was}")
+    assert gated == Gated(7_200_000, f"a {TREATMENTS[kind].was}")
 
 
 def test_a_rate_limit_on_the_last_try_goes_to_the_fallback() -> None:
@@ -264,7 +264,7 @@ class Turn(msgspec.Struct, frozen=True):
 TURNS = st.lists(
     st.builds(
         Turn,
-        kind=st.sampled_from(get_args(FailureKind)),
+        kind=st.sampled_from([kind for kind in get_args(FailureKind) if kind != "connect_failed"]),
         random=st.floats(0, 1, exclude_max=True),
         wait_ms=st.none() | st.integers(1, 10_000_000),
         took_ms=st.integers(0, 200_000),
@@ -292,9 +292,9 @@ def simulate(turns: list[Turn], targets: tuple[Target, ...]) -> list[tuple[str, 
                 state = msgspec.structs.replace(state, current=to)
             case RetryAfter(wait_s):
                 state = msgspec.structs.replace(state, now_ms=now_ms + int(1000 * wait_s))
-            case Gated(until_ms):
-                gated_ms = state.gated_ms + until_ms - now_ms
-                state = msgspec.structs.replace(state, now_ms=until_ms, gated_ms=gated_ms)
+            case Gated(wait_ms):
+                gated_ms = state.gated_ms + wait_ms
+                state = msgspec.structs.replace(state, now_ms=now_ms + wait_ms, gated_ms=gated_ms)
             case Compact():
                 state = msgspec.structs.replace(state, compacted=True)
             case LowerCap():

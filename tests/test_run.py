@@ -313,6 +313,19 @@ def test_resumptions_are_counted_until_something_is_completed(progress: e.Event)
     assert (run.resumptions, run.resumptions_without_progress) == (2, 1)
 
 
+def test_a_run_that_only_waits_for_a_model_is_suspected_of_no_crash() -> None:
+    away = msgspec.structs.replace(FAILED, failure=Failure(kind="connect_failed", text=""))
+    gated = e.CallGated(at_ms=5, run_id="r1", call_id="c1", until_ms=99_000, target="b")
+    for waits in ((CALL, ATTEMPT, away), (CALL, gated)):
+        assert run_of(*RUNNING, *waits).only_waits
+        run = run_of(*RUNNING, *waits, RESUMED, *waits, RESUMED)
+        assert (run.resumptions, run.resumptions_without_progress) == (2, 0)
+        assert run_of(*RUNNING, *waits, RESUMED, RESUMED).resumptions_without_progress == 1, "it did not wait"
+        run = run_of(*RUNNING, *waits, ATTEMPT, RESUMED)
+        assert run.resumptions_without_progress == 1, "it had gone on"
+    assert not run_of(*RUNNING, CALL, ATTEMPT, FAILED).only_waits
+
+
 def test_the_first_cause_of_a_stop_counts() -> None:
     run = run_of(*RUNNING, STOP, msgspec.structs.replace(STOP, cause="shutdown"))
     assert (run.status, run.stop_cause) == ("stopping", "user_stop")

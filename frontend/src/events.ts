@@ -310,6 +310,7 @@ export interface AttemptStarted {
   readonly model?: string;
   readonly nth?: number;
   readonly first_event_s?: number;
+  readonly reconnects?: number;
 }
 
 /** The attempt did not bring an answer. */

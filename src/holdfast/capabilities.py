@@ -14,6 +14,7 @@ class Voice(Protocol):
     """How a run says what happens; what is said is on disk before anyone else hears it."""
 
     run_id: str
+    resumed: bool  # the run goes on after a crash or a restart, and no call of it has ended since
     live: Callable[[], str] | None  # the live line, asked for while someone watches; None when nothing waits
 
     def emit(self, event: Event) -> None:

@@ -280,10 +280,10 @@ class Deadline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """Both clocks, read together."""
+    """A clock that stands still while the computer sleeps and one that does not, read together."""
 
     mono_s: float
-    wall_s: float
+    steady_s: float
 
 
 def begin(deadlines: Deadlines, now_s: float) -> Watch:
@@ -339,7 +339,7 @@ def wake(watch: Watch, *, armed: Reading, woke: Reading) -> Watch | Deadline:
     if deadline is None:
         return watch
     left_s = deadline.at_s - woke.mono_s
-    slept_s = (woke.wall_s - armed.wall_s) - (woke.mono_s - armed.mono_s)
+    slept_s = (woke.steady_s - armed.steady_s) - (woke.mono_s - armed.mono_s)
     again_s = min(REARM_S, deadline.patience_s)
     late_s_max = JUMP_S if watch.rearmed else LATE_S
     if (slept_s > JUMP_S or -left_s > late_s_max) and left_s < again_s:

@@ -75,7 +75,7 @@ class Agent:
         store: Store = MemoryStore() if self._path is None else await SqliteStore.open(self._path)
         stack.push_async_callback(store.close)
         http = await stack.enter_async_context(ModelHttp())
-        shared = Shared(store, clock.now_ms)
+        shared = Shared(store, clock)
         await shared.load()
         prices = Prices()
         await prices.load(self._targets)

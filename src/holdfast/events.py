@@ -180,7 +180,10 @@ class CallEnded(RunEvent, frozen=True, kw_only=True, tag="call.ended"):
 
 
 class AttemptStarted(RunEvent, frozen=True, kw_only=True, tag="attempt.started"):
-    """One connection to one target begins; text that follows is its text."""
+    """One connection to one target begins; text that follows is its text.
+
+    `reconnects` is how often nobody was there between the failure before it and this attempt.
+    """
 
     call_id: str
     attempt_id: str
@@ -188,6 +191,7 @@ class AttemptStarted(RunEvent, frozen=True, kw_only=True, tag="attempt.started")
     model: str = ""
     nth: int = 1
     first_event_s: float = 0.0
+    reconnects: int = 0
 
 
 class AttemptFailed(RunEvent, frozen=True, kw_only=True, tag="attempt.failed"):

@@ -43,6 +43,7 @@ Need: TypeAlias = Literal[
 Again: TypeAlias = Literal[
     "never",
     "at_once_first",
+    "while_unreachable",
     "backoff",
     "server_time",
     "once",

@@ -24,7 +24,7 @@ from holdfast.targets import Target
 from holdfast.values import Failure, FailureKind
 
 Fallback: TypeAlias = Literal[
-    "never", "yes", "once", "from_second", "long_wait", "larger_window", "other_host"
+    "never", "yes", "once", "from_second", "long_wait", "larger_window", "other_host", "elsewhere"
 ]
 Silence: TypeAlias = Literal["counts", "neutral", "answers"]
 
@@ -85,8 +85,8 @@ TREATMENTS: dict[FailureKind, Treatment] = {
     "overloaded": Treatment("backoff", "from_second", "was overloaded", _LATER),
     "server_error": Treatment("backoff", "from_second", "had an error of its own", _LATER),
     "connect_failed": Treatment(
-        "at_once_first",
-        "from_second",
+        "while_unreachable",
+        "elsewhere",
         "could not be reached",
         "check the network and the base_url of {target}",
         "neutral",

@@ -1,7 +1,8 @@
 """What all runs know together: a gate for each endpoint and key, a breaker for each target.
 
-Both are values that live in notes. A gate is closed by a provider that names a time; a breaker opens when a
-target is silent again and again, and lets one probe through from time to time.
+A gate is closed by a provider that names a time; a breaker opens when a target is silent again and again, and
+lets one probe through from time to time. Their times are of a clock that nobody sets. In a note they are of
+the wall clock, which may have been set by the time it is read: a wait is believed up to its own length.
 """
 
 import hashlib
@@ -17,20 +18,29 @@ from holdfast.values import FailureKind
 OPENS_AFTER = 3
 COOLDOWN_MS = 30_000
 COOLDOWN_MS_MAX = 300_000
+UNKNOWN_LENGTH_MS_MAX = 60_000  # of a wait whose note does not tell its length: at worst it is asked for anew
 _KEY_CHARS = 16
 
 T = TypeVar("T")
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Nobody passes before `until_ms`, but for one who tries it on purpose."""
+class Moment(msgspec.Struct, frozen=True):
+    """A clock that nobody sets and the wall clock, read together."""
+
+    now_ms: int
+    wall_ms: int
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
+    """Nobody passes before `until_ms`, but for one who tries it on purpose; it was closed for `length_ms`."""
 
     until_ms: int = 0
+    length_ms: int = 0
     why: str = ""
     tried: bool = False
 
 
-class Breaker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     """Open while `cooldown_ms` is set; `probing` while an attempt is out that decides what comes next."""
 
     silent: int = 0
@@ -54,9 +64,10 @@ def _fingerprint(api_key: str) -> str:
     return hashlib.sha256(api_key.encode(errors="replace")).hexdigest()[:_KEY_CHARS]
 
 
-def close_gate(gate: Gate, *, until_ms: int, why: str) -> Gate:
+def close_gate(gate: Gate, wait_ms: int, *, now_ms: int, why: str) -> Gate:
     """The gate after one more word of the provider; the later time holds."""
-    return gate if until_ms <= gate.until_ms else Gate(until_ms=until_ms, why=why)
+    until_ms = now_ms + wait_ms
+    return gate if until_ms <= gate.until_ms else Gate(until_ms=until_ms, length_ms=wait_ms, why=why)
 
 
 def gate_wait_ms(gate: Gate, now_ms: int) -> int:
@@ -68,13 +79,12 @@ def try_gate(gate: Gate, now_ms: int) -> Gate | None:
     """The gate after a person's "try now": one attempt passes, None if one has passed already."""
     if gate_wait_ms(gate, now_ms) == 0:
         return gate
-    return None if gate.tried else Gate(until_ms=gate.until_ms, why=gate.why, tried=True)
+    return None if gate.tried else msgspec.structs.replace(gate, tried=True)
 
 
 def breaker_wait_ms(breaker: Breaker, now_ms: int) -> int:
-    """How long until an attempt may pass; one beyond the cooldown is of a clock that was set back."""
-    wait_ms = breaker.probe_at_ms - now_ms
-    return wait_ms if 0 < wait_ms <= breaker.cooldown_ms else 0
+    """How long until an attempt may pass."""
+    return max(0, breaker.probe_at_ms - now_ms) if breaker.cooldown_ms else 0
 
 
 def pass_breaker(breaker: Breaker, now_ms: int) -> Breaker | None:
@@ -123,24 +133,58 @@ def after_success() -> Breaker:
     return Breaker()
 
 
-def dump_gate(gate: Gate) -> bytes:
+class _GateNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    until_ms: int = 0
+    length_ms: int = 0
+    why: str = ""
+    tried: bool = False
+
+
+class _BreakerNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    silent: int = 0
+    cooldown_ms: int = 0
+    probe_at_ms: int = 0
+    probing: bool = False
+
+
+def dump_gate(gate: Gate, at: Moment) -> bytes:
     """As a note."""
-    return msgspec.json.encode(gate)
+    until_ms = gate.until_ms - at.now_ms + at.wall_ms if gate.until_ms else 0
+    note = _GateNote(until_ms=until_ms, length_ms=gate.length_ms, why=gate.why, tried=gate.tried)
+    return msgspec.json.encode(note)
 
 
-def dump_breaker(breaker: Breaker) -> bytes:
+def dump_breaker(breaker: Breaker, at: Moment) -> bytes:
     """As a note."""
-    return msgspec.json.encode(breaker)
+    note = _BreakerNote(
+        silent=breaker.silent,
+        cooldown_ms=breaker.cooldown_ms,
+        probe_at_ms=breaker.probe_at_ms - at.now_ms + at.wall_ms if breaker.cooldown_ms else 0,
+        probing=breaker.probing,
+    )
+    return msgspec.json.encode(note)
 
 
-def load_gate(raw: bytes) -> Gate:
+def load_gate(raw: bytes, at: Moment) -> Gate:
     """From a note; one that cannot be read is open."""
-    return _load(raw, Gate())
+    note = _load(raw, _GateNote())
+    length_ms = note.length_ms or UNKNOWN_LENGTH_MS_MAX
+    left_ms = min(note.until_ms - at.wall_ms, length_ms)
+    if left_ms <= 0:
+        return Gate()
+    return Gate(until_ms=at.now_ms + left_ms, length_ms=length_ms, why=note.why, tried=note.tried)
 
 
-def load_breaker(raw: bytes) -> Breaker:
+def load_breaker(raw: bytes, at: Moment) -> Breaker:
     """From a note; one that cannot be read is closed."""
-    return _load(raw, Breaker())
+    note = _load(raw, _BreakerNote())
+    left_ms = max(0, min(note.probe_at_ms - at.wall_ms, note.cooldown_ms))
+    return Breaker(
+        silent=note.silent,
+        cooldown_ms=note.cooldown_ms,
+        probe_at_ms=at.now_ms + left_ms if note.cooldown_ms else 0,
+        probing=note.probing,
+    )
 
 
 def _load(raw: bytes, default: T) -> T:

@@ -554,7 +554,11 @@ class Clock(Protocol):
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds that only go forward."""
+        """Seconds that only go forward; they may stand still while the computer sleeps."""
+        ...
+
+    def steady_s(self) -> float:
+        """Seconds that only go forward, sleep included; setting the wall clock does not move them."""
         ...
 
     async def sleep_s(self, seconds: float) -> None:

@@ -4,7 +4,7 @@ import math
 
 import msgspec
 
-from holdfast.targets import Target
+from holdfast.targets import Target, address_of
 
 KEPT_MAX = 50
 PERCENTILE = 0.95
@@ -20,6 +20,11 @@ class Learned(msgspec.Struct, frozen=True):
 def learned_note(target: Target) -> str:
     """The name of the note: another model or endpoint under an old target name starts afresh."""
     return f"learned:{target.base_url} {target.model}"
+
+
+def address_in(note: str) -> str:
+    """The address that the name of a note tells: there was somebody."""
+    return address_of(note.removeprefix("learned:").partition(" ")[0])
 
 
 def learn(learned: Learned, input_tokens: int, *, first_event_s: float) -> Learned:

@@ -6,8 +6,18 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.failure_rules import Again
+from holdfast.failure_texts import length_text
 from holdfast.failures import TREATMENTS, Fallback, again_of
 from holdfast.gates import Breaker, Gate, breaker_wait_ms, gate_wait_ms
+from holdfast.outages import (
+    FALL_BACK_MS,
+    Outage,
+    addresses_of,
+    is_unreachable,
+    outage_at,
+    patience_ms,
+    pause_ms,
+)
 from holdfast.targets import RetryLimits, Target
 from holdfast.values import Failure
 
@@ -28,6 +38,7 @@ AGAIN_TIMES: dict[Again, int | None] = {
     "twice": 2,
     "backoff": None,
     "at_once_first": None,
+    "while_unreachable": None,
     "server_time": None,
 }
 # After these a target has nothing more to say in this call.
@@ -41,17 +52,27 @@ class RetryAfter(msgspec.Struct, frozen=True):
     why: str
 
 
+class Reconnect(msgspec.Struct, frozen=True):
+    """Nobody is there: try the same target again after a wait, for `left_s` in all; then ask `to`, if any."""
+
+    wait_s: float
+    left_s: float
+    why: str
+    to: str = ""
+
+
 class FallBack(msgspec.Struct, frozen=True):
-    """Ask another target at once."""
+    """Ask another target; at once, unless nobody was there either."""
 
     to: str
     why: str
+    wait_s: float = 0.0
 
 
 class Gated(msgspec.Struct, frozen=True):
-    """Wait at the gate, visibly, until a time of the wall clock; then ask the same target again."""
+    """Wait at the gate, visibly; then ask the same target again."""
 
-    until_ms: int
+    wait_ms: int
     why: str
 
 
@@ -86,7 +107,9 @@ class GiveUp(msgspec.Struct, frozen=True):
     why: str
 
 
-Decision: TypeAlias = RetryAfter | FallBack | Gated | Compact | LowerCap | AskPlainly | Forget | GiveUp
+Decision: TypeAlias = (
+    RetryAfter | Reconnect | FallBack | Gated | Compact | LowerCap | AskPlainly | Forget | GiveUp
+)
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -101,9 +124,11 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     `current` is the target of the failed attempt, `tried` what failed before it in this call. `targets` are
     in the order of preference; the first one's limits hold for the call, each one's own for itself.
-    `breakers` and `gates` are by target name and know of this failure already. `last_progress_ms` is the
-    start of the call until there was progress; what the call has spent at gates is `gated_ms` and does not
-    count as silence. `wait_ms` and `output_room_tokens` come from the failure, `random` from [0, 1).
+    `breakers` and `gates` are by target name and `outages` by address; all know of this failure already.
+    `now_ms` is of a clock that nobody sets. `last_progress_ms` is the start of the call until there was
+    progress; what the call has spent at gates is `gated_ms` and does not count as silence. `resumed` says
+    that the run goes on after a crash or restart, `strangers` names targets that have never answered.
+    `wait_ms` and `output_room_tokens` come from the failure, `random` from [0, 1).
     """
 
     targets: tuple[Target, ...]
@@ -122,10 +147,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     forgot: bool = False
     breakers: dict[str, Breaker] = {}
     gates: dict[str, Gate] = {}
+    outages: dict[str, Outage] = {}
+    resumed: bool = False
+    strangers: frozenset[str] = frozenset()
 
 
 def decide(failure: Failure, history: History) -> Decision:
-    """What follows from a failure; in the end always GiveUp, for every other decision costs an attempt."""
+    """What follows from a failure; in the end always GiveUp: all other decisions cost an attempt or time."""
     history = msgspec.structs.replace(history, tried=(*history.tried, Tried(history.current, failure)))
     target = _current(history)
     again = again_of(failure)
@@ -136,12 +164,14 @@ def decide(failure: Failure, history: History) -> Decision:
     spent = _spent(history)
     if spent:
         return GiveUp(f"{why}; {spent}")
+    if again == "while_unreachable":
+        return _nobody_there(history, failure, why=why)
     mended = _mended(history, again, why=why)
     if mended:
         return mended
     wait_ms = _wait_ms(history, again)
     if _moves(history, fallback, wait_ms=wait_ms):
-        other = _next_target(history, fallback)
+        other = _next_target(history, fallback, away_from=outage_at(target, failure))
         if other:
             return FallBack(other.name, why)
     return GiveUp(why) if wait_ms is None else _wait(history, wait_ms, why=why)
@@ -150,7 +180,7 @@ def decide(failure: Failure, history: History) -> Decision:
 def beside(history: History) -> Target | None:
     """The target to ask beside a current one that is slow; None if it is not wanted or not possible."""
     limits = history.targets[0].retry
-    if not limits.hedge or len(history.tried) + 2 > limits.attempts_max:
+    if not limits.hedge or len(_counted(history)) + 2 > limits.attempts_max:
         return None
     return _next_target(history, "yes")
 
@@ -159,8 +189,13 @@ def _current(history: History) -> Target:
     return next(target for target in history.targets if target.name == history.current)
 
 
+def _counted(history: History) -> list[Tried]:
+    """What was tried and counts as an attempt: where nobody was there, nobody was asked."""
+    return [tried for tried in history.tried if not is_unreachable(tried.failure)]
+
+
 def _failures(history: History, name: str) -> list[Failure]:
-    return [tried.failure for tried in history.tried if tried.target == name]
+    return [tried.failure for tried in _counted(history) if tried.target == name]
 
 
 def _idle_ms(history: History) -> int:
@@ -174,7 +209,7 @@ def _idle_ms_max(history: History) -> int:
 def _spent(history: History) -> str:
     """Why the call may not try again at all, empty if it may."""
     attempts_max = history.targets[0].retry.attempts_max
-    if len(history.tried) >= attempts_max:
+    if len(_counted(history)) >= attempts_max:
         many = f"all {attempts_max} attempts of the call are used up"
         return many if attempts_max > 1 else "the call has one attempt"
     if _idle_ms(history) > _idle_ms_max(history):
@@ -184,6 +219,38 @@ def _spent(history: History) -> str:
 
 def _has_attempts(history: History, target: Target) -> bool:
     return len(_failures(history, target.name)) < target.retry.attempts_per_target_max
+
+
+def _nobody_there(history: History, failure: Failure, *, why: str) -> Reconnect | FallBack | Gated | GiveUp:
+    """Try again until the patience is over, or another address is worth a try."""
+    target = _current(history)
+    at = outage_at(target, failure)
+    outage = history.outages.get(at, Outage())
+    left_ms = _outage_ms_max(history, target) - outage.ms
+    pause = pause_ms(outage.tries, random=history.random)
+    other = _next_target(history, "elsewhere", away_from=at)
+    if other is not None and (left_ms <= 0 or outage.known_ms >= FALL_BACK_MS):
+        return FallBack(other.name, why, pause / 1000 if _outage(history, other) else 0.0)
+    if left_ms <= 0:
+        return GiveUp(f"{why} for {length_text(outage.ms / 1000)}" if outage.ms else why)
+    if other is not None:
+        left_ms = min(left_ms, FALL_BACK_MS - outage.known_ms)
+    gate_ms = gate_wait_ms(history.gates.get(target.name, Gate()), history.now_ms)
+    after = _wait(history, max(min(pause, left_ms), gate_ms), why=why)
+    if not isinstance(after, RetryAfter):
+        return after
+    return Reconnect(after.wait_s, left_ms / 1000, why, other.name if other else "")
+
+
+def _outage(history: History, target: Target) -> Outage | None:
+    """What this call knows of an outage on the way to a target."""
+    found = [history.outages[at] for at in addresses_of(target) if at in history.outages]
+    return max(found, key=lambda outage: outage.ms, default=None)
+
+
+def _outage_ms_max(history: History, target: Target) -> int:
+    is_stranger = target.name in history.strangers
+    return patience_ms(target.retry, resumed=history.resumed, is_stranger=is_stranger)
 
 
 def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap | AskPlainly | Forget | None:
@@ -231,22 +298,29 @@ def _moves(history: History, fallback: Fallback, *, wait_ms: int | None) -> bool
     return fallback == "from_second" and len(_failures(history, history.current)) > 1
 
 
-def _next_target(history: History, fallback: Fallback) -> Target | None:
-    """The first target after the current one, and then from the top, that may be asked and can help."""
+def _next_target(history: History, fallback: Fallback, *, away_from: str = "") -> Target | None:
+    """The first target after the current one, and then from the top, that may be asked and can help.
+
+    Who falls back "elsewhere" has no use for a target behind the address `away_from`.
+    """
     current = _current(history)
     kinds = [tried.failure.kind for tried in history.tried]
     if fallback == "once" and kinds.count(kinds[-1]) > 1:
         return None
     place = history.targets.index(current)
     ordered = history.targets[place + 1 :] + history.targets[:place]
+    if fallback == "elsewhere":
+        ordered = tuple(target for target in ordered if away_from not in addresses_of(target))
     return next((target for target in ordered if _may_take_over(history, target, fallback=fallback)), None)
 
 
 def _may_take_over(history: History, target: Target, *, fallback: Fallback) -> bool:
     current = _current(history)
-    failures = _failures(history, target.name)
+    failures = [tried.failure for tried in history.tried if tried.target == target.name]
+    outage = _outage(history, target)
     return (
-        _has_attempts(history, target)
+        (outage is None or outage.ms < _outage_ms_max(history, target))
+        and _has_attempts(history, target)
         and not any(again_of(failure) in SPENT for failure in failures)
         and not gate_wait_ms(history.gates.get(target.name, Gate()), history.now_ms)
         and not breaker_wait_ms(history.breakers.get(target.name, Breaker()), history.now_ms)
@@ -261,7 +335,7 @@ def _host(target: Target) -> str | None:
 
 def _wait(history: History, wait_ms: int, *, why: str) -> RetryAfter | Gated | GiveUp:
     if wait_ms > LONG_WAIT_MS:
-        return Gated(history.now_ms + wait_ms, why)
+        return Gated(wait_ms, why)
     if _idle_ms(history) + wait_ms > _idle_ms_max(history):
         return GiveUp(f"{why}; no progress for {_idle_ms_max(history) // 60_000} min")
     return RetryAfter(wait_ms / 1000, why)

@@ -90,6 +90,7 @@ class Run:
     target: str = ""
     model: str = ""
     gate_until_ms: int = 0
+    awaits_model: bool = False  # a model that is away, or a time that its provider named
     attempts: dict[str, str] = field(default_factory=dict[str, str])
     tools: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
     asks: dict[str, Ask] = field(default_factory=dict[str, Ask])
@@ -116,6 +117,11 @@ class Run:
     def open_asks(self) -> tuple[Ask, ...]:
         """Approvals and questions that a person can still answer."""
         return tuple(ask for ask in self.asks.values() if ask.state == "open")
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether it does nothing but wait for a person or a model."""
+        return self.awaits_model or bool(self.open_asks)
 
     def worked_ms(self, now_ms: int) -> int:
         """How long it has been at work: since its start, without its pauses."""
@@ -181,6 +187,7 @@ def _call_started(run: Run, event: e.CallStarted) -> None:
 
 def _call_ended(run: Run, event: e.CallEnded) -> None:
     run.finish = event.finish
+    run.awaits_model = False
     run.attempt_is_open = False
     run.resumptions_without_progress = 0
 
@@ -192,6 +199,7 @@ def _attempt_started(run: Run, event: e.AttemptStarted) -> None:
     run.target = event.target
     run.model = event.model
     run.gate_until_ms = 0
+    run.awaits_model = False
     run.attempts[event.attempt_id] = event.target
 
 
@@ -200,6 +208,12 @@ def _attempt_over(run: Run, event: e.AttemptFailed | e.AttemptSuperseded) -> Non
         raise _Contradiction(f"attempt {event.attempt_id} was never started")
     if event.attempt_id == run.attempt_id:
         run.attempt_is_open = False
+
+
+def _attempt_failed(run: Run, event: e.AttemptFailed) -> None:
+    _attempt_over(run, event)
+    if event.attempt_id == run.attempt_id:
+        run.awaits_model = event.failure.kind == "connect_failed"
 
 
 def _superseded(run: Run, event: e.AttemptSuperseded) -> None:
@@ -213,6 +227,7 @@ def _superseded(run: Run, event: e.AttemptSuperseded) -> None:
 
 def _gated(run: Run, event: e.CallGated) -> None:
     run.gate_until_ms = event.until_ms
+    run.awaits_model = True
     run.target = event.target or run.target
 
 
@@ -326,9 +341,10 @@ def _stop_requested(run: Run, event: e.StopRequested) -> None:
 def _resumed(run: Run, event: e.RunResumed) -> None:
     run.resumptions += 1
     run.taken_up_ms = event.at_ms
-    # Neither an orderly restart nor a run that only waits for a person is suspected of a crash.
-    if event.after != "restart" and not run.open_asks:
+    # Neither an orderly restart nor a run that only waits is suspected of a crash.
+    if event.after != "restart" and not run.only_waits:
         run.resumptions_without_progress += 1
+    run.awaits_model = False
     if run.started_ms and not run.waiting_since_ms:
         run.paused_ms += max(0, event.at_ms - run.updated_ms)
 
@@ -351,7 +367,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.CallStarted: _call_started,
         e.CallEnded: _call_ended,
         e.AttemptStarted: _attempt_started,
-        e.AttemptFailed: _attempt_over,
+        e.AttemptFailed: _attempt_failed,
         e.AttemptSuperseded: _superseded,
         e.CallGated: _gated,
         e.TargetSwitched: _switched,

@@ -148,12 +148,23 @@ class PatienceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[targets.retry]: how often one call may try."""
+    """[targets.retry]: how often one call may try, and for how long if nobody is there."""
 
     attempts_max: Annotated[
         AtLeast1, says("Most attempts of one call on all targets; the default target's number counts.")
     ] = 5
     attempts_per_target_max: Annotated[AtLeast1, says("Most attempts of one call on one target.")] = 3
+    unreachable_s: Annotated[
+        Seconds,
+        says(
+            "How long a target is tried again while nobody answers at its address; this uses up no attempts. "
+            "A target that has never answered gets at most 10 s, one with a fallback elsewhere 5 s."
+        ),
+    ] = 60.0
+    unreachable_resumed_s: Annotated[
+        Seconds,
+        says("The same in a run that goes on after a crash or a restart: the model may come back later."),
+    ] = 300.0
     backoff_base_s: Annotated[
         Seconds, says("The wait before a second attempt, doubled for each further one.")
     ] = 1.0

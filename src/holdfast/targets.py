@@ -1,6 +1,7 @@
 """A target: one endpoint, model, credential and wire, as an immutable value; and how long to wait for it."""
 
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -20,10 +21,12 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetryLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How often one call may try."""
+    """How often one call may try, and for how long where nobody is there to be asked."""
 
     attempts_max: int = 5
     attempts_per_target_max: int = 3
+    unreachable_s: float = 60.0
+    unreachable_resumed_s: float = 300.0
     backoff_base_s: float = 1.0
     backoff_max_s: float = 20.0
     hedge: bool = False
@@ -49,3 +52,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """The key stays out of logs and tracebacks."""
         return f"Target({self.name!r}, {self.wire!r}, {self.base_url!r}, {self.model!r})"
+
+
+def address_of(url: str) -> str:
+    """Host and port of a URL, however it is spelled; one that names no port is its own address."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return url
+    return f"{parts.hostname}:{port}"

@@ -156,7 +156,10 @@ def _short(text: str) -> str:
 _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
     {
         e.SessionRewound: lambda event: f"to {event.to_seq}",
-        e.AttemptStarted: lambda event: f"#{event.nth} {event.target} {event.model}",
+        e.AttemptStarted: lambda event: (
+            f"#{event.nth} {event.target} {event.model}"
+            + (f", reconnected {event.reconnects} times" if event.reconnects else "")
+        ),
         e.AttemptFailed: lambda event: f"{event.close_reason}: {event.failure.text}",
         e.ToolAsked: lambda event: event.name,
         e.ToolEnded: lambda event: f"{event.ending}: {event.result}",

@@ -171,7 +171,7 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
         calls = ModelCalls(
             CallMeans(
                 connections,
-                Shared(kept, machine.now_ms),
+                Shared(kept, machine),
                 kept,
                 machine,
                 lambda: 0.5,

@@ -7,6 +7,7 @@ import pytest
 
 from cli.given import loaded
 from holdfast.cli.assembly import assemble, call_means, mcp_secrets_of, secrets_of
+from holdfast.clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
@@ -18,7 +19,7 @@ from holdfast.settings import ApprovalSettings, ServerSettings, Settings
 async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer() -> None:
     """P3: ten minutes after the last progress, or thirty."""
     store = MemoryStore()
-    shared = Shared(store, lambda: 0)
+    shared = Shared(store, SystemClock())
     for mode in ("ask", "unattended"):
         settings = Settings(approvals=ApprovalSettings(mode=mode))
         means = call_means(settings, ModelHttp(), shared=shared, store=store, prices=Prices())

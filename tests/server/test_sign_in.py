@@ -28,6 +28,9 @@ class Hours:
     def monotonic_s(self) -> float:
         return self.ms / 1000
 
+    def steady_s(self) -> float:
+        return self.ms / 1000
+
     async def sleep_s(self, seconds: float) -> None:
         self.ms += int(1000 * seconds)
 

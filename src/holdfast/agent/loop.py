@@ -133,6 +133,7 @@ async def _answer(
     finish = "redirected" if answer is None else answer.finish if isinstance(answer, Answer) else "failed"
     call_id = answer.call_id if answer is not None else view.run(log.run_id).call_id
     log.emit(e.CallEnded(at_ms=log.now_ms(), run_id=log.run_id, call_id=call_id, finish=finish))
+    log.resumed = log.resumed and not isinstance(answer, Answer)
     return answer
 
 

@@ -63,6 +63,7 @@ class RunLog:
         self.fence = fence
         self.secrets = secrets
         self._filter = StreamFilter(secrets)
+        self.resumed = False
         self._segment = 0
         self._events: list[Event] = []
         self._pieces: list[str] = []

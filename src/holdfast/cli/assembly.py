@@ -19,7 +19,6 @@ from holdfast.cli.configuration_secrets import command_parts
 from holdfast.cli.importing import uncollected
 from holdfast.cli.tooling import Tooling, open_tooling, own_places
 from holdfast.clock import SystemClock
-from holdfast.gates import breaker_wait_ms, gate_wait_ms
 from holdfast.interfaces import Store
 from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite import SqliteStore
@@ -56,7 +55,7 @@ async def assemble(
     store = await SqliteStore.open_readable(path, durability=settings.server.durability)
     stack.push_async_callback(store.close)
     targets = settings.model_targets() or (await _demo(stack),)
-    shared = Shared(store, clock.now_ms)
+    shared = Shared(store, clock)
     await shared.load()
     http = await stack.enter_async_context(ModelHttp())
     prices = Prices()
@@ -206,15 +205,14 @@ def limits_of(settings: Settings) -> Limits:
 
 def described(targets: Sequence[Target], shared: Shared) -> Sequence[Mapping[str, Any]]:
     """The targets with their health, without their keys."""
-    now_ms = SystemClock().now_ms()
     return [
         {
             "name": target.name,
             "model": target.model,
             "wire": target.wire,
             "context_window": target.context_window,
-            "gated_ms": gate_wait_ms(shared.gate(target), now_ms),
-            "silent_ms": breaker_wait_ms(shared.breaker(target), now_ms),
+            "gated_ms": shared.gate_wait_ms(target),
+            "silent_ms": shared.breaker_wait_ms(target),
         }
         for target in targets
     ]

@@ -73,6 +73,7 @@ class _Ear:
 
     def __init__(self, clock: SystemClock) -> None:
         self.run_id = "doctor"
+        self.resumed = False
         self.live: Callable[[], str] | None = None
         self.full = False
         self.failure: Failure | None = None
@@ -129,9 +130,9 @@ async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> Finding:
     patience = Patience(
         connect_s=10, upload_s=10, first_event_s=call_s, first_progress_s=call_s, gap_s=call_s
     )
-    limits = RetryLimits(attempts_max=1, attempts_per_target_max=1)
+    limits = RetryLimits(attempts_max=1, attempts_per_target_max=1, unreachable_s=0)
     once = replace(target, patience=patience, retry=limits)
-    calls = ModelCalls(CallMeans(http, Shared(store, clock.now_ms), store, clock, random.random), (once,))
+    calls = ModelCalls(CallMeans(http, Shared(store, clock), store, clock, random.random), (once,))
     began_s = clock.monotonic_s()
     try:
         async with asyncio.timeout(call_s + GRACE_S):

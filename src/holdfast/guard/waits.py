@@ -3,13 +3,13 @@
 import asyncio
 import socket
 import struct
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import httpcore2
 import httpx2
 
+from holdfast.clock import steady_s
 from holdfast.deadlines import (
     Deadline,
     Deadlines,
@@ -118,7 +118,7 @@ class Sentry:
             self._arm()
 
     def _read(self) -> Reading:
-        return Reading(self._loop.time(), time.time())
+        return Reading(self._loop.time(), steady_s())
 
 
 class Upload(httpx2.AsyncByteStream):

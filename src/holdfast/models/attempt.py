@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.capabilities import Answer, Voice
-from holdfast.deadlines import Asked, Deadlines, effective, is_local
+from holdfast.deadlines import Asked, Deadlines, State, effective, is_local
 from holdfast.failures import Classified, Facts, classify
 from holdfast.interfaces import Blobs, Clock, JournalError
 from holdfast.messages import AssistantMessage, ModelRequest
@@ -27,6 +27,7 @@ from holdfast.models.size import estimated_tokens
 from holdfast.models.speaker import Speaker
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import REASONING_OFF
+from holdfast.outages import is_unreachable
 from holdfast.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
 from holdfast.targets import Target
 from holdfast.values import CloseReason, FailureKind, FilePart, ImagePart
@@ -57,26 +58,43 @@ class Hooks:
     """What an attempt asks its call.
 
     `before_first` is told before the first visible output is said, `on_progress` when the model advances for
-    the first time; `after_failure` says what a failure of a kind would lead to.
+    the first time; `after_failure` says what a failure of a kind would lead to, `away` what is to be read
+    during an outage while nobody is connected.
     """
 
     before_first: Callable[[], None]
     after_failure: Callable[[FailureKind], str]
     on_progress: Callable[[], None] | None = None
+    away: Callable[[], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which attempt of which call it is.
+
+    During an outage `reconnects` is how often nobody was there since the log last said so. Such an attempt
+    is on the log only if it finds somebody, or when it is told at last that nobody came.
+    """
+
+    call_id: str
+    nth: int
+    reconnects: int | None = None
 
 
 class Attempt:
     """One try at a call; `run` may be awaited once."""
 
-    def __init__(self, means: CallMeans, target: Target, *, voice: Voice, call_id: str, nth: int) -> None:
+    def __init__(self, means: CallMeans, target: Target, *, voice: Voice, place: Place) -> None:
         self.attempt_id = f"att_{secrets.token_hex(12)}"
         self.said = False  # something visible is on the log
         self.silent_s: float | None = None  # since the model last advanced; None if it never did
+        self.is_told = place.reconnects is None  # whether the log has it, or nothing about it is to be told
         self._means = means
         self._target = target
         self._voice = voice
-        self._call_id = call_id
-        self._nth = nth
+        self._place = place
+        self._deadlines: Deadlines | None = None
+        self._untold: tuple[Classified, CloseReason] | None = None
         self._began_s = means.clock.monotonic_s()
         self._exchange: Exchange | None = None
         self._watchdog: Watchdog | None = None
@@ -86,16 +104,17 @@ class Attempt:
         tokens = estimated_tokens(request)
         over = int(tokens * SURELY_OVER) - self._target.context_window
         if over > 0:
+            self.is_told = True
             return classify(self._facts(over_window_tokens=over), self._target)
-        deadlines = self._deadlines(request, tokens)
-        self._emit_started(deadlines)
+        self._deadlines = deadlines = self._effective(request, tokens)
+        if self.is_told:
+            self._emit_started(deadlines)
         speaker = Speaker(self._voice, tool_ids=tool_ids, before_first=hooks.before_first)
-        watchdog = Watchdog(deadlines, wall_s=lambda: self._means.clock.now_ms() / 1000)
+        watchdog = Watchdog(deadlines, steady_s=self._means.clock.steady_s)
         watchdog.on_progress = hooks.on_progress
+        watchdog.on_connected = self._tell
         self._watchdog = watchdog
-        self._voice.live = lambda: live_line(
-            self._target.model, watchdog, then=hooks.after_failure, hint=self._hint()
-        )
+        self._voice.live = lambda: self._line(watchdog, hooks)
         try:
             ended = await self._talk(request, watchdog, speaker=speaker)
         except JournalError:
@@ -116,6 +135,27 @@ class Attempt:
         if watchdog.first_event_s is not None:
             await self._means.shared.began(self._target, tokens, first_event_s=watchdog.first_event_s)
         return judged
+
+    @property
+    def was_connected(self) -> bool:
+        """Whether somebody was there."""
+        return self._watchdog is not None and self._watchdog.state is not State.CONNECTING
+
+    def tell(self) -> None:
+        """Put on the log what an attempt that found nobody has kept to itself."""
+        assert self._untold is not None, "it ended so"
+        self._emit_failed(*self._untold)
+
+    def _tell(self) -> None:
+        if not self.is_told:
+            assert self._deadlines is not None, "it was started"
+            self.is_told = True
+            self._emit_started(self._deadlines)
+
+    def _line(self, watchdog: Watchdog, hooks: Hooks) -> str:
+        if hooks.away is not None and watchdog.state is State.CONNECTING:
+            return hooks.away()
+        return live_line(self._target.model, watchdog, then=hooks.after_failure, hint=self._hint())
 
     def first_event_left_s(self, share: float) -> float | None:
         """How long until this share of the first-event patience is over, None once anything was heard."""
@@ -141,12 +181,20 @@ class Attempt:
         if reason == "length" or (speaker.produced and reason != "refused"):
             tools = speaker.tools() if reason != "length" else ()
             self._emit_usage()
-            return Answer(self._call_id, "tools" if tools else reason, tools, "".join(speaker.texts))
+            return Answer(self._place.call_id, "tools" if tools else reason, tools, "".join(speaker.texts))
         said = ended.finish.detail if reason == "refused" else ""
         return self._failed(self._facts(finish=reason, produced=speaker.produced, said=said), "done")
 
     def _failed(self, facts: Facts, close_reason: CloseReason) -> Classified:
         classified = classify(facts, self._target)
+        if not self.is_told and (facts.cancelled_by or is_unreachable(classified.failure)):
+            self._untold = (classified, close_reason)
+        else:
+            self._emit_failed(classified, close_reason)
+        return classified
+
+    def _emit_failed(self, classified: Classified, close_reason: CloseReason) -> None:
+        self._tell()
         self._emit_usage()
         self._emit(
             e.AttemptFailed,
@@ -155,7 +203,6 @@ class Attempt:
             close_reason=close_reason,
             ms=int(1000 * (self._means.clock.monotonic_s() - self._began_s)),
         )
-        return classified
 
     def _facts(self, **known: Any) -> Facts:
         return Facts(stage="streaming", now_ms=self._means.clock.now_ms(), **known)
@@ -164,7 +211,7 @@ class Attempt:
         target = self._target
         return silent_reject_hint(self._means.silent_rejects, base_url=target.base_url, model=target.model)
 
-    def _deadlines(self, request: ModelRequest, tokens: int) -> Deadlines:
+    def _effective(self, request: ModelRequest, tokens: int) -> Deadlines:
         target = self._target
         asked = Asked(
             local=is_local(urlsplit(target.base_url).hostname or ""),
@@ -188,12 +235,13 @@ class Attempt:
     def _emit_started(self, deadlines: Deadlines) -> None:
         self._emit(
             e.AttemptStarted,
-            call_id=self._call_id,
+            call_id=self._place.call_id,
             attempt_id=self.attempt_id,
             target=self._target.name,
             model=self._target.model,
-            nth=self._nth,
+            nth=self._place.nth,
             first_event_s=deadlines.first_event.patience_s,
+            reconnects=self._place.reconnects or 0,
         )
 
     def _emit_usage(self) -> None:
@@ -202,7 +250,7 @@ class Attempt:
             return
         self._emit(
             e.Usage,
-            call_id=self._call_id,
+            call_id=self._place.call_id,
             target=self._target.name,
             model=self._target.model,
             input_tokens=used.input_tokens,

@@ -12,12 +12,13 @@ from holdfast import events as e
 from holdfast import retry
 from holdfast.capabilities import Answer, Compact, NoAnswer, Voice
 from holdfast.failures import Classified
-from holdfast.gates import gate_wait_ms
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
-from holdfast.models.attempt import Attempt, CallMeans, Hooks
+from holdfast.models.attempt import Attempt, CallMeans, Hooks, Place
 from holdfast.models.call_texts import GAVE_UP, done_after, exhausted, would_do
 from holdfast.models.hedge import SLOWER, Contender, HeldVoice, Race
-from holdfast.models.live import waiting_line
+from holdfast.models.live import away_line, waiting_line
+from holdfast.models.reconnects import Reconnects
+from holdfast.outages import is_unreachable
 from holdfast.targets import Target
 from holdfast.values import CallPurpose, Failure, FailureKind
 
@@ -68,8 +69,10 @@ class _Call:
         self._tool_ids = _ids_in(request)
         self._tried: list[retry.Tried] = []
         self._trace: list[str] = []
-        self._began_ms = self._now_ms()
-        self._progress_s = self._now_s()  # by a clock that stands still while the computer sleeps
+        self._reconnects = Reconnects(calls.means.shared, calls.means.clock)
+        self._away: Callable[[], str] | None = None  # the live line of an outage
+        self._newest: Attempt | None = None
+        self._began_s = self._progress_s = self._now_s()  # by a clock that stands still during a suspend
         self._gated_s = 0.0
         self._compacted = compact is None
         self._cap_lowered = False
@@ -93,9 +96,10 @@ class _Call:
             match decision:
                 case retry.RetryAfter():
                     await self._pause(target, decision)
+                case retry.Reconnect():
+                    await self._reconnect(target, decision)
                 case retry.FallBack():
-                    target = next(other for other in self._targets if other.name == decision.to)
-                    self._why_other = decision.why
+                    target = await self._fall_back(target, decision)
                 case retry.Gated():
                     await self._gate(target, ended, decision=decision)
                 case retry.Compact() | retry.LowerCap() | retry.AskPlainly() | retry.Forget():
@@ -107,13 +111,28 @@ class _Call:
             self._means.shared.pass_by_hand(target)
 
     async def _decided(self, target: Target, ended: Classified) -> retry.Decision:
-        """What to do after a failure, which is told and counted now."""
+        """What to do after a failure, which is counted now, and told unless it is one of many alike."""
+        attempt = self._newest
+        assert attempt is not None, "it has just failed"
+        if attempt.was_connected:
+            await self._means.shared.heard(target)
+        if is_unreachable(ended.failure):
+            self._reconnects.meet(target, ended, told=attempt.is_told)
+        else:
+            self._write_down(*self._reconnects.over(target))
         await self._learn(target, ended)
         decision = retry.decide(ended.failure, self._history(target, ended))
         if isinstance(decision, retry.Compact) and not await self._shorten():
             decision = retry.decide(ended.failure, self._history(target, ended))
-        self._tried.append(retry.Tried(target.name, ended.failure))
-        self._note(target, ended, then=done_after(decision))
+        is_last = isinstance(decision, retry.GiveUp)
+        if not attempt.is_told and is_last:
+            attempt.tell()
+            ended = replace(ended, brief=self._reconnects.brief(target, ended))
+        if is_last:
+            self._write_down(*self._reconnects.all_over())
+        if attempt.is_told:
+            self._tried.append(retry.Tried(target.name, ended.failure))
+            self._note(target, ended, then=done_after(decision))
         return decision
 
     def _first_target(self) -> Target:
@@ -137,6 +156,7 @@ class _Call:
         first = self._contender(target, self._voice, nth=nth)
         other = self._beside(target)
         if other is None:
+            self._newest = first.attempt
             ended = await first.run(None)
             self._look_back(first.attempt)
             return target, ended
@@ -144,15 +164,20 @@ class _Call:
         decided = await race.run()
         for lost in race.lost:
             await self._count(lost)
+        self._newest = decided.attempt
         self._look_back(decided.attempt)
         return decided.target, decided.ended
 
     def _contender(self, target: Target, voice: Voice, *, nth: int) -> Contender:
-        attempt = Attempt(self._means, target, voice=voice, call_id=self._call_id, nth=nth)
+        untold = self._reconnects.untold_at(target)
+        attempt = Attempt(self._means, target, voice=voice, place=Place(self._call_id, nth, untold))
 
         def run(on_progress: Callable[[], None] | None) -> Awaitable[Answer | Classified]:
             hooks = Hooks(
-                lambda: self._switch(target), lambda kind: self._would_do(target, kind), on_progress
+                lambda: self._switch(target),
+                lambda kind: self._would_do(target, kind),
+                on_progress,
+                None if untold is None else self._away,
             )
             forgets = target.name in self._forgot
             request = _without_thoughts(self._request, target) if forgets else self._request
@@ -167,8 +192,9 @@ class _Call:
             self._spoke, self._has_spoken = "", True
 
     def _beside(self, target: Target) -> Target | None:
-        """Whom to ask too if the target is slow; nobody once there was visible output."""
-        if self._has_spoken or not self._targets[0].retry.hedge:
+        """Whom to ask too if the target is slow; nobody once there was visible output, or in an outage."""
+        is_away = self._reconnects.untold_at(target) is not None
+        if self._has_spoken or is_away or not self._targets[0].retry.hedge:
             return None
         return retry.beside(self._history(target, Classified(SLOW), random=0.0))
 
@@ -207,17 +233,17 @@ class _Call:
         """What one call finds out, all others know."""
         await self._means.shared.failed(target, ended.failure.kind)
         if ended.failure.kind == "rate_limited" and ended.wait_ms is not None:
-            until_ms = self._now_ms() + ended.wait_ms
-            await self._means.shared.close_gate(target, until_ms=until_ms, why=f"{target.name} {ended.brief}")
+            await self._means.shared.close_gate(target, ended.wait_ms, why=f"{target.name} {ended.brief}")
 
     def _history(self, target: Target, ended: Classified, *, random: float | None = None) -> retry.History:
         shared = self._means.shared
+        now_ms = int(1000 * self._means.clock.steady_s())
         return retry.History(
             targets=self._targets,
             current=target.name,
             tried=tuple(self._tried),
-            now_ms=self._now_ms(),
-            last_progress_ms=self._now_ms() - int(1000 * (self._now_s() - self._progress_s)),
+            now_ms=now_ms,
+            last_progress_ms=now_ms - int(1000 * (self._now_s() - self._progress_s)),
             random=self._means.random() if random is None else random,
             gated_ms=int(1000 * self._gated_s),
             wait_ms=ended.wait_ms,
@@ -229,57 +255,82 @@ class _Call:
             forgot=target.name in self._forgot,
             breakers={other.name: shared.breaker(other) for other in self._targets},
             gates={other.name: shared.gate(other) for other in self._targets},
+            outages=self._reconnects.outages(),
+            resumed=self._voice.resumed,
+            strangers=frozenset(other.name for other in self._targets if not shared.has_answered(other)),
         )
 
     def _note(self, target: Target, ended: Classified, *, then: str) -> None:
         """The log file has every line; people see the trace only if the call fails for good."""
         failure = ended.failure
         line = f"attempt {len(self._tried)} ({target.name}): {ended.brief or failure.text}; {then}"
-        self._trace.append(line)
-        _log.info("%s %s %s [%s]", self._voice.run_id, self._call_id, line, failure.rule)
+        self._write_down(line, rule=failure.rule)
+
+    def _write_down(self, *lines: str, rule: str = "") -> None:
+        self._trace += lines
+        for line in lines:
+            _log.info("%s %s %s [%s]", self._voice.run_id, self._call_id, line, rule)
 
     def _no_answer(self, failure: Failure) -> NoAnswer:
-        took_s = (self._now_ms() - self._began_ms) / 1000
-        text = exhausted(failure.text, [tried.target for tried in self._tried], took_s=took_s)
+        took_s = self._now_s() - self._began_s
+        tried = [*(tried.target for tried in self._tried), *self._reconnects.untold]
+        text = exhausted(failure.text, tried, took_s=took_s)
         _log.warning("%s %s %s: %s", self._voice.run_id, self._call_id, GAVE_UP, text)
         return NoAnswer(self._call_id, replace(failure, text=text), tuple(self._trace))
 
     async def _pass_gate(self, target: Target) -> None:
-        wait_ms, until_ms = self._gate_ms(target), self._means.shared.gate(target).until_ms
+        wait_ms = self._gate_ms(target)
         if wait_ms > retry.LONG_WAIT_MS:
-            self._say_gated(target, until_ms, why=self._means.shared.gate(target).why)
+            self._say_gated(target, wait_ms, why=self._means.shared.gate(target).why)
         if wait_ms:
-            self._wait_visibly(f"{target.name} asked to wait", until_ms)
+            self._wait_visibly(f"{target.name} asked to wait", wait_ms)
             await self._counted(self._means.shared.wait_at_gate(target))
 
     async def _pause(self, target: Target, decision: retry.RetryAfter) -> None:
         if self._gate_ms(target):
             return  # the gate makes the next attempt wait, and there a person can cut it short
         if decision.wait_s:
-            self._wait_visibly(decision.why, self._now_ms() + int(1000 * decision.wait_s))
+            self._wait_visibly(decision.why, int(1000 * decision.wait_s))
             await self._means.clock.sleep_s(decision.wait_s)
+
+    async def _reconnect(self, target: Target, decision: retry.Reconnect) -> None:
+        until_s = self._now_s() + decision.left_s
+        self._away = lambda: away_line(target.name, left_s=until_s - self._now_s(), to=decision.to)
+        if decision.wait_s and not self._gate_ms(target):
+            self._voice.live = self._away
+            await self._means.clock.sleep_s(decision.wait_s)
+
+    async def _fall_back(self, target: Target, decision: retry.FallBack) -> Target:
+        self._why_other, self._away = decision.why, None
+        if decision.wait_s:
+            until_s = self._now_s() + decision.wait_s
+            self._voice.live = lambda: away_line(target.name, left_s=until_s - self._now_s(), to=decision.to)
+            await self._means.clock.sleep_s(decision.wait_s)
+        return next(other for other in self._targets if other.name == decision.to)
 
     async def _gate(self, target: Target, ended: Classified, *, decision: retry.Gated) -> None:
         shared = self._means.shared
         if (ended.wait_ms or 0) > retry.LONG_WAIT_MS:
             # The provider's word is for everyone with this endpoint and key; the next attempt waits there.
-            await shared.close_gate(target, until_ms=decision.until_ms, why=decision.why)
+            await shared.close_gate(target, decision.wait_ms, why=decision.why)
         elif not self._gate_ms(target):
-            self._say_gated(target, decision.until_ms, why=decision.why)
-            self._wait_visibly(decision.why, decision.until_ms)
-            await self._counted(shared.wait_until(target, decision.until_ms))
+            self._say_gated(target, decision.wait_ms, why=decision.why)
+            self._wait_visibly(decision.why, decision.wait_ms)
+            await self._counted(shared.wait_for(target, decision.wait_ms))
 
-    def _say_gated(self, target: Target, until_ms: int, *, why: str) -> None:
+    def _say_gated(self, target: Target, wait_ms: int, *, why: str) -> None:
+        until_ms = self._means.clock.now_ms() + wait_ms
         self._emit(e.CallGated, call_id=self._call_id, until_ms=until_ms, target=target.name, why=why)
 
     async def _counted(self, wait: Awaitable[None]) -> None:
-        """What is spent at gates is no silence of the model."""
+        """What is spent at gates is no silence of the model, and no outage."""
         began_s = self._now_s()
         await wait
         self._gated_s += self._now_s() - began_s
+        self._write_down(*self._reconnects.all_over())
 
     def _gate_ms(self, target: Target) -> int:
-        return gate_wait_ms(self._means.shared.gate(target), self._now_ms())
+        return self._means.shared.gate_wait_ms(target)
 
     async def _shorten(self) -> bool:
         """Whether the conversation could be made shorter; it is tried once."""
@@ -313,16 +364,13 @@ class _Call:
             effort = ""  # a budget for thinking that comes on top of the cap
         self._request = replace(self._request, max_output_tokens=cap, reasoning_effort=effort)
 
-    def _wait_visibly(self, why: str, until_ms: int) -> None:
-        self._voice.live = lambda: waiting_line(
-            why, left_s=(until_ms - self._now_ms()) / 1000, then="is asked again"
-        )
+    def _wait_visibly(self, why: str, wait_ms: int) -> None:
+        steady_s = self._means.clock.steady_s
+        until_s = steady_s() + wait_ms / 1000
+        self._voice.live = lambda: waiting_line(why, left_s=until_s - steady_s(), then="is asked again")
 
     def _now_s(self) -> float:
         return self._means.clock.monotonic_s()
-
-    def _now_ms(self) -> int:
-        return self._means.clock.now_ms()
 
     def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:
         self._voice.emit(kind(at_ms=self._voice.now_ms(), run_id=self._voice.run_id, **fields))

@@ -13,6 +13,7 @@ from holdfast.retry import (
     Gated,
     GiveUp,
     LowerCap,
+    Reconnect,
     RetryAfter,
 )
 
@@ -23,7 +24,7 @@ NOTABLE_S = 1.0
 def would_do(decision: Decision) -> str:
     """For the live line, in the present tense: what a failure would lead to."""
     match decision:
-        case RetryAfter():
+        case RetryAfter() | Reconnect():
             return "reconnects"
         case FallBack():
             return f"asks {decision.to}"
@@ -40,6 +41,8 @@ def would_do(decision: Decision) -> str:
 def done_after(decision: Decision) -> str:
     """For the trace, in the past tense: what a failure led to."""
     match decision:
+        case Reconnect():
+            return "tried again"
         case RetryAfter():
             return f"asked again after {decision.wait_s:.1f} s" if decision.wait_s else "asked again at once"
         case FallBack():
@@ -58,6 +61,12 @@ def done_after(decision: Decision) -> str:
             return f"{GAVE_UP}: {decision.why}"
         case _:
             assert_never(decision)
+
+
+def nobody_there(brief: str, *, tries: int, took_s: float) -> str:
+    """For the trace: what happened at each of so many further tries to connect."""
+    many = f"{tries} more tries" if tries > 1 else "1 more try"
+    return f"{brief} ({many} in {length_text(took_s)})"
 
 
 def exhausted(text: str, targets: Sequence[str], *, took_s: float) -> str:

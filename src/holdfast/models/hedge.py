@@ -22,6 +22,7 @@ class HeldVoice:
         self._held: list[Event] | None = []
         self.live: Callable[[], str] | None = None
         self.run_id = voice.run_id
+        self.resumed = voice.resumed
         self.now_ms = voice.now_ms
         self.next_segment = voice.next_segment
         self.say = voice.say

@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from holdfast.gates import (
     Breaker,
     Gate,
+    Moment,
     after_failure,
     after_success,
     breaker_note,
+    breaker_wait_ms,
     close_gate,
     dump_breaker,
     dump_gate,
@@ -21,30 +23,24 @@ from holdfast.gates import (
     pass_breaker_by_hand,
     try_gate,
 )
-from holdfast.interfaces import JournalError, Notes
-from holdfast.learned import Learned, dump_learned, learn, learned_note, load_learned, p95_s
-from holdfast.targets import Target
-from holdfast.values import FailureKind
+from holdfast.interfaces import Clock, JournalError, Notes
+from holdfast.learned import Learned, address_in, dump_learned, learn, learned_note, load_learned, p95_s
+from holdfast.outages import addresses_of, outage_at
+from holdfast.targets import Target, address_of
+from holdfast.values import Failure, FailureKind
 
 _log = logging.getLogger(__name__)
 
 NEWS = 0.1  # a p95 that moved by a tenth is worth writing down
-LOOK_S = 15.0  # a computer that slept finds the wall clock further on than its timers
+LOOK_S = 15.0  # a computer that slept finds its clock further on than its timers
 
 
 class Shared:
     """The state of every target, the same for all runs; it is loaded once and written when it changes."""
 
-    def __init__(
-        self,
-        notes: Notes,
-        now_ms: Callable[[], int],
-        *,
-        sleep_s: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, notes: Notes, clock: Clock) -> None:
         self._notes = notes
-        self._now_ms = now_ms
-        self._sleep_s = sleep_s
+        self._clock = clock
         self._gates: dict[str, Gate] = {}
         self._breakers: dict[str, Breaker] = {}
         self._learned: dict[str, Learned] = {}
@@ -52,14 +48,17 @@ class Shared:
         self._plain: set[str] = set()  # targets that do not reason; found out anew by every process
         self._passes: set[str] = set()  # gates at which the next one who waits may pass
         self._waiting: dict[str, set[asyncio.Timeout]] = {}
+        self._answered: set[str] = set()  # addresses at which somebody was, in this process or before
+        self._away_since_s: dict[str, float] = {}  # addresses at which nobody is, by the monotonic clock
 
     async def load(self) -> None:
         """Remember what an earlier process knew."""
-        self._gates = {key: load_gate(raw) for key, raw in (await self._notes.notes("gate:")).items()}
-        self._breakers = {
-            key: load_breaker(raw) for key, raw in (await self._notes.notes("breaker:")).items()
-        }
-        self._learned = {key: load_learned(raw) for key, raw in (await self._notes.notes("learned:")).items()}
+        gates, breakers = await self._notes.notes("gate:"), await self._notes.notes("breaker:")
+        learned, at = await self._notes.notes("learned:"), self._moment()
+        self._gates = {key: load_gate(raw, at) for key, raw in gates.items()}
+        self._breakers = {key: load_breaker(raw, at) for key, raw in breakers.items()}
+        self._learned = {key: load_learned(raw) for key, raw in learned.items()}
+        self._answered = {address_in(key) for key in learned}
 
     def asks_plainly(self, target: Target) -> bool:
         """Whether the target is not to be asked about reasoning."""
@@ -77,20 +76,29 @@ class Shared:
         """The target's breaker."""
         return self._breakers.get(breaker_note(target), Breaker())
 
-    async def close_gate(self, target: Target, *, until_ms: int, why: str) -> None:
-        """The provider named a time."""
+    def gate_wait_ms(self, target: Target) -> int:
+        """How long the gate stays closed."""
+        return gate_wait_ms(self.gate(target), self._now_ms())
+
+    def breaker_wait_ms(self, target: Target) -> int:
+        """How long the breaker lets nobody pass."""
+        return breaker_wait_ms(self.breaker(target), self._now_ms())
+
+    async def close_gate(self, target: Target, wait_ms: int, *, why: str) -> None:
+        """The provider asked for a wait."""
         before = self.gate(target)
-        gate = close_gate(before, until_ms=until_ms, why=why)
+        gate = close_gate(before, wait_ms, now_ms=self._now_ms(), why=why)
         if gate is not before:
             self._passes.discard(gate_note(target))
             await self._set_gate(target, gate)
 
     async def wait_at_gate(self, target: Target) -> None:
         """Wait until the gate is open, or a person lets this one pass."""
-        await self._wait(target, lambda: gate_wait_ms(self.gate(target), self._now_ms()))
+        await self._wait(target, lambda: self.gate_wait_ms(target))
 
-    async def wait_until(self, target: Target, until_ms: int) -> None:
-        """Wait until a time that is this call's own affair, or a person does not want to."""
+    async def wait_for(self, target: Target, wait_ms: int) -> None:
+        """Wait for reasons that are this call's own affair, or until a person does not want to."""
+        until_ms = self._now_ms() + wait_ms
         await self._wait(target, lambda: until_ms - self._now_ms())
 
     async def _wait(self, target: Target, left_ms: Callable[[], int]) -> None:
@@ -103,7 +111,7 @@ class Shared:
             try:
                 async with scope:
                     self._waiting.setdefault(key, set()).add(scope)
-                    await self._sleep_s(min(wait_ms / 1000, LOOK_S))
+                    await self._clock.sleep_s(min(wait_ms / 1000, LOOK_S))
             except TimeoutError:
                 continue  # something has changed
             finally:
@@ -134,6 +142,23 @@ class Shared:
         """An attempt failed."""
         await self._set_breaker(target, after_failure(self.breaker(target), kind, now_ms=self._now_ms()))
 
+    def has_answered(self, target: Target) -> bool:
+        """Whether somebody was ever heard at the target's address."""
+        return address_of(target.base_url) in self._answered
+
+    def away_s(self, target: Target, failure: Failure) -> float:
+        """How long it has been known that nobody is where this failure says: since now, or for longer."""
+        now_s = self._clock.monotonic_s()
+        return now_s - self._away_since_s.setdefault(outage_at(target, failure), now_s)
+
+    async def heard(self, target: Target) -> None:
+        """Somebody is there, whatever they say."""
+        for address in addresses_of(target):
+            self._away_since_s.pop(address, None)
+        if not self.has_answered(target):
+            self._answered.add(address_of(target.base_url))
+            await self._put(learned_note(target), dump_learned(Learned()))
+
     async def answered(self, target: Target) -> None:
         """An attempt brought an answer; if it passed a closed gate, the gate had no reason any more."""
         await self._set_breaker(target, after_success())
@@ -142,6 +167,7 @@ class Shared:
 
     async def began(self, target: Target, input_tokens: int, *, first_event_s: float) -> None:
         """An attempt heard something of its target, and so soon."""
+        await self.heard(target)
         key = learned_note(target)
         learned = learn(self._learned.get(key, Learned()), input_tokens, first_event_s=first_event_s)
         self._learned[key] = learned
@@ -160,13 +186,19 @@ class Shared:
         self._gates[key] = gate
         for scope in self._waiting.pop(key, ()):
             scope.reschedule(0)
-        await self._put(key, dump_gate(gate))
+        await self._put(key, dump_gate(gate, self._moment()))
 
     async def _set_breaker(self, target: Target, breaker: Breaker) -> None:
         key = breaker_note(target)
         if breaker != self._breakers.get(key, Breaker()):
             self._breakers[key] = breaker
-            await self._put(key, dump_breaker(breaker))
+            await self._put(key, dump_breaker(breaker, self._moment()))
+
+    def _now_ms(self) -> int:
+        return int(1000 * self._clock.steady_s())
+
+    def _moment(self) -> Moment:
+        return Moment(self._now_ms(), self._clock.now_ms())
 
     async def _put(self, key: str, value: bytes) -> None:
         """A note that cannot be written may cost time after a restart, and is no reason to fail a call."""

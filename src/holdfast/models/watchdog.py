@@ -1,11 +1,11 @@
 """The watchdog of one attempt: one exact timer on the event loop, and the cancel scope that it ends."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from holdfast.clock import steady_s
 from holdfast.deadlines import (
     Deadline,
     Deadlines,
@@ -30,11 +30,11 @@ class Watchdog:
     time, sees that there was progress, and is set anew.
     """
 
-    def __init__(self, deadlines: Deadlines, *, wall_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, deadlines: Deadlines, *, steady_s: Callable[[], float] = steady_s) -> None:
         loop = asyncio.get_running_loop()
         self._now_s = loop.time
         self._call_at = loop.call_at
-        self._wall_s = wall_s
+        self._steady_s = steady_s
         self._watch = begin(deadlines, self._now_s())
         self._scope = asyncio.timeout(None)
         self._timer: asyncio.TimerHandle | None = None
@@ -45,6 +45,7 @@ class Watchdog:
         self.first_event_s: float | None = None  # how long a request that was sent waited for any event
         self.passed: Deadline | None = None
         self.on_progress: Callable[[], None] | None = None  # told once, before anything is said
+        self.on_connected: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
         await self._scope.__aenter__()
@@ -107,6 +108,8 @@ class Watchdog:
         moved = step(before, sign, now_s=now_s)
         if moved is before:
             return
+        if before.state is State.CONNECTING and self.on_connected is not None:
+            self.on_connected()
         if before.state is State.WAITING:
             self.first_event_s = now_s - before.since_s
         elif before.state is State.UPLOADING and moved.state not in {State.UPLOADING, State.WAITING}:
@@ -163,4 +166,4 @@ class Watchdog:
             self._arm()
 
     def _read(self) -> Reading:
-        return Reading(self._now_s(), self._wall_s())
+        return Reading(self._now_s(), self._steady_s())

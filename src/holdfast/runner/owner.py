@@ -254,15 +254,13 @@ class SessionOwner:
 
     @asynccontextmanager
     async def _alone(self, run: Run) -> AsyncGenerator[None]:
-        """Keep other suspects waiting until this one completed something, or waits for a person."""
+        """Keep other suspects waiting until this one completed something, or only waits itself."""
         suspects = self._floor.suspects
         await suspects.acquire()
         tried = run.resumptions
         clearing = asyncio.create_task(
             self.view.until(
-                lambda: (
-                    run.resumptions > tried and (run.resumptions_without_progress == 0 or bool(run.open_asks))
-                )
+                lambda: run.resumptions > tried and (run.resumptions_without_progress == 0 or run.only_waits)
             )
         )
         clearing.add_done_callback(lambda _: suspects.release())
@@ -281,6 +279,7 @@ class SessionOwner:
         await self._set_out(run)
         after = self._floor.lives.how_ended(run.taken_up_ms)
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after=after))
+        log.resumed = True
         if run.attempt_id and run.finish in {None, "failed"}:
             # The call brought no answer: what it said so far is not the beginning of one.
             log.emit(e.AttemptSuperseded(at_ms=log.now_ms(), run_id=run.run_id, attempt_id=run.attempt_id))

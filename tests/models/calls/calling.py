@@ -43,17 +43,21 @@ class TestClock:
 
     def __init__(self) -> None:
         self.passed_ms = 0
-        self.jumped_ms = 0  # what the wall clock alone went on, as while a computer sleeps
+        self.jumped_ms = 0  # by how much somebody has set the wall clock
+        self.asleep_ms = 0  # how long the computer slept
         self.slept_s: list[float] = []
         self.held: Gate | None = None
         self.on_read: Callable[[], None] = lambda: None
 
     def now_ms(self) -> int:
-        self.on_read()
-        return START_MS + self.passed_ms + self.jumped_ms
+        return START_MS + self.passed_ms + self.asleep_ms + self.jumped_ms
 
     def monotonic_s(self) -> float:
         return self.passed_ms / 1000
+
+    def steady_s(self) -> float:
+        self.on_read()
+        return (self.passed_ms + self.asleep_ms) / 1000
 
     async def sleep_s(self, seconds: float) -> None:
         self.slept_s.append(seconds)
@@ -68,6 +72,7 @@ class Told:
 
     def __init__(self, clock: TestClock, run_id: str = "run_1") -> None:
         self.run_id = run_id
+        self.resumed = False
         self.live: Callable[[], str] | None = None
         self.events: list[e.Event] = []
         self.full = False
@@ -246,7 +251,7 @@ async def line_to(
     clock = clock or TestClock()
     store = MemoryStore(disk)
     async with ModelHttp(resolver, tls=tls) as http:
-        shared = Shared(store, clock.now_ms, sleep_s=clock.sleep_s)
+        shared = Shared(store, clock)
         await shared.load()
         line = Line(http, shared, clock, store, targets, Told(clock))
         try:

@@ -97,7 +97,7 @@ async def test_the_line_does_not_promise_what_will_not_happen(wire: Wire) -> Non
 
 
 @pytest.mark.parametrize("state", ["waiting", "streaming"])
-async def test_a_jump_of_the_wall_clock_is_no_silence_of_the_peer(wire: Wire, state: str) -> None:
+async def test_a_sleep_of_the_computer_is_no_silence_of_the_peer(wire: Wire, state: str) -> None:
     """Scenario 15: the lid was closed for an hour; on wake the call is given time to be heard."""
     gate = Gate()
     said = [Say("hel")] if state == "streaming" else []
@@ -106,8 +106,8 @@ async def test_a_jump_of_the_wall_clock_is_no_silence_of_the_peer(wire: Wire, st
         task = line.start()
         await gate.reached()
         await line.told.until_line("is answering" if said else "waiting")
-        line.clock.jumped_ms += 3_600_000
-        # The watchdog looks at the wall clock when its timer goes off, and the peer is heard only then.
+        line.clock.asleep_ms += 3_600_000
+        # The watchdog looks at this clock when its timer goes off, and the peer is heard only then.
         line.clock.on_read = gate.open
         assert isinstance(await task, Answer)
         assert line.told.failures == []
@@ -120,7 +120,7 @@ async def test_after_a_sleep_the_peer_is_not_waited_for_for_ever(wire: Wire) -> 
         line.patient(gap_s=0.15)
         task = line.start()
         await line.told.until_line("is answering")
-        line.clock.jumped_ms += 3_600_000
+        line.clock.asleep_ms += 3_600_000
         assert isinstance(await task, Answer)
         (failure,) = line.told.failures
         assert failure.kind == "stalled"

@@ -114,9 +114,9 @@ async def test_a_pass_that_nobody_used_is_not_good_for_the_next_closing() -> Non
     """P10: who said "try now" meant the wait that he saw."""
     async with line_of("chat", GOOD) as (line, _):
         target, now_ms = line.targets[0], line.clock.now_ms()
-        await line.shared.close_gate(target, until_ms=now_ms + 60_000, why="")
+        await line.shared.close_gate(target, 60_000, why="")
         assert await line.shared.try_now(target)
-        await line.shared.close_gate(target, until_ms=now_ms + 120_000, why="")
+        await line.shared.close_gate(target, 120_000, why="")
         await line.shared.wait_at_gate(target)
         assert line.clock.now_ms() == now_ms + 120_000
 
@@ -124,12 +124,12 @@ async def test_a_pass_that_nobody_used_is_not_good_for_the_next_closing() -> Non
 async def test_a_wait_at_a_gate_looks_at_the_clock_now_and_then() -> None:
     """P3: a computer that slept meanwhile finds that the time has come."""
     async with line_of("chat", GOOD) as (line, _):
-        target, now_ms = line.targets[0], line.clock.now_ms()
-        await line.shared.close_gate(target, until_ms=now_ms + 3_600_000, why="")
+        target = line.targets[0]
+        await line.shared.close_gate(target, 3_600_000, why="")
         line.clock.held = Gate()
         waiting = asyncio.create_task(line.shared.wait_at_gate(target))
         await line.clock.held.reached()
-        line.clock.jumped_ms += 3_590_000
+        line.clock.asleep_ms += 3_590_000
         line.clock.held.open()
         await waiting
         assert line.clock.slept_s == [15.0]
@@ -300,5 +300,5 @@ async def test_what_is_learned_is_how_long_the_first_event_took() -> None:
 async def test_a_note_that_cannot_be_written_fails_no_call(wire: Wire) -> None:
     """P10: losing a note may cost time, never an answer."""
     async with line_of(wire, [rate_limited_s(1)], [server_error()], GOOD) as (line, _):
-        line.shared = Shared(FullStore(), line.clock.now_ms, sleep_s=line.clock.sleep_s)
+        line.shared = Shared(FullStore(), line.clock)
         assert isinstance(await line.ask(), Answer)

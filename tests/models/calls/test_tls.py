@@ -18,7 +18,7 @@ from holdfast.capabilities import NoAnswer
 from holdfast.deadlines import Asked, effective
 from holdfast.models.upload import Upload
 from holdfast.models.watchdog import Watchdog
-from holdfast.targets import Patience, Target
+from holdfast.targets import Patience, RetryLimits, Target
 
 from .calling import HANGS_S, line_to, nothing_left
 
@@ -67,9 +67,14 @@ async def listening(context: ssl.SSLContext | None) -> AsyncGenerator[tuple[int,
         yield server.sockets[0].getsockname()[1], came
 
 
-def secure(port: int, patience: Patience = USUAL) -> Target:
+def secure(port: int, patience: Patience = USUAL, retry: RetryLimits = RetryLimits()) -> Target:  # noqa: B008
     return Target(
-        name="main", wire="chat", base_url=f"https://127.0.0.1:{port}/v1", model="m", patience=patience
+        name="main",
+        wire="chat",
+        base_url=f"https://127.0.0.1:{port}/v1",
+        model="m",
+        patience=patience,
+        retry=retry,
     )
 
 
@@ -90,11 +95,11 @@ async def test_a_handshake_that_never_ends_is_cut() -> None:
     """P3: the connection is not made before it is a secure one."""
     async with (
         listening(None) as (port, came),
-        line_to(secure(port, patience=Patience(connect_s=0.1))) as line,
+        line_to(secure(port, patience=Patience(connect_s=0.1), retry=RetryLimits(unreachable_s=0.1))) as line,
     ):
         ended = await line.ask()
         assert isinstance(ended, NoAnswer)
-        assert line.told.close_reasons == ["connect_kill"] * 3
+        assert line.told.close_reasons == ["connect_kill"] * 2
         async with asyncio.timeout(HANGS_S):  # a busy machine accepts only later what was given up already
             assert [await came.get() for _ in range(3)] == ["connection"] * 3
     await nothing_left()
