@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.chaos import ChaosServer, Hang
+from msgspec.structs import replace
+
+from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.deadlines import Asked, effective
 from holdfast.interfaces import ToolCall, ToolResult
 from holdfast.model_events import Finished, ModelEvent
@@ -21,17 +23,21 @@ from holdfast.models.http import ModelHttp
 from holdfast.models.sse import Frame
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
+from holdfast.outages import Outage, outage_at
+from holdfast.retry import Decision, GiveUp, History, Tried, decide
 from holdfast.runner.inbox import Message
 from holdfast.secrets_out import Secrets, StreamFilter
 from holdfast.server.bodies import parsed
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem
 from holdfast.server.run_requests import RunRequest, message_of
-from holdfast.targets import Patience
+from holdfast.targets import Patience, Target
 from holdfast.tools.background import Background
 from holdfast.tools.marker import foreground, marked
 from holdfast.tools.scope import kill_leftovers
 from holdfast.tools.shell import Shell
+from holdfast.values import Failure
+from models.calls.calling import TestClock, line_of
 from tools.calls import ENVIRONMENT, Call, shell
 
 Check = Callable[[Any], Awaitable[None]]
@@ -65,6 +71,23 @@ async def check_silence_ends_by_a_deadline(patience: Patience) -> None:
                 raise AssertionError("nobody answers here")
         except TimeoutError:
             assert watchdog.passed is not None, "it was the test that lost patience"
+
+
+class WallWaits(TestClock):
+    """Counts waits by the clock on the wall, which anybody may set."""
+
+    def steady_s(self) -> float:
+        return self.now_ms() / 1000
+
+
+async def check_a_wait_is_a_length_and_no_time_of_day(kind: type[TestClock]) -> None:
+    """P3: a clock that is set back by an hour makes nobody wait for an hour."""
+    clock = kind()
+    async with line_of("chat", [Say("hello")], clock=clock) as (line, _):
+        await line.shared.close_gate(line.targets[0], 1_000, why="busy")
+        clock.jumped_ms = -3_600_000
+        await line.ask()
+        assert sum(clock.slept_s) <= 1
 
 
 # P4: one true ending
@@ -121,6 +144,35 @@ def right_shell() -> Shell:
     return shell(Background(Path("nowhere"), now_ms=lambda: 0))
 
 
+# P6: a crash is a pause
+
+
+def counts_outages(failure: Failure, history: History) -> Decision:
+    """Takes an address at which nobody is for one more failed attempt."""
+    tried = tuple(Tried(one.target, replace(one.failure, kind="dropped")) for one in history.tried)
+    return decide(replace(failure, kind="dropped"), replace(history, tried=tried))
+
+
+async def check_an_outage_uses_up_no_attempts(judge: Callable[[Failure, History], Decision]) -> None:
+    """P6: a model that comes back half a minute later than we do has lost nothing."""
+    target = Target(name="main", wire="chat", base_url="http://127.0.0.1:1", model="m")
+    refused = Failure(kind="connect_failed", text="")
+    tried: tuple[Tried, ...] = ()
+    for away_s in range(30):
+        outage = Outage(ms=1000 * away_s, known_ms=1000 * away_s, tries=len(tried) + 1)
+        history = History(
+            targets=(target,),
+            current="main",
+            tried=tried,
+            now_ms=1000 * away_s,
+            last_progress_ms=0,
+            random=0.5,
+            outages={outage_at(target, refused): outage},
+        )
+        assert not isinstance(judge(refused, history), GiveUp), f"given up after {away_s} s"
+        tried = (*tried, Tried("main", refused))
+
+
 # P11: no secret gets out
 
 
@@ -165,8 +217,10 @@ SABOTAGES: tuple[Sabotage, ...] = (
         Patience(first_event_s=0.1),
         Patience(first_event_s=0, first_progress_s=0, upload_s=0, connect_s=0),
     ),
+    Sabotage("P3", check_a_wait_is_a_length_and_no_time_of_day, TestClock, WallWaits),
     Sabotage("P4", check_a_cut_answer_is_not_finished, ChatParser, EndOfFileIsTheEnd),
     Sabotage("P5", check_a_stop_leaves_no_process, right_shell, Abandons),
+    Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
     Sabotage("P12", check_bad_input_is_refused, message_of, takes_anything),
 )

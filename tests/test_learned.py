@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast.models
-from holdfast.learned import KEPT_MAX, Learned, dump_learned, learn, learned_note, load_learned, p95_s
+from holdfast.learned import (
+    KEPT_MAX,
+    Learned,
+    address_in,
+    dump_learned,
+    learn,
+    learned_note,
+    load_learned,
+    p95_s,
+)
 from holdfast.silent_rejects import load_silent_rejects, silent_reject_hint
 from holdfast.targets import Target
 
@@ -60,6 +69,7 @@ def test_a_note_that_cannot_be_read_is_nothing_learned(raw: bytes) -> None:
 
 def test_the_note_is_of_endpoint_and_model() -> None:
     assert learned_note(TARGET) == "learned:https://chatgpt.com/backend-api/codex gpt-5.5"
+    assert address_in(learned_note(TARGET)) == "chatgpt.com:443"
 
 
 REJECTS = load_silent_rejects((Path(holdfast.models.__path__[0]) / "silent_rejects.toml").read_text())

@@ -19,6 +19,7 @@ from holdfast.retry import (
     GiveUp,
     History,
     LowerCap,
+    Reconnect,
     RetryAfter,
     Tried,
     backoff_ms,
@@ -290,7 +291,7 @@ def simulate(turns: list[Turn], targets: tuple[Target, ...]) -> list[tuple[str, 
                 return past
             case FallBack(to):
                 state = msgspec.structs.replace(state, current=to)
-            case RetryAfter(wait_s):
+            case RetryAfter(wait_s) | Reconnect(wait_s):
                 state = msgspec.structs.replace(state, now_ms=now_ms + int(1000 * wait_s))
             case Gated(wait_ms):
                 gated_ms = state.gated_ms + wait_ms

@@ -324,6 +324,8 @@ def test_a_run_that_only_waits_for_a_model_is_suspected_of_no_crash() -> None:
         run = run_of(*RUNNING, *waits, ATTEMPT, RESUMED)
         assert run.resumptions_without_progress == 1, "it had gone on"
     assert not run_of(*RUNNING, CALL, ATTEMPT, FAILED).only_waits
+    beside = msgspec.structs.replace(ATTEMPT, attempt_id="a2")
+    assert not run_of(*RUNNING, CALL, ATTEMPT, beside, away).only_waits, "another attempt goes on"
 
 
 def test_the_first_cause_of_a_stop_counts() -> None:

@@ -22,6 +22,20 @@ def in_words(text: str, *, status: int) -> int | None:
 @pytest.mark.parametrize(
     ("headers", "wait_ms"),
     [
+        ({"retry-after": DATE, "date": "Sun, 15 Jun 2025 15:07:10 GMT"}, 30_000),
+        ({"retry-after": "Sat, 01 Jan 2000 00:00:09 GMT", "date": "Sat, 01 Jan 2000 00:00:04 GMT"}, 5_000),
+        ({"retry-after": DATE, "date": "Sun, 15 Jun 2025 15:07:40 GMT"}, None),
+        ({"retry-after": DATE, "date": "today"}, 60_000),
+        ({"x-ratelimit-reset": "1750000030", "date": "Sun, 15 Jun 2025 15:06:50 GMT"}, 20_000),
+    ],
+)
+def test_a_date_counts_from_the_clock_that_wrote_it(headers: dict[str, str], wait_ms: int | None) -> None:
+    assert wait(headers) == wait_ms
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_ms"),
+    [
         ({"retry-after": "7"}, 7_000),
         ({"retry-after": " 1.5 "}, 1_500),
         ({"retry-after": DATE}, 60_000),

@@ -40,9 +40,12 @@ def server_time(headers: Mapping[str, str], error: ErrorFacts, *, now_ms: int, s
 
     Header names are in lower case. What was made for us wins over what describes a whole account: exact
     milliseconds, then Retry-After, then the body's own fields, then the reset of a used-up bucket, which is
-    the time of a full refill and so the longest. Relative times go before dates, for clocks differ. Words
-    count last, and only where waiting is the matter; buckets that are not empty, only where a limit is.
+    the time of a full refill and so the longest. Relative times go before dates, for clocks differ; a date
+    counts from the Date header of the same answer, or else from our own clock. Words count last, and only
+    where waiting is the matter; buckets that are not empty, only where a limit is.
     """
+    sent_ms = _http_date_ms(headers.get("date", ""))
+    now_ms = now_ms if sent_ms is None else int(sent_ms)
     ways = [read(headers, error, now_ms) for read in READERS]
     if status in TEXT_STATUSES:
         ways.append(_in_words(error.text))

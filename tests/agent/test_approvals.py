@@ -262,8 +262,32 @@ class Suspended(SystemClock):
 
     slept_ms = 0
 
+    set_ms = 0  # by how much somebody has set the clock on the wall
+
     def now_ms(self) -> int:
-        return super().now_ms() + self.slept_ms
+        return super().now_ms() + self.slept_ms + self.set_ms
+
+    def steady_s(self) -> float:
+        return super().steady_s() + self.slept_ms / 1000
+
+
+async def test_a_clock_that_is_set_back_keeps_no_ask_open_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P3, P8: it lasts as long as it was to last when it was asked."""
+    done, clock = list[str](), Suspended()
+    async with (
+        ChaosServer([CallTool("one")], [Say("pity")]) as chaos,
+        process(
+            chaos, Effect("one", done), judge=asks_about("one"), asks_expire_s=60.0, clock=clock
+        ) as world,
+    ):
+        monkeypatch.setattr("holdfast.agent.asking.LOOK_AGAIN_S", 0.01)
+        await send(world)
+        await asked(world)
+        clock.set_ms = -3_600_000
+        clock.slept_ms = 60_000
+        log = await world.until("s", e.RunEnded)
+        assert [one.ending for one in tool_ends(log)] == ["expired"]
+        assert done == []
 
 
 async def test_an_ask_expires_by_the_clock_on_the_wall_and_then_no_answer_counts(

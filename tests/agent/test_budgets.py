@@ -27,15 +27,24 @@ class LeapingClock(SystemClock):
     """The machine's clock, but minutes pass when the test says so; whoever sleeps waits for that."""
 
     ahead_ms: int = 0
+    set_ms: int = 0  # by how much somebody has set the wall clock
     leapt: asyncio.Event = field(default_factory=asyncio.Event)
+    sleepers: int = 0
 
     def now_ms(self) -> int:
-        return super(LeapingClock, self).now_ms() + self.ahead_ms
+        return super(LeapingClock, self).now_ms() + self.ahead_ms + self.set_ms
+
+    def monotonic_s(self) -> float:
+        return super(LeapingClock, self).monotonic_s() + self.ahead_ms / 1000
 
     async def sleep_s(self, seconds: float) -> None:
-        until_ms = self.now_ms() + 1000 * seconds
-        while self.now_ms() < until_ms:
-            await self.leapt.wait()
+        until_s = self.monotonic_s() + seconds
+        self.sleepers += 1
+        try:
+            while self.monotonic_s() < until_s:
+                await self.leapt.wait()
+        finally:
+            self.sleepers -= 1
 
     def leap(self, minutes: float) -> None:
         self.ahead_ms += int(60_000 * minutes)
@@ -136,6 +145,24 @@ async def test_minutes_end_a_run_in_the_middle_of_an_answer_and_what_was_said_st
         assert failed == ["stopped: budget"]
 
 
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_setting_the_clock_neither_uses_up_minutes_nor_adds_any(hours: int) -> None:
+    """P3."""
+    clock, gate = LeapingClock(), Gate()
+    async with (
+        ChaosServer([Say("half"), Wait(gate)]) as chaos,
+        process(chaos, clock=clock, patience=PATIENT) as world,
+    ):
+        run_id = await send(world, budget=FIVE_MINUTES)
+        await world.until("s", e.TextDelta)
+        clock.set_ms = hours * 3_600_000
+        clock.leap(4.9)
+        assert run_id in {run.run_id for run in (await world.inbox.state("s")).open_runs}
+        clock.leap(0.2)
+        log = await world.until("s", e.RunEnded)
+        assert (ending(log).outcome, ending(log).cause) == ("budget", "minutes")
+
+
 async def test_minutes_end_a_tool_and_the_run_waits_until_it_is_over() -> None:
     """P3, P5, P6: nothing of the run goes on after its ending, and the effect is said to be unknown."""
     clock, happened = LeapingClock(), list[str]()
@@ -164,6 +191,8 @@ async def test_no_minutes_pass_while_people_are_asked() -> None:
         run_id = await send(world, budget=FIVE_MINUTES)
         asked = (await world.until("s", e.ApprovalAsked))[-1].event
         assert isinstance(asked, e.ApprovalAsked)
+        while clock.sleepers:  # noqa: ASYNC110  # the run learns of its ask from the log, as everybody does
+            await asyncio.sleep(0.001)
         clock.leap(55)
         yes = e.ApprovalAnswered(
             at_ms=clock.now_ms(), run_id=run_id, approval_id=asked.approval_id, choice="once"

@@ -91,6 +91,9 @@ async def read_session(server: Server, session_id: str, witness: Witness) -> Non
 class User:
     """Someone with one session, who sends messages, answers what is asked, steers, queues and stops."""
 
+    kinds: tuple[str, ...] = KINDS
+    meddling: tuple[str, ...] = ("", "", "steer", "redirect", "stop")
+
     def __init__(self, name: str, server: Server, witness: Witness, *, seed: int) -> None:
         self._name = name
         self._server = server
@@ -109,7 +112,7 @@ class User:
 
     async def _send(self) -> str:
         self._nth += 1
-        text = f"{self._chance.choice(KINDS)} {self._name}-{self._nth}"
+        text = f"{self._chance.choice(self.kinds)} {self._name}-{self._nth}"
         body = {"input": text, "session_id": self._name}
         headers = {"Idempotency-Key": f"send {text}"}
         tries = [self._server.call("POST", "/v1/runs", body, headers=headers)]
@@ -132,7 +135,7 @@ class User:
 
     async def _meddle(self, run_id: str) -> None:
         """Steer, redirect, stop, or leave it alone."""
-        meddling = self._chance.choice(("", "", "steer", "redirect", "stop"))
+        meddling = self._chance.choice(self.meddling)
         await asyncio.sleep(self._chance.random() * 0.3)
         if meddling == "stop":
             status, _ = await self._server.call("POST", f"/v1/runs/{run_id}/stop")

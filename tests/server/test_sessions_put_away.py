@@ -1,6 +1,7 @@
 """Sessions that are forked, renamed, searched and taken back at awkward moments."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.rows import SessionRow
 from holdfast.secrets_out import Secrets
 from serving import PATIENT, Served, Setting, limited, served, target_of
 
@@ -120,6 +122,46 @@ class Leaping(SystemClock):
     def monotonic_s(self) -> float:
         self.ahead_s += 60 if self.is_leaping else 0
         return super().monotonic_s() + self.ahead_s
+
+
+class LookedThrough(MemoryStore):
+    """A store that tells how often it was looked through for what is to be purged."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        super().__init__(disk)
+        self.looks = asyncio.Semaphore(0)
+
+    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
+        found = await super().leftovers(source=source, before_ms=before_ms)
+        self.looks.release()
+        return found
+
+
+class SetClock(SystemClock):
+    """A clock that somebody sets."""
+
+    set_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.set_ms
+
+
+async def test_a_deletion_can_be_taken_back_for_as_long_as_was_said_wherever_the_clock_is_set() -> None:
+    """P3: not for a shorter time because somebody set the clock forward."""
+    clock, store = SetClock(), LookedThrough(MemoryDisk())
+    setting = Setting(store=store, clock=clock)
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        await server.post("/api/sessions", {"id": "s"})
+        await server.post("/api/sessions", {"id": "t"})
+        await store.looks.acquire()  # of the start
+        await server.call("DELETE", "/api/sessions/s")
+        await store.looks.acquire()
+        clock.set_ms = 3_600_000
+        for _ in range(2):  # in the second look the first is done with
+            await server.call("DELETE", "/api/sessions/t")
+            await store.looks.acquire()
+            await server.post("/api/sessions/t/undelete")
+        assert (await server.post("/api/sessions/s/undelete"))[0] == 200
 
 
 async def test_a_purge_that_runs_hold_up_says_so_and_is_tried_again() -> None:

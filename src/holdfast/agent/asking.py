@@ -1,6 +1,7 @@
 """Asking people: an approval or a question is on the log, so the answer finds it after any crash."""
 
 import asyncio
+import math
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,7 @@ class People:
         self._view = view
         self._log = log
         self._means = means
+        self._until_s: dict[str, float] = {}  # when each ask is over by the steady clock, at the latest
 
     def earlier(self, tool_call_id: str) -> Ask | None:
         """The newest ask about this tool call, settled or not."""
@@ -38,9 +40,11 @@ class People:
         self, tool_call_id: str, action: Action, *, findings: tuple[str, ...], choices: tuple[Choice, ...]
     ) -> None:
         """Ask for an approval; the answer is waited for elsewhere."""
+        approval_id = f"apr_{secrets.token_hex(12)}"
+        self._until_s[approval_id] = self._means.clock.steady_s() + self._means.asks_expire_s
         self._emit(
             e.ApprovalAsked,
-            approval_id=f"apr_{secrets.token_hex(12)}",
+            approval_id=approval_id,
             tool_call_id=tool_call_id,
             action=action,
             findings=findings,
@@ -58,6 +62,7 @@ class People:
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> Ask:
         """Ask the question, and wait until it is settled."""
         question_id = f"que_{secrets.token_hex(12)}"
+        self._until_s[question_id] = self._means.clock.steady_s() + self._means.asks_expire_s
         self._emit(
             e.QuestionAsked,
             question_id=question_id,
@@ -80,23 +85,34 @@ class People:
         return ask
 
     async def _is_settled_in_time(self, ask: Ask) -> bool:
-        expires_at_ms, now_ms = ask.asked.expires_at_ms, self._means.clock.now_ms
+        left_s = self._left_s_of(ask)
         settled = self._view.when(lambda: ask.state != "open")
         try:
-            while not settled.done() and (not expires_at_ms or now_ms() < expires_at_ms):
-                left_s = (expires_at_ms - now_ms()) / 1000
-                await asyncio.wait({settled}, timeout=min(left_s, LOOK_AGAIN_S) if expires_at_ms else None)
+            while not settled.done() and left_s() > 0:
+                timeout_s = min(left_s(), LOOK_AGAIN_S) if ask.asked.expires_at_ms else None
+                await asyncio.wait({settled}, timeout=timeout_s)
             return settled.done()
         finally:
             settled.cancel()
 
+    def _left_s_of(self, ask: Ask) -> Callable[[], float]:
+        """How long the ask is open: until the time that people were told, and never beyond its own length.
+
+        A wall clock that is set back does not keep it open; one that is set forward closes it, since people
+        are told a time of that clock, and no answer after it counts.
+        """
+        clock, asked = self._means.clock, ask.asked
+        if not asked.expires_at_ms:
+            return lambda: math.inf
+        length_s = (asked.expires_at_ms - asked.at_ms) / 1000  # of an ask that an earlier process left open
+        until_s = self._until_s.get(_id_of(asked), clock.steady_s() + length_s)
+        return lambda: min(until_s - clock.steady_s(), (asked.expires_at_ms - clock.now_ms()) / 1000)
+
     async def _expire(self, ask: Ask) -> None:
-        asked = ask.asked
+        asked, ask_id = ask.asked, _id_of(ask.asked)
         if isinstance(asked, e.ApprovalAsked):
-            ask_id = asked.approval_id
             expired: e.RunEvent = self._made(e.ApprovalExpired, approval_id=ask_id)
         else:
-            ask_id = asked.question_id
             expired = self._made(e.QuestionExpired, question_id=ask_id)
         log = self._log
         # A store that takes no writes now is waited for; after a restart the ask expires anew, so no spool.
@@ -115,3 +131,7 @@ class People:
 
     def _emit(self, kind: Callable[..., e.RunEvent], **fields: Any) -> None:
         self._log.emit(self._made(kind, **fields))
+
+
+def _id_of(asked: e.ApprovalAsked | e.QuestionAsked) -> str:
+    return asked.approval_id if isinstance(asked, e.ApprovalAsked) else asked.question_id

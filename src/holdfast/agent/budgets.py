@@ -40,8 +40,8 @@ class RunLimits:
         budget = (run.settings.budget or Budget()).within(means.budget)
         return cls(run, replace(budget, turns=budget.turns or means.turns_max))
 
-    def used_up(self, now_ms: int) -> Part | None:
-        """Which part of the budget is used up, if any."""
+    def used_up(self) -> Part | None:
+        """Which part of the budget is used up, if any; of the minutes, `minutes_over` tells."""
         run, most = self.run, self.budget
         tokens = run.usage.input_tokens + run.usage.output_tokens
         if most.tokens and tokens >= most.tokens:
@@ -50,25 +50,29 @@ class RunLimits:
             return "cost_usd"
         if most.turns and run.turns >= most.turns:
             return "turns"
-        if most.minutes and self._left_ms(now_ms) <= 0:
-            return "minutes"
         return None
 
     async def minutes_over(self, view: SessionView, clock: Clock) -> None:
-        """Return when the minutes are over; while people are asked, none pass."""
+        """Return when the minutes are over; while people are asked, none pass.
+
+        What an earlier process used of them is on the log. From there on they are counted by a clock that
+        nobody sets.
+        """
         run = self.run
+        left_s = (self.budget.minutes * MS_PER_MINUTE - run.worked_ms(clock.now_ms())) / 1000
         while True:
             await view.until(lambda: not run.open_asks)
-            left_ms = self._left_ms(clock.now_ms())
-            if left_ms <= 0:
+            if left_s <= 0:
                 return
+            began_s = clock.monotonic_s()
             asked = view.when(lambda: bool(run.open_asks))
-            passed = asyncio.ensure_future(clock.sleep_s(left_ms / 1000))
+            passed = asyncio.ensure_future(clock.sleep_s(left_s))
             try:
                 await asyncio.wait({asked, passed}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 asked.cancel()
                 passed.cancel()
+            left_s -= clock.monotonic_s() - began_s
 
     def sentence(self, part: Part) -> str:
         """What was used up, and what a person can do about it."""
@@ -81,9 +85,6 @@ class RunLimits:
             f"The run reached its budget of {_amount(part, most)}. What it said and did so far is kept: "
             f"send another message to go on, or set a larger {where}."
         )
-
-    def _left_ms(self, now_ms: int) -> float:
-        return self.budget.minutes * MS_PER_MINUTE - self.run.worked_ms(now_ms)
 
 
 def _amount(part: Part, most: float) -> str:

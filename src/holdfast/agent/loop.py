@@ -81,7 +81,7 @@ async def _turns(
             if continuations == CONTINUATIONS_MAX or (is_cut and run.settings.max_output_tokens):
                 return Outcome("truncated", cause="length")
             added = (UserMessage(GO_ON if is_half else SHORTER),)
-        if (used_up := limits.used_up(log.now_ms())) is not None:
+        if (used_up := limits.used_up()) is not None:
             return _spent(limits, used_up)
         await means.rest.point(log.run_id)
         request = _request(view, run, messages=messages + added, instructions=instructions, means=means)

@@ -327,7 +327,7 @@ class SessionOwner:
 
 def _waits(run: Run) -> bool:
     """Whether the run does nothing but wait for a person, or for the time that a provider named."""
-    return run.phase is Phase.RUNNING and not in_flight(run) and bool(run.open_asks or run.gate_until_ms)
+    return run.phase is Phase.RUNNING and not in_flight(run) and (run.only_waits or run.gate_until_ms > 0)
 
 
 def _of_a_bug(error: Exception) -> Outcome:

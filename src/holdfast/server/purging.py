@@ -32,6 +32,7 @@ class Purges:
         self._means = means
         self._wanted = asyncio.Event()
         self._sweep_at_s = 0.0
+        self._due_s: dict[tuple[str, int], float] = {}  # when each deletion is final, by the steady clock
 
     def look_again(self) -> None:
         """Something was deleted."""
@@ -74,20 +75,30 @@ class Purges:
         limits, now_ms = self._means.limits, self._means.clock.now_ms()
         old_ms = now_ms - int(1000 * limits.openai_sessions_kept_s)
         found = await self._means.store.leftovers(source=OPENAI, before_ms=old_ms)
-        rows = sorted(found, key=lambda row: row.purge_at_ms <= now_ms)
+        left_s = {row.session_id: self._left_s(row, now_ms) for row in found}
+        deletions = {(row.session_id, row.purge_at_ms) for row in found}
+        self._due_s = {one: due_s for one, due_s in self._due_s.items() if one in deletions}
+        rows = sorted(found, key=lambda row: left_s[row.session_id] <= 0)
         failed: list[BaseException] = []
         for first in range(0, len(rows), AT_ONCE):
             # Together, since what the store overwrites afterwards it overwrites once for all of them.
-            steps = [self._see_to(row, now_ms) for row in rows[first : first + AT_ONCE]]
+            some = rows[first : first + AT_ONCE]
+            steps = [self._see_to(row, is_due=left_s[row.session_id] <= 0) for row in some]
             failed += [error for error in await asyncio.gather(*steps, return_exceptions=True) if error]
         if failed:
             raise failed[0]
-        return min(
-            [LOOK_S, *((row.purge_at_ms - now_ms) / 1000 for row in found if row.purge_at_ms > now_ms)]
-        )
+        return min([LOOK_S, *(left for left in left_s.values() if left > 0)])
 
-    async def _see_to(self, row: SessionRow, now_ms: int) -> None:
-        if row.purge_at_ms <= now_ms:
+    def _left_s(self, row: SessionRow, now_ms: int) -> float:
+        """How long a deletion can be taken back: as long as was said, wherever the clock is set meanwhile."""
+        if not row.purge_at_ms:
+            return 0.0
+        steady_s = self._means.clock.steady_s()
+        said_s = max(0.0, min((row.purge_at_ms - now_ms) / 1000, self._means.limits.undelete_s))
+        return self._due_s.setdefault((row.session_id, row.purge_at_ms), steady_s + said_s) - steady_s
+
+    async def _see_to(self, row: SessionRow, *, is_due: bool) -> None:
+        if is_due:
             await self._purge(row)
         elif await self._is_still(row):
             # Whoever deleted it may have crashed before its runs were asked to end.

@@ -265,10 +265,13 @@ async def line_to(
 
 @asynccontextmanager
 async def line_of(
-    wire: Wire, *scripts: Sequence[Any], **fields: Any
+    wire: Wire, *scripts: Sequence[Any], clock: TestClock | None = None, **fields: Any
 ) -> AsyncGenerator[tuple[Line, ChaosServer]]:
     """A line to one bad model server that answers with these scripts, one per request."""
-    async with ChaosServer(*scripts) as server, line_to(target_of(server, wire, **fields)) as line:
+    async with (
+        ChaosServer(*scripts) as server,
+        line_to(target_of(server, wire, **fields), clock=clock) as line,
+    ):
         yield line, server
 
 

@@ -1,8 +1,9 @@
 """Nobody there: a model that is away for a while is waited for, quietly, and for a time that is known."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ GOOD = [Say("hello")]
 class Back:
     """A model server that is away until the clock has slept for so long."""
 
-    def __init__(self, port: int, *scripts: list[object], after_s: float, clock: TestClock) -> None:
+    def __init__(self, port: int, *scripts: Sequence[Any], after_s: float, clock: TestClock) -> None:
         self.server = ChaosServer(*scripts, options=ServerOptions(port=port))
         self._after_s = after_s
         self._clock = clock
@@ -35,7 +36,7 @@ class Back:
 
 @asynccontextmanager
 async def away(
-    wire: Wire, *scripts: list[object], after_s: float, known: bool = True, **fields: object
+    wire: Wire, *scripts: Sequence[Any], after_s: float, known: bool = True, **fields: Any
 ) -> AsyncGenerator[tuple[Line, ChaosServer]]:
     """A line to a model that has answered before, and is away for so long now."""
     with closed_port() as port:
@@ -45,7 +46,7 @@ async def away(
     url = f"http://127.0.0.1:{port}"
     target = Target(
         name="main", wire=wire, base_url=url if wire == "anthropic" else f"{url}/v1", model="m", **fields
-    )  # pyright: ignore[reportArgumentType]
+    )
     async with line_to(target, clock=clock) as line:
         if known:
             await line.shared.heard(target)
