@@ -30,6 +30,7 @@ class _Run:
     run_id: str
     message_id: str
     phase: Literal["queued", "running", "stopping", "ended"] = "queued"
+    begun_seq: int = 0
     calls: int = 0
     attempt_id: str = ""
     attempts: list[str] = field(default_factory=list[str])
@@ -158,6 +159,7 @@ class Writer:
         waiting = [run for run in self.runs.values() if run.phase == "queued"]
         if self.current() is None and waiting:
             run = waiting[0]
+            run.begun_seq = self.seq + 1
             if self.draw(st.booleans()):
                 self.put(e.MessageDispatched, run_id=run.run_id, message_id=run.message_id)
             self.put(e.RunStarted, run_id=run.run_id, target="t1")
@@ -182,6 +184,31 @@ class Writer:
             run = open_runs[0]
             self.put(e.StopRequested, run_id=run.run_id)
             run.phase = "stopping"
+
+    def stop_waiting(self) -> None:
+        """A run that waits behind another one ends; its message was stopped, or taken back."""
+        waiting = [run.run_id for run in self.runs.values() if run.phase == "queued"]
+        if self.running() is not None and (run_id := self.pick(waiting)):
+            run = self.runs[run_id]
+            if self.draw(st.booleans()):
+                self.put(e.StopRequested, run_id=run_id)
+            else:
+                self.put(e.MessageRemoved, message_id=run.message_id)
+            self.put(e.RunEnded, run_id=run_id, outcome="cancelled")
+            run.phase = "ended"
+
+    def retry(self) -> None:
+        """The message of a run that ended is run again, from the place before it."""
+        ended = [run.run_id for run in self.runs.values() if run.phase == "ended"]
+        if len(ended) == len(self.runs) and (run_id := self.pick(ended)):
+            before = self.runs[run_id].begun_seq or self.seq + 1
+            self.put(e.SessionRewound, to_seq=self.draw(st.integers(0, before - 1)))
+            self.make_run(self.runs[run_id].message_id)
+
+    def compact(self) -> None:
+        if (run := self.running()) is not None:
+            upto_seq = self.draw(st.integers(0, self.seq))
+            self.put(e.ContextCompacted, run_id=run.run_id, upto_seq=upto_seq, summary="so far")
 
     def resume(self) -> None:
         for run in self.runs.values():
@@ -359,7 +386,6 @@ _PLAIN_SESSION_EVENTS = (
 _NOTES: tuple[_Made, ...] = (
     (e.CallGated, {"call_id": "c", "until_ms": 9, "target": "t1"}),
     (e.TargetSwitched, {"from_target": "t1", "to_target": "t2", "why": "t1 was overloaded"}),
-    (e.ContextCompacted, {"upto_seq": 5, "summary": "so far"}),
 )
 _APPROVAL_ENDS: tuple[_Made, ...] = (
     (e.ApprovalAnswered, {"choice": "once"}),
@@ -389,16 +415,35 @@ _MOVES: tuple[Callable[[Writer], None], ...] = (
     *(Writer.gap, Writer.session, Writer.rename, Writer.delete, Writer.fork, Writer.rewind, Writer.grant),
     *(Writer.revoke, Writer.queue, Writer.next_run, Writer.edit, Writer.move, Writer.remove, Writer.stop),
     *(Writer.resume, Writer.attempt, Writer.fail, Writer.usage, Writer.tool_output, Writer.send),
+    *(Writer.compact, Writer.stop_waiting, Writer.retry),
+)
+
+# what concerns messages and little else
+QUEUEING: tuple[Callable[[Writer], None], ...] = (
+    *(Writer.send, Writer.begin, Writer.call, Writer.piece, Writer.steer, Writer.apply_steer, Writer.end) * 2,
+    *(Writer.stop_waiting, Writer.compact, Writer.retry, Writer.rewind, Writer.edit, Writer.move),
+    *(
+        Writer.queue,
+        Writer.next_run,
+        Writer.remove,
+        Writer.stop,
+        Writer.resume,
+        Writer.supersede,
+        Writer.start,
+    ),
+    *(Writer.recover, Writer.fork, Writer.gap),
 )
 
 
 @st.composite
-def logs(draw: st.DrawFn, *, moves_max: int = 60) -> Log:
+def logs(
+    draw: st.DrawFn, *, moves_max: int = 60, moves: tuple[Callable[[Writer], None], ...] = _MOVES
+) -> Log:
     """A legal log of one session."""
     writer = Writer(draw)
     writer.put(e.SessionCreated, epoch="e1")
     # a size of its own choice: lists left to themselves are mostly short
     size = draw(st.integers(0, moves_max))
-    for move in draw(st.lists(st.sampled_from(_MOVES), min_size=size, max_size=size)):
+    for move in draw(st.lists(st.sampled_from(moves), min_size=size, max_size=size)):
         move(writer)
     return writer.log

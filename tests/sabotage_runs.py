@@ -10,18 +10,23 @@ import aiohttp
 from msgspec.structs import replace
 
 from agent.world import Effect, World, asks_about, ending, messages, process, send, tool_ends
+from handed_over import check_a_model_is_shown_exactly_what_was_handed_over
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait, server_error
-from holdfast.entries import Ending, Notice
+from holdfast.context import context_for
+from holdfast.entries import Ending, Notice, Person
 from holdfast.events import Event
 from holdfast.interfaces import Fence, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.messages import Message as ModelMessage
+from holdfast.messages import UserMessage
 from holdfast.models.http import ModelHttp, Reply
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 from holdfast.runner.inbox import Inbox
-from holdfast.transcript import fold
+from holdfast.transcript import Transcript, fold
 from sabotage import Sabotage
+from scene import begun
 
 Make: TypeAlias = Callable[[MemoryDisk], MemoryStore]
 
@@ -101,6 +106,33 @@ async def check_nothing_happens_after_a_stop(inbox: type[Inbox]) -> None:
         assert isinstance((await world.log("s"))[-1].event, e.RunEnded)
         assert chaos.seen.requests_seen == 2
     assert not done
+
+
+def shows_whatever_stands_before(transcript: Transcript, run_id: str) -> tuple[ModelMessage, ...]:
+    """Takes every message that people see for one that a run has."""
+    for run in transcript.runs.values():
+        run.has_begun = True
+    return context_for(transcript, run_id)
+
+
+def forgets_what_was_said_meanwhile(transcript: Transcript, run_id: str) -> tuple[ModelMessage, ...]:
+    """Takes a run's first message for its only one."""
+    shown = context_for(transcript, run_id)
+    steers = {one.message.text for one in transcript.entries if isinstance(one, Person)} - {"hi"}
+    return tuple(one for one in shown if not (isinstance(one, UserMessage) and one.text in steers))
+
+
+async def check_a_model_is_shown_what_its_run_was_given(
+    show: Callable[[Transcript, str], tuple[ModelMessage, ...]],
+) -> None:
+    """P5: what was stopped while it waited reaches no model; what was said to the run reaches its own."""
+    scene = begun()
+    scene.text("one moment")
+    scene.stops_while_it_waits("delete it all", run_id="r2")
+    scene.say_while_busy("be brief", message_id="m9", mode="steer")
+    scene.of_run(e.MessageDispatched, message_id="m9")
+    scene.call()
+    check_a_model_is_shown_exactly_what_was_handed_over(scene.log, show)
 
 
 # P6: a crash is a pause
@@ -282,6 +314,10 @@ async def check_a_tool_does_not_block_the_loop(kind: type[Effect]) -> None:
 SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P5", check_the_model_is_hung_up_on_before_a_run_is_cancelled, ModelHttp, LeavesItOpen),
     Sabotage("P5", check_nothing_happens_after_a_stop, Inbox, StopsInName),
+    Sabotage("P5", check_a_model_is_shown_what_its_run_was_given, context_for, shows_whatever_stands_before),
+    Sabotage(
+        "P5", check_a_model_is_shown_what_its_run_was_given, context_for, forgets_what_was_said_meanwhile
+    ),
     Sabotage("P6", check_an_unknown_effect_is_not_repeated, ToolTraits(), ToolTraits(idempotent=True)),
     Sabotage("P6", check_an_unknown_effect_is_said_to_be_unknown, MemoryStore, SaysDone),
     Sabotage("P8", check_a_late_answer_approves_nothing, Inbox, ApprovesByPosition),

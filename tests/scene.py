@@ -52,6 +52,14 @@ class Scene:
     def say_while_busy(self, text: str, *, message_id: str, mode: Mode) -> None:
         self.put(e.MessageAccepted, message_id=message_id, text=text, mode=mode, run_id=self.run_id)
 
+    def stops_while_it_waits(self, text: str, *, run_id: str) -> None:
+        """A message whose run is stopped behind the one under way."""
+        message_id = "m" + run_id[1:]
+        self.put(e.MessageAccepted, message_id=message_id, text=text, mode="queue")
+        self.put(e.RunQueued, run_id=run_id, message_id=message_id)
+        self.put(e.StopRequested, run_id=run_id)
+        self.put(e.RunEnded, run_id=run_id, outcome="cancelled", cause="user_stop")
+
     def call(self, *, purpose: str = "answer", target: str = "alpha") -> None:
         self.calls += 1
         self.of_run(e.CallStarted, call_id=f"c{self.calls}", turn=self.calls, purpose=purpose)

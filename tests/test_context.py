@@ -1,7 +1,8 @@
 """What a model is shown of a session."""
 
-from hypothesis import given
+from hypothesis import given, settings
 
+from handed_over import check_a_model_is_shown_exactly_what_was_handed_over
 from holdfast import events as e
 from holdfast.context import (
     NO_RESULT,
@@ -23,7 +24,7 @@ from holdfast.messages import (
 )
 from holdfast.transcript import fold
 from holdfast.values import HistoryMessage, TextPart
-from legal import BOUNDED, Log, logs
+from legal import BOUNDED, QUEUEING, Log, logs
 from scene import FAILURE, Scene, begun
 
 
@@ -54,6 +55,41 @@ def test_in_any_log_every_tool_result_follows_the_answer_that_asked_for_it(log: 
                 assert any(not isinstance(item, Thought) for item in message.items)
                 open_calls = [item.tool_call_id for item in message.items if isinstance(item, AskedTool)]
         assert open_calls == []
+
+
+@settings(max_examples=400)
+@given(logs(moves=QUEUEING))
+def test_in_any_log_a_model_is_shown_what_was_handed_over_and_nothing_else(log: Log) -> None:
+    """P5: neither more nor fewer, in the order in which runs took them up, each once."""
+    check_a_model_is_shown_exactly_what_was_handed_over(log, context_for)
+
+
+def test_what_was_stopped_while_it_waited_is_shown_to_no_model() -> None:
+    """P5: not to the run under way, not to a later one, and not as the only thing left after a summary."""
+    scene = begun()
+    scene.text("one moment")
+    scene.stops_while_it_waits("delete it all", run_id="r2")
+    scene.of_run(e.RunResumed, after="crash")
+    scene.call()
+    assert context(scene) == [UserMessage("hi"), answer("one moment")]
+    scene.of_run(e.ContextCompacted, upto_seq=scene.seq, summary="They greeted.")
+    assert context(scene) == [UserMessage(SUMMARY_MARK + "They greeted.")]
+    scene.ends()
+    scene.send("and now?", run_id="r3")
+    assert context(scene, "r3") == [UserMessage(SUMMARY_MARK + "They greeted."), UserMessage("and now?")]
+
+
+def test_what_was_stopped_while_it_waited_is_shown_once_it_is_tried_again() -> None:
+    scene = begun()
+    scene.stops_while_it_waits("delete it", run_id="r2")
+    scene.text("one")
+    scene.ends()
+    scene.put(e.SessionRewound, to_seq=scene.seq)
+    scene.put(e.RunQueued, run_id="r3", message_id="m2")
+    scene.run_id = "r3"
+    scene.of_run(e.MessageDispatched, message_id="m2")
+    scene.of_run(e.RunStarted)
+    assert context(scene, "r3") == [UserMessage("hi"), answer("one"), UserMessage("delete it")]
 
 
 def test_each_call_is_one_answer_with_its_results_right_after_it() -> None:

@@ -50,8 +50,9 @@ class _Answer:
 def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     """The messages of a call that this run makes now (for an ended run: at its end).
 
-    A message counts once `message.dispatched` is in the log. Superseded and rewound stretches are not in the
-    transcript, so they are not here. A message after which its run ended without a word says so, with the
+    A message counts once `message.dispatched` is in the log, for this run or for one before it. A message that
+    was stopped or removed while it waited is shown to no model. Superseded and rewound stretches are not in
+    the transcript, so they are not here. A message after which its run ended without a word says so, with the
     time of that ending: the same in every later call. The last message may be an assistant message (an answer
     that was cut off is to be continued); no request may end so: the caller adds what is to be said next.
     """
@@ -83,10 +84,11 @@ def history_instructions(transcript: Transcript, run_id: str) -> str:
 
 def _entries_up_to(transcript: Transcript, run: RunView) -> list[Entry]:
     if run.history is not None:
-        return [entry for entry in transcript.entries if entry.run_id == run.run_id]
+        return [entry for entry in transcript.entries if entry.run_id == run.run_id and run.has_begun]
     entries = transcript.entries
     last = next((n for n in reversed(range(len(entries))) if entries[n].run_id == run.run_id), -1)
-    return entries[: last + 1]
+    # What was stopped while it waited stands where that happened, perhaps in the middle of this run.
+    return [entry for entry in entries[: last + 1] if transcript.runs[entry.run_id].has_begun]
 
 
 def _last_compaction(transcript: Transcript, run: RunView, entries: list[Entry]) -> Notice | None:

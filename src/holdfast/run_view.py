@@ -27,12 +27,16 @@ _Output = TypeVar("_Output", Text, Thinking)
 
 @dataclass(slots=True)
 class RunView:
-    """A run's entries, without superseded ones; they stay here when the session is rewound."""
+    """A run's entries, without superseded ones; they stay here when the session is rewound.
+
+    A run that was stopped while it waited has entries too, but it never began: no model saw its message.
+    """
 
     run_id: str
     message_id: str = ""
     history: tuple[HistoryMessage, ...] | None = None
     updated_ms: int = 0
+    has_begun: bool = False
     call_id: str = ""
     attempt_id: str = ""
     target: str = ""
@@ -63,6 +67,7 @@ def of_attempt(entry: Entry, run_id: str, *, attempt_id: str) -> bool:
 
 def _started(run: RunView, _: int, event: e.RunStarted) -> None:
     run.target = event.target
+    run.has_begun = True
 
 
 def _call_started(run: RunView, _: int, event: e.CallStarted) -> None:

@@ -151,6 +151,7 @@ def _dispatched(transcript: Transcript, seq: int, event: e.MessageDispatched) ->
     message = transcript.inbox.messages.get(event.message_id)
     if run is None or message is None:
         return
+    run.has_begun = True
     transcript.inbox.hand_over(message.message_id, run.run_id)
     _take_up(transcript, seq, run=run, message=message)
     if message.message_id != run.message_id:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos import ChaosServer, Say
+from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from serving import Served, said_to, served, target_of
 
@@ -76,3 +76,29 @@ async def test_several_items_of_a_conversation_are_added_to_it_and_hide_nothing_
         assert said_to(chaos, nth=3) == ["one", "x", "more\n\nand?", "x", "more\n\nand?"]
         await server.post("/v1/responses", {"input": two, "conversation": "new"})
         assert said_to(chaos, nth=4) == ["more\n\nand?"]
+
+
+async def test_what_was_stopped_while_it_waited_cuts_nothing_off_what_goes_on_after_it() -> None:
+    """P4: the conversation is what ran, whatever was given with a run that never began."""
+    gate = Gate()
+    script = [Say("y")]
+    async with (
+        ChaosServer([Say("x")], [Wait(gate), Say("z")], script, script, script) as chaos,
+        served(target_of(chaos)) as server,
+    ):
+        await server.post("/v1/responses", {"input": "one", "conversation": "s"})
+        running = await server.start("two", session_id="s")
+        await gate.reached()
+        other = [{"role": "user", "content": "other"}]
+        waiting = await server.start("three", session_id="s", conversation_history=other)
+        assert (await server.post(f"/v1/runs/{waiting}/stop"))[0] == 200
+        await server.ended(waiting)
+        gate.open()
+        await server.ended(running)
+        stopped = {"previous_response_id": waiting.replace("run_", "resp_")}
+        assert (await server.post("/v1/responses", {"input": "four", **stopped}))[0] == 200
+        assert said_to(chaos, nth=3) == ["one", "x", "two", "z", "four"]
+        assert (await server.post("/v1/responses", {"input": "five", "conversation": "s"}))[0] == 200
+        assert said_to(chaos, nth=4) == ["one", "x", "two", "z", "four", "y", "five"]
+        assert (await server.post("/v1/responses", {"input": "elsewhere", **stopped}))[0] == 200
+        assert said_to(chaos, nth=5) == ["one", "x", "two", "z", "elsewhere"]

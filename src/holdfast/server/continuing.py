@@ -59,9 +59,12 @@ async def continued(means: ServerMeans, response: str) -> tuple[str, tuple[Histo
             param="previous_response_id",
             headers=NO_RETRY,
         )
-    if list(state.runs)[-1] == row.run_id:
+    at = list(state.runs).index(row.run_id) + 1
+    upto = [run_id for run_id in list(state.runs)[:at] if not _never_began(seen, run_id)]
+    if all(_never_began(seen, run_id) for run_id in list(state.runs)[at:]):
         return row.session_id, await given_before(means, row.session_id)
-    return new_session_id(), await _said_until(means, row.session_id, run_id=row.run_id)
+    history = await _said_until(means, row.session_id, run_id=upto[-1]) if upto else ()
+    return new_session_id(), history
 
 
 async def given_before(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, ...] | None:
@@ -82,8 +85,19 @@ async def said_in(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, 
 
 
 def _newest(state: Session, seen: Transcript) -> str:
-    """The newest run that was not taken back, if there is one."""
-    return next((run_id for run_id in reversed(state.runs) if not _is_taken_back(seen, run_id)), "")
+    """The newest run that was neither taken back nor stopped before it began, if there is one."""
+    counted = (
+        run_id
+        for run_id in reversed(state.runs)
+        if not _is_taken_back(seen, run_id) and not _never_began(seen, run_id)
+    )
+    return next(counted, "")
+
+
+def _never_began(seen: Transcript, run_id: str) -> bool:
+    """Whether the run ended while it waited: it added nothing to the conversation."""
+    run = seen.runs[run_id]
+    return run.ending is not None and not run.has_begun
 
 
 def _is_taken_back(seen: Transcript, run_id: str) -> bool:
