@@ -1,8 +1,8 @@
 """Small wrong parts of a process that runs agents; the check of the promise that each breaks must notice."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ from holdfast.models.http import ModelHttp, Reply
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 from holdfast.runner.inbox import Inbox
+from holdfast.runner.slots import Slots
 from holdfast.transcript import Transcript, fold
 from sabotage import Sabotage
 from scene import begun
@@ -311,7 +312,41 @@ async def check_a_tool_does_not_block_the_loop(kind: type[Effect]) -> None:
     assert ended.ok, ended.result
 
 
+class LooksAtTheLine(Slots):
+    """Sees how long the line is, and holds no place in it."""
+
+    @contextmanager
+    def promise(self, *, waiting_max: int) -> Generator[bool]:
+        yield self.waiting < waiting_max
+
+
+class ForgetsWhoIsComing(Slots):
+    """Counts nobody between the storing of a run and its place in the line."""
+
+    def expect(self, run_id: str, *, session_id: str) -> None:
+        del run_id, session_id
+
+
+async def check_no_burst_makes_the_line_longer(kind: type[Slots]) -> None:
+    """P10: runs that are stored at once are as many as there are slots and places."""
+    slots, stored = kind(2), list[str]()
+
+    async def store(run_id: str) -> None:
+        with slots.promise(waiting_max=3) as has_room:
+            if not has_room:
+                return
+            await asyncio.sleep(0)
+            slots.expect(run_id, session_id=run_id)
+            stored.append(run_id)
+
+    for burst in range(2):
+        await asyncio.gather(*(store(f"{burst}/{nth}") for nth in range(20)))
+    assert len(stored) == 5
+
+
 SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage("P10", check_no_burst_makes_the_line_longer, Slots, LooksAtTheLine),
+    Sabotage("P10", check_no_burst_makes_the_line_longer, Slots, ForgetsWhoIsComing),
     Sabotage("P5", check_the_model_is_hung_up_on_before_a_run_is_cancelled, ModelHttp, LeavesItOpen),
     Sabotage("P5", check_nothing_happens_after_a_stop, Inbox, StopsInName),
     Sabotage("P5", check_a_model_is_shown_what_its_run_was_given, context_for, shows_whatever_stands_before),

@@ -50,7 +50,7 @@ class _Answer:
 def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     """The messages of a call that this run makes now (for an ended run: at its end).
 
-    A message counts once `message.dispatched` is in the log, for this run or for one before it. A message that
+    A message counts once `message.dispatched` is in the log, for this run or one before it. A message that
     was stopped or removed while it waited is shown to no model. Superseded and rewound stretches are not in
     the transcript, so they are not here. A message after which its run ended without a word says so, with the
     time of that ending: the same in every later call. The last message may be an assistant message (an answer

@@ -67,3 +67,51 @@ async def test_no_slot_is_lost_or_made_whoever_is_cancelled_when(seed: int) -> N
         for nth in range(most):
             await slots.take(f"after {nth}")
     assert not slots.waiting
+
+
+async def test_a_promised_place_is_kept_for_a_run_until_it_is_in_the_line() -> None:
+    """P10: a run that is being stored, one that its owner has not seen yet and one that waits all count."""
+    slots = Slots(1)
+    async with Slot(slots, "working"):
+        with slots.promise(waiting_max=1) as first:
+            with slots.promise(waiting_max=1) as second:
+                assert (first, second) == (True, False)
+            slots.expect("r1", session_id="s")
+        with slots.promise(waiting_max=1) as third:
+            assert not third
+        waiting = asyncio.ensure_future(slots.take("r1"))
+        await asyncio.sleep(0)
+        with slots.promise(waiting_max=1) as fourth, slots.promise(waiting_max=2) as fifth:
+            assert (fourth, fifth) == (False, True)
+    await waiting
+    with slots.promise(waiting_max=0) as without_a_free_slot:
+        assert not without_a_free_slot
+    slots.give()
+    with slots.promise(waiting_max=0) as with_one:
+        assert with_one
+
+
+async def test_a_run_that_never_comes_to_the_line_takes_no_place_in_it() -> None:
+    slots = Slots(0)
+    for run_id, session_id in (("r1", "b"), ("r2", "a"), ("r3", "a"), ("r4", "b")):
+        slots.expect(run_id, session_id=session_id)
+    slots.give_up("a")
+    slots.arrived("r1")
+    with slots.promise(waiting_max=2) as one, slots.promise(waiting_max=2) as another:
+        assert (one, another) == (True, False)
+
+
+async def test_a_place_is_free_again_when_the_run_could_not_be_stored() -> None:
+    slots = Slots(0)
+
+    async def store() -> None:
+        with slots.promise(waiting_max=1) as has_room:
+            assert has_room
+            await asyncio.get_running_loop().create_future()
+
+    storing = asyncio.ensure_future(store())
+    await asyncio.sleep(0)
+    storing.cancel()
+    await asyncio.wait([storing])
+    with slots.promise(waiting_max=1) as has_room:
+        assert has_room

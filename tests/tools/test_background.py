@@ -120,6 +120,27 @@ async def test_a_session_that_runs_all_it_may_leaves_room_for_others(call: Call,
     await few.close()
 
 
+async def test_two_that_come_at_once_do_not_share_the_place_of_one_that_ended(
+    call: Call, tmp_path: Path
+) -> None:
+    """P10: the limit holds however many are started at the same moment."""
+    few = Background(tmp_path / "few", now_ms=lambda: 0, jobs_max=2, kill_patience=QUICK)
+    sleeping = Command(argv=("sleep", "1000"), cwd=str(call.workspace), environment=ENVIRONMENT)
+
+    async def one_more() -> Job:
+        return await few.start(sleeping, session_id="s", run_id=call.run_id, tool_call_id="1")
+
+    await few.kill(await one_more())
+    await one_more()
+    started = await asyncio.gather(*(one_more() for _ in range(5)), return_exceptions=True)
+    assert sum(isinstance(job, Job) for job in started) == 1
+    assert all(isinstance(job, Job | TooManyJobs) for job in started)
+    assert len(few.jobs("s")) == 2
+    for job in few.jobs("s"):
+        await few.kill(job)
+    await few.close()
+
+
 async def test_output_is_cleaned_off_the_loop(
     background: Background, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

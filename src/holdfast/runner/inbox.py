@@ -1,9 +1,11 @@
 """The inbox: what people send is on disk before anything else; each input has one visible state."""
 
+import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -81,6 +83,7 @@ class Inbox:
         self._store = store
         self._supervisor = supervisor
         self._clock = clock
+        self._steering = WeakValueDictionary[str, asyncio.Lock]()  # session -> held by whoever steers it
 
     async def send(
         self, session_id: str, message: Message, *, once: OnceFor | None = None
@@ -166,14 +169,22 @@ class Inbox:
         once: OnceFor | None = None,
     ) -> Sent | NotSent | Replayed | KeyConflict:
         """Say something to a run that is under way; it hears it at its next model call."""
-        if len((await self._state_if_busy(session_id)).inbox.steering) >= QUEUE_MAX:
-            return NotSent("queue_full")
-        sent = Sent(session_id, _new_message_id(), run_id, mode)
-        accepted, kept = self._accepted(sent, message), once(sent) if once else None
-        result = await self._append(session_id, [accepted], when=[IfRunOpen(run_id)], once=kept)
+        async with self._one_steer(session_id):
+            if len((await self._state_if_busy(session_id)).inbox.steering) >= QUEUE_MAX:
+                return NotSent("queue_full")
+            sent = Sent(session_id, _new_message_id(), run_id, mode)
+            accepted, kept = self._accepted(sent, message), once(sent) if once else None
+            result = await self._append(session_id, [accepted], when=[IfRunOpen(run_id)], once=kept)
         if isinstance(result, Appended):
             return sent
         return NotSent("run_over") if isinstance(result, Declined) else result
+
+    def _one_steer(self, session_id: str) -> asyncio.Lock:
+        """Held from the count of what waits to the append: the next one counts this one, too."""
+        lock = self._steering.get(session_id)
+        if lock is None:
+            lock = self._steering[session_id] = asyncio.Lock()
+        return lock
 
     def _accepted(self, sent: Sent, message: Message) -> e.MessageAccepted:
         return e.MessageAccepted(
@@ -188,6 +199,10 @@ class Inbox:
 
     async def steer_with_queued(self, session_id: str, queued: SessionMessage) -> bool:
         """Say what waits in the queue to the run under way instead; False if there is none, or no room."""
+        async with self._one_steer(session_id):
+            return await self._steer_with_queued(session_id, queued)
+
+    async def _steer_with_queued(self, session_id: str, queued: SessionMessage) -> bool:
         state = await self.state(session_id)
         current = state.current_run
         if current is None or len(state.inbox.steering) >= QUEUE_MAX:
@@ -368,7 +383,11 @@ class Inbox:
     ) -> Appended | Declined | Replayed | KeyConflict:
         result = await self._store.append(session_id, inputs, when=when, once=once)
         if isinstance(result, Appended):
-            self._supervisor.wake(session_id, result.last_seq)
+            queued = next((one for one in inputs if isinstance(one, e.RunQueued)), None)
+            if queued is None:
+                self._supervisor.wake(session_id, result.last_seq)
+            else:
+                self._supervisor.wake_for(queued.run_id, session_id=session_id, seq=result.last_seq)
         return result
 
 

@@ -100,6 +100,13 @@ class SessionOwner:
 
     async def _react(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         """Do what the log asks for; False if there is nothing more to do."""
+        has_more = await self._do_what_is_asked(tasks, fence)
+        for run_id in self.view.session.open_ids:
+            if run_id != self._current_id:
+                self._floor.slots.arrived(run_id)
+        return has_more
+
+    async def _do_what_is_asked(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         self.reacted_seq = self.view.last_seq
         if self._current is not None and self.view.run(self._current_id).phase is Phase.ENDED:
             self._current = None
@@ -198,6 +205,7 @@ class SessionOwner:
                 raise
             finally:
                 del self.logs[run.run_id]
+                self._floor.slots.arrived(run.run_id)
 
     def _run_log(self, run: Run, fence: Fence) -> RunLog:
         means = self._means

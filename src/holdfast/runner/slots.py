@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -11,11 +13,17 @@ class Slots:
 
     A run that goes on after its wait goes on at once, even if that is one too many for a while; the next in
     line waits until there is room again.
+
+    A run is promised a place before it is stored, so that requests that come at once cannot make the line
+    longer than it may be. From then on it counts as coming until its session's owner asks for its slot or
+    sees that it waits for something else.
     """
 
     def __init__(self, most: int) -> None:
         self._free = most
         self._waiting: OrderedDict[str, asyncio.Future[None]] = OrderedDict()
+        self._promised = 0
+        self._coming: dict[str, str] = {}  # run -> session
 
     @property
     def waiting(self) -> int:
@@ -28,8 +36,33 @@ class Slots:
             return 0
         return 1 + list(self._waiting).index(run_id)
 
+    @contextmanager
+    def promise(self, *, waiting_max: int) -> Generator[bool]:
+        """Hold a place, at a slot or in the line, while the block stores a run; False if there is none."""
+        claimed = self._promised + len(self._coming) + len(self._waiting)
+        has_room = claimed - max(self._free, 0) < waiting_max
+        self._promised += has_room
+        try:
+            yield has_room
+        finally:
+            self._promised -= has_room
+
+    def expect(self, run_id: str, *, session_id: str) -> None:
+        """The run is stored, and its session's owner has not seen it yet."""
+        self._coming[run_id] = session_id
+
+    def arrived(self, run_id: str) -> None:
+        """The run is in the line, or waits for something else than a slot."""
+        self._coming.pop(run_id, None)
+
+    def give_up(self, session_id: str) -> None:
+        """The session has lost its owner: none of its runs is coming."""
+        for run_id in [run_id for run_id, session in self._coming.items() if session == session_id]:
+            del self._coming[run_id]
+
     async def take(self, run_id: str) -> None:
         """Wait for a slot."""
+        self.arrived(run_id)
         if self._free > 0 and not self._waiting:
             self._free -= 1
             return

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
@@ -140,6 +141,15 @@ class Supervisor:
         """The run's place among those that wait for a slot, the first is 1; 0 if it does not."""
         return self._floor.slots.place(run_id)
 
+    def promised_place(self, *, waiting_max: int) -> AbstractContextManager[bool]:
+        """Hold a place for a run while the block stores it; False if so many runs wait for one already."""
+        return self._floor.slots.promise(waiting_max=waiting_max)
+
+    def wake_for(self, run_id: str, *, session_id: str, seq: int) -> None:
+        """There is a new run on the session's log, which ends at `seq`."""
+        self._floor.slots.expect(run_id, session_id=session_id)
+        self.wake(session_id, seq)
+
     def wake(self, session_id: str, seq: int) -> None:
         """There is something new on the session's log, up to `seq`."""
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))
@@ -159,6 +169,7 @@ class Supervisor:
         error = task.exception()
         if error is not None:
             self._views.forget(session_id)
+            self._floor.slots.give_up(session_id)
             _log.error("the owner of session %s ended", session_id, exc_info=error)
             return
         self._views.keep(session_id, owner.view)

@@ -53,13 +53,17 @@ class ChatRoutes:
     async def stream(self, request: Request) -> Any:
         """POST /api/sessions/{session_id}/chat/stream."""
         means = self._means
-        means.streams.check_room(means.limits.streams_max)
-        row, headers = await self._begun(request)
-        live = Live(lambda: live_logs(means.supervisor, row.session_id), limits=means.limits, view="hermes")
-        frames = means.read.frames(row, 0)
-        feed = _Named(HermesFeed(means.store, row, after=0, live=live, frames=frames), row)
-        on_left = await self._runs.read_by(row)
-        return EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
+        with means.streams.promise(means.limits.streams_max) as place:
+            row, headers = await self._begun(request)
+            live = Live(
+                lambda: live_logs(means.supervisor, row.session_id), limits=means.limits, view="hermes"
+            )
+            frames = means.read.frames(row, 0)
+            feed = _Named(HermesFeed(means.store, row, after=0, live=live, frames=frames), row)
+            on_left = await self._runs.read_by(row)
+            return place.given_to(
+                EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
+            )
 
     async def _begun(self, request: Request) -> tuple[RunRow, dict[str, str]]:
         """The run that the message has, and what the answer's headers say of it."""

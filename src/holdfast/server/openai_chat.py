@@ -1,6 +1,6 @@
 """Chat Completions as a view of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +16,7 @@ from holdfast.server.continuing import given_before
 from holdfast.server.hangups import Hangups
 from holdfast.server.hermes import Frame, RunFrames
 from holdfast.server.means import ServerMeans
-from holdfast.server.once import earlier_answer, once_key
+from holdfast.server.once import OnceKey, earlier_answer, once_key
 from holdfast.server.openai_messages import named_session, said_in
 from holdfast.server.openai_shapes import (
     BREAK,
@@ -68,22 +68,32 @@ class OpenAIChatRoutes:
         means = self._means
         body = await read_body(request, means.limits)
         wanted = await parsed(body, means.limits, ChatRequest)
-        session_id = named_session(request, otherwise=wanted.session_id or "")
-        if wanted.stream:
-            means.streams.check_room(means.limits.streams_max)
         key = once_key(request, body, means)
-        sent = await earlier_answer(key, means, status=202)
+        if wanted.stream:
+            with means.streams.promise(means.limits.streams_max) as place:
+                return place.given_to(await self._streamed(request, wanted, key))
+        row, headers, on_left = await self._begun(request, wanted, key)
+        frames = await wait_for(means, row, request, on_left=on_left)
+        return _whole(frames, row=row, model=wanted.model or means.options.model, headers=headers)
+
+    async def _begun(
+        self, request: Request, wanted: ChatRequest, key: OnceKey | None
+    ) -> tuple[RunRow, dict[str, str], Callable[[], None] | None]:
+        """The run that has the message, the headers that name it, and what to call when its client leaves."""
+        session_id = named_session(request, otherwise=wanted.session_id or "")
+        sent = await earlier_answer(key, self._means, status=202)
         if sent is None:
             sent = await self._runs.send(session_id, await self._message(wanted, session_id), key=key)
         row = await self._runs.row_of_sent(sent)
-        model = wanted.model or means.options.model
-        headers = headers_of(row, sent)
         on_left = None if wanted.is_detached else self._hangups.read_by(row)
-        if not wanted.stream:
-            frames = await wait_for(means, row, request, on_left=on_left)
-            return _whole(frames, row=row, model=model, headers=headers)
+        return row, headers_of(row, sent), on_left
+
+    async def _streamed(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> OpenAIStream:
+        means = self._means
+        row, headers, on_left = await self._begun(request, wanted, key)
         usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
-        view = ChatView(row, model, created=row.created_ms // 1000, include_usage=usage)
+        model, created = wanted.model or means.options.model, row.created_ms // 1000
+        view = ChatView(row, model, created=created, include_usage=usage)
         feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
         return OpenAIStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
 

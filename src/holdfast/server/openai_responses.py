@@ -1,6 +1,7 @@
 """Responses as views of runs: made, shown again, followed again, cancelled, hidden."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ from holdfast.server.continuing import (
 )
 from holdfast.server.hangups import Hangups
 from holdfast.server.means import ServerMeans
-from holdfast.server.once import earlier_answer, once_key
+from holdfast.server.once import OnceKey, earlier_answer, once_key
 from holdfast.server.openai_input_items import input_items
 from holdfast.server.openai_messages import named_session
 from holdfast.server.openai_messages import said_in as said_in_items
@@ -100,26 +101,39 @@ class OpenAIResponsesRoutes:
         means = self._means
         body = await read_body(request, means.limits)
         wanted = await parsed(body, means.limits, ResponsesRequest)
-        if wanted.stream:
-            means.streams.check_room(means.limits.streams_max)
         key = once_key(request, body, means)
-        sent = await earlier_answer(key, means, status=202)
+        if wanted.stream:
+            with means.streams.promise(means.limits.streams_max) as place:
+                row, asked, headers = await self._begun(request, wanted, key)
+                feed, on_left = self._feed(row, ResponseView(row, asked)), self._left(row, wanted)
+                return place.given_to(
+                    OpenAIStream(
+                        feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left
+                    )
+                )
+        row, asked, headers = await self._begun(request, wanted, key)
+        if wanted.background:
+            return json_answer(response_of(row, asked, (await means.folds.run(row)).frames), headers=headers)
+        frames = await wait_for(means, row, request, on_left=self._left(row, wanted))
+        if is_failure(frames.known_run):
+            return failed_answer(frames.known_run, headers)
+        return json_answer(response_of(row, asked, frames), headers=headers)
+
+    async def _begun(
+        self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
+    ) -> tuple[RunRow, Asked, dict[str, str]]:
+        """The run that has the message, what it was asked with, and the headers that name it."""
+        sent = await earlier_answer(key, self._means, status=202)
         if sent is None:
             session_id, message = await self._message(request, wanted)
             sent = await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
         asked = replace(await self._kept(row, wanted), by_package=_is_package(request))
-        headers = headers_of(row, sent)
-        if wanted.background and not wanted.stream:
-            return json_answer(response_of(row, asked, (await means.folds.run(row)).frames), headers=headers)
-        on_left = None if wanted.is_detached else self._hangups.read_by(row)
-        if not wanted.stream:
-            frames = await wait_for(means, row, request, on_left=on_left)
-            if is_failure(frames.known_run):
-                return failed_answer(frames.known_run, headers)
-            return json_answer(response_of(row, asked, frames), headers=headers)
-        feed = self._feed(row, ResponseView(row, asked))
-        return OpenAIStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
+        return row, asked, headers_of(row, sent)
+
+    def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
+        """What to call when the client leaves, if the run is to end with it."""
+        return None if wanted.is_detached else self._hangups.read_by(row)
 
     def _feed(self, row: RunRow, view: ResponseView) -> OpenAIFeed:
         records = self._means.store.follow(row.session_id, after=row.first_seq - 1)

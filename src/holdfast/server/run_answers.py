@@ -1,5 +1,7 @@
 """What is said of runs over HTTP: that one was started, why one was not, and how one stands."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from holdfast import events as e
@@ -9,6 +11,7 @@ from holdfast.runner.inbox import NotSent, Sent
 from holdfast.server import hermes
 from holdfast.server.folds import RunFold
 from holdfast.server.hermes import Status
+from holdfast.server.means import ServerMeans
 from holdfast.server.problems import Problem, run_not_found, too_many
 
 
@@ -17,6 +20,16 @@ def started(sent: Sent) -> dict[str, Any]:
     status = "started" if sent.mode in {"send", "queue"} else "steered"
     answer = {"run_id": sent.run_id, "status": status, "session_id": sent.session_id}
     return answer | {"message_id": sent.message_id}
+
+
+@contextmanager
+def promised_place(means: ServerMeans) -> Generator[None]:
+    """Hold a place for a run while the block stores it; raises a Problem if too many runs wait for one."""
+    with means.supervisor.promised_place(waiting_max=means.limits.runs_waiting_max) as has_room:
+        if not has_room:
+            text = "Too many runs are waiting; send it again later"
+            raise too_many(text, code="queue_full", retry_after_s=10)
+        yield
 
 
 def not_sent(why: NotSent) -> Problem:

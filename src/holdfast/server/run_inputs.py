@@ -1,6 +1,7 @@
 """What people say to runs over HTTP: stop, steer, approve, answer, retry, try now."""
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_for, once_key, replayed
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
-from holdfast.server.run_answers import not_sent, shown, started
+from holdfast.server.run_answers import not_sent, promised_place, shown, started
 from holdfast.server.run_requests import ShortText, too_many_parts
 from holdfast.server.runs import row_of
 from holdfast.server.scopes import KEY_NAME
@@ -101,13 +102,16 @@ class RunInputRoutes:
         key = once_for(request, body, means, session_id=row.session_id, message=message)
         if (earlier := await earlier_answer(key, means, status=200)) is not None:
             return earlier
-        await keep_attached(means.store, message.parts, attached=message.attached, param="message")
         once = key.for_sent(_accepted) if key else None
-        if said.mode == "queue":
-            sent = await means.inbox.send(row.session_id, message, once=once)
-        else:
-            mode: Literal["steer", "redirect"] = said.mode
-            sent = await means.inbox.steer(row.session_id, row.run_id, message=message, mode=mode, once=once)
+        # Only what is queued may have to wait for a slot.
+        with promised_place(means) if said.mode == "queue" else nullcontext():
+            await keep_attached(means.store, message.parts, attached=message.attached, param="message")
+            if said.mode == "queue":
+                sent = await means.inbox.send(row.session_id, message, once=once)
+            else:
+                sent = await means.inbox.steer(
+                    row.session_id, row.run_id, message=message, mode=said.mode, once=once
+                )
         match sent:
             case Sent():
                 return json_answer(_accepted(sent))
@@ -130,7 +134,8 @@ class RunInputRoutes:
         if (earlier := await earlier_answer(key, means, status=202)) is not None:
             return earlier
         once = key.for_sent(started) if key else None
-        sent = await means.inbox.retry(session_id, run_id, once=once)
+        with promised_place(means):
+            sent = await means.inbox.retry(session_id, run_id, once=once)
         match sent:
             case Sent():
                 return json_answer(started(sent), 202)

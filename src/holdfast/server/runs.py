@@ -22,8 +22,8 @@ from holdfast.server.hangups import Hangups
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import OnceKey, earlier_answer, once_for, replayed
 from holdfast.server.polling import polled_answer
-from holdfast.server.problems import bad_request, run_not_found, too_many
-from holdfast.server.run_answers import not_sent, shown, started
+from holdfast.server.problems import bad_request, run_not_found
+from holdfast.server.run_answers import not_sent, promised_place, shown, started
 from holdfast.server.run_filters import runs_with
 from holdfast.server.run_previews import preview_of, previews_of
 from holdfast.server.run_requests import RunRequest, message_of
@@ -76,13 +76,11 @@ class RunRoutes:
     async def send(self, session_id: str, message: Message, *, key: OnceKey | None) -> Sent | Response:
         """Hand the message in, for a new session if none is named; an answer if the key was used before."""
         means = self._means
-        if means.supervisor.waiting >= means.limits.runs_waiting_max:
-            text = "Too many runs are waiting; send it again later"
-            raise too_many(text, code="queue_full", retry_after_s=10)
-        await known_workspace(message.settings.workspace)
-        await keep_attached(means.store, _parts_of(message), attached=message.attached)
-        once = key.for_sent(started) if key else None
-        result = await means.inbox.send(session_id, message, once=once)
+        with promised_place(means):
+            await known_workspace(message.settings.workspace)
+            await keep_attached(means.store, _parts_of(message), attached=message.attached)
+            once = key.for_sent(started) if key else None
+            result = await means.inbox.send(session_id, message, once=once)
         match result:
             case Sent():
                 return result

@@ -5,8 +5,9 @@ by the thousand do not move that timer: it goes off at the old time, sees that f
 """
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
@@ -23,6 +24,9 @@ _HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
+
+
+Stream = TypeVar("Stream", bound="EventStream")
 
 
 class Feed(Protocol):
@@ -45,22 +49,48 @@ class Feed(Protocol):
         ...
 
 
+class StreamPlace:
+    """A place that a stream is sure of, although it is not open yet."""
+
+    is_handed_over = False
+
+    def given_to(self, stream: Stream) -> Stream:
+        """The stream that has the place from here on."""
+        stream.place, self.is_handed_over = self, True
+        return stream
+
+
 class Streams:
     """All open event streams, so that they can be counted and ended together."""
 
     def __init__(self) -> None:
         self._open: set[EventStream] = set()
+        self._promised = 0
         self._ending = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def check_room(self, most: int) -> None:
-        """Raises a Problem if there is no room for one more reader, or no tomorrow."""
+    @contextmanager
+    def promise(self, most: int) -> Generator["StreamPlace"]:
+        """Hold a place for a stream while the block makes it; raises a Problem if there is none."""
+        self._check_room(most)
+        self._promised += 1
+        place = StreamPlace()
+        try:
+            yield place
+        finally:
+            if not place.is_handed_over:
+                self._promised -= 1
+
+    def _check_going(self) -> None:
         if self._ending.is_set():
             text = "The server is going down; come back"
             raise Problem(503, text, code="shutting_down", headers={"Retry-After": "2"})
-        if len(self._open) >= most:
+
+    def _check_room(self, most: int) -> None:
+        self._check_going()
+        if len(self._open) + self._promised >= most:
             raise Problem(
                 429,
                 f"{most} event streams are open, the most that are served at once",
@@ -69,8 +99,12 @@ class Streams:
             )
 
     def add(self, stream: "EventStream", *, most: int) -> None:
-        """One more reader; raises as `check_room` does."""
-        self.check_room(most)
+        """One more reader; raises a Problem if there is no room for it, or no tomorrow."""
+        if stream.place is not None:
+            self._promised -= 1
+            self._check_going()
+        else:
+            self._check_room(most)
         self._open.add(stream)
 
     def remove(self, stream: "EventStream") -> None:
@@ -119,6 +153,7 @@ class EventStream:
         pace_s: float = 0.0,
     ) -> None:
         self.feed = feed
+        self.place: StreamPlace | None = None
         self.scope: Scope = {}
         self._streams = streams
         self._limits = limits

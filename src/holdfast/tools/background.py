@@ -60,7 +60,7 @@ class Background:
 
         Cancelled, it leaves nothing running: nobody would ever hear of the job.
         """
-        await self._make_room(session_id)
+        given_up = self._given_up_for(session_id)
         marker = background(run_id, tool_call_id)
         state = JobState(
             job_id=f"job-{token_hex(4)}",
@@ -70,7 +70,7 @@ class Background:
             started_at_ms=self._now_ms(),
         )
         job = Job(state, self._folder, kill_patience=self._kill_patience)
-        self._jobs[state.job_id] = job
+        self._jobs[state.job_id] = job  # before any wait, or two that come at once would take one place
         try:
             job.start(
                 Command(
@@ -81,10 +81,11 @@ class Background:
             )
             await asyncio.wait([job.started])
             job.started.result()
+            await self._forget(*given_up)
         except BaseException:
             job.end_it()
             await settle(job.ended, within_s=self._linger_s)
-            await self._forget(job)
+            await self._forget(job, *given_up)
             raise
         return job
 
@@ -148,16 +149,22 @@ class Background:
         states = sorted(stored_states(self._folder), key=lambda state: state.started_at_ms)
         return states, find_marked(lambda marker: marker.background)
 
-    async def _make_room(self, session_id: str) -> None:
+    def _given_up_for(self, session_id: str) -> list[Job]:
+        """The job that makes room for one more, which is listed no longer; none if there is room."""
         own = self.jobs(session_id)
         if len(own) >= self._jobs_max:
-            await self._forget(_oldest_that_ended(own, where=""))
+            given_up = _oldest_that_ended(own, where="")
         elif len(self._jobs) >= self._in_all_sessions_max:
-            await self._forget(_oldest_that_ended([*self._jobs.values()], where=" in all sessions"))
+            given_up = _oldest_that_ended([*self._jobs.values()], where=" in all sessions")
+        else:
+            return []
+        del self._jobs[given_up.state.job_id]
+        return [given_up]
 
-    async def _forget(self, job: Job) -> None:
-        self._jobs.pop(job.state.job_id, None)
-        await offload(lambda: forget_files(self._folder, job.state.job_id))
+    async def _forget(self, *jobs: Job) -> None:
+        for job in jobs:
+            self._jobs.pop(job.state.job_id, None)
+            await offload(lambda job_id=job.state.job_id: forget_files(self._folder, job_id))
 
 
 def _oldest_that_ended(jobs: list[Job], *, where: str) -> Job:
