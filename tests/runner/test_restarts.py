@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.world import AskingJudge, Effect, World, asks_about, ending, process
 from holdfast import events as e
@@ -18,7 +19,7 @@ from holdfast.rows import RunRow
 from holdfast.runner.inbox import Message, Sent
 from holdfast.runner.lag import LOOKS_KEPT, STUCK_S, LoopLag
 from holdfast.runner.lives import CRASHES_MAX, NOTE, Lives
-from holdfast.runner.owner import RESUMPTIONS_MAX
+from holdfast.runner.owner import RESUMPTIONS_MAX, SUSPECT_FROM
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.runner.views import EVENTS_MAX, Views
 from holdfast.tools.scope import find_marked
@@ -256,6 +257,67 @@ async def test_suspects_are_tried_one_at_a_time_and_the_rest_at_once() -> None:
             assert await world.inbox.stop(tried[0], suspect.run_id)
             await chaos.seen.until_body(asked + 3)
             assert (await world.inbox.state("innocent")).runs[innocent].status == "running"
+
+
+async def in_crashes(disk: MemoryDisk, *session_ids: str, since: Sequence[e.Event] = ()) -> None:
+    """Logs of runs that were under way in as many crashes as make them suspects; then came `since`."""
+    store = MemoryStore(disk)
+    for session_id in session_ids:
+        run_id = f"run_{session_id}"
+        created = e.SessionCreated(at_ms=1, epoch="e")
+        await store.append(session_id, [created, *queued(run_id)])
+        fence = await store.claim(session_id)
+        resumed = [e.RunResumed(at_ms=1, run_id=run_id, after="crash")] * SUSPECT_FROM
+        started = e.RunStarted(at_ms=1, run_id=run_id)
+        given = e.MessageDispatched(at_ms=1, run_id=run_id, message_id=f"message of {run_id}")
+        after = [replace(event, run_id=run_id) for event in since]
+        await store.append_run(session_id, [given, started, *resumed, *after], fence=fence)
+    await store.close()
+
+
+async def test_a_suspect_says_for_what_it_waits_and_at_which_place() -> None:
+    """P3: nobody takes it for a run that works."""
+    disk = MemoryDisk()
+    await in_crashes(disk, "a", "b", "c")
+    async with ChaosServer([Hang()], after_last="repeat") as chaos, crashing(chaos, disk) as world:
+        await chaos.seen.until_body(1)
+        turns = [world.supervisor.turn(f"run_{name}") for name in ("a", "b", "c")]
+        assert sorted(turn.place for turn in turns if turn) == [1, 2]
+        assert all("crashed 2 times in a row" in turn.why for turn in turns if turn)
+        waiting = next(name for name, turn in zip("abc", turns, strict=True) if turn and turn.place == 1)
+        owner = world.supervisor.owner(waiting)
+        assert owner is not None
+        line = owner.logs[f"run_{waiting}"].live_line()
+        assert line.startswith("waiting for its turn, number 1: the server crashed")
+        assert await world.inbox.stop(waiting, f"run_{waiting}")
+        assert ending(await world.until(waiting, e.RunEnded)).outcome == "cancelled"
+        assert sum(world.supervisor.turn(f"run_{name}") is not None for name in ("a", "b", "c")) == 1
+
+
+async def test_a_suspect_that_completed_something_since_the_crash_goes_on_beside_the_others() -> None:
+    """P10: a finished turn or tool is what tells it from a run that brings the server down."""
+    disk = MemoryDisk()
+    done = [
+        e.CallStarted(at_ms=1, run_id="", call_id="c", turn=1),
+        e.CallEnded(at_ms=1, run_id="", call_id="c", finish="failed"),
+    ]
+    await in_crashes(disk, "suspect")
+    await in_crashes(disk, "a", "b", since=done)
+    async with ChaosServer([Hang()], after_last="repeat") as chaos, crashing(chaos, disk) as world:
+        await chaos.seen.until_body(3)
+        assert [world.supervisor.turn(f"run_{name}") for name in ("a", "b", "suspect")] == [None] * 3
+
+
+async def test_one_suspect_that_never_completes_anything_keeps_the_others_waiting_for_a_while_only() -> None:
+    """P3: the wait for it has an end."""
+    disk = MemoryDisk()
+    await in_crashes(disk, "a", "b", "c")
+    limits = RunnerLimits(suspect_alone_s=0.0)
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as chaos,
+        process(chaos, store=MemoryStore(disk), patience=PATIENT, limits=limits),
+    ):
+        await chaos.seen.until_body(3)
 
 
 async def test_a_message_to_a_quiet_session_reads_no_log_before_it_is_taken() -> None:

@@ -184,7 +184,7 @@ async def steers(size: int, seed: int, folder: Path) -> None:
 
 async def one_run_at_most(size: int, seed: int, folder: Path) -> None:
     """Whoever does not want to wait, tries again, or sends the same thing twice."""
-    async with stage(size, seed, folder, Setting()) as here:
+    async with stage(size, seed, folder, limited(runs_waiting_max=size)) as here:
         alone = {"input": "x", "session_id": "s", "when_busy": "reject"}
         assert _count(await here.at_once([("POST", "/v1/runs", alone)] * size), 409, "session_busy") == 1
         again = await here.at_once([("POST", "/v1/runs", {"input": "y"})] * size, **{"Idempotency-Key": "k"})
@@ -260,7 +260,8 @@ async def keys(size: int, seed: int, folder: Path) -> None:
 async def bodies_and_uploads(size: int, seed: int, folder: Path) -> None:
     """Bodies of just the size that is taken, and one byte more."""
     body_max, blob_max = 4_096, 8_192
-    options = ServerOptions(limits=Limits(body_bytes_max=body_max, blob_bytes_max=blob_max))
+    limits = Limits(body_bytes_max=body_max, blob_bytes_max=blob_max, runs_waiting_max=size)
+    options = ServerOptions(limits=limits)
     async with stage(size, seed, folder, Setting(options=options)) as here:
         here.gate.open()
         room = body_max - len(b'{"input":""}')

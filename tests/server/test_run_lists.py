@@ -1,11 +1,16 @@
 """Lists of runs and the places of those that wait."""
 
+from dataclasses import replace
 from typing import Any
 
-from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait, insufficient_quota
+import pytest
+
+from holdfast import events as e
+from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, insufficient_quota
+from holdfast.journal.memory import MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from server.toolbox import Counted
-from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
+from serving import PATIENT, AsksAbout, Served, Setting, limited, served, target_of
 
 
 async def pages(server: Served, **query: Any) -> list[list[str]]:
@@ -76,3 +81,36 @@ async def test_each_run_that_waits_for_a_slot_has_a_place_of_its_own() -> None:
         for run_id in (first, *waiting, behind, own):
             shown = await server.ended(run_id)
             assert (shown["status"], "queue_position" in shown) == ("completed", False)
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+async def test_a_run_that_waits_for_its_turn_after_a_crash_is_queued_and_says_why(crashes: int) -> None:
+    """P3: it was under way before, and is not now: for want of a slot, or suspected of the crashes."""
+    store = MemoryStore()
+    for name in ("a", "b"):
+        run_id = f"run_{name}"
+        said = e.MessageAccepted(at_ms=1, message_id=f"m{name}", text="hi")
+        queued = e.RunQueued(at_ms=1, run_id=run_id, message_id=f"m{name}")
+        await store.append(name, [e.SessionCreated(at_ms=1, epoch="e"), said, queued])
+        given = e.MessageDispatched(at_ms=1, run_id=run_id, message_id=f"m{name}")
+        resumed = [e.RunResumed(at_ms=1, run_id=run_id, after="crash")] * crashes
+        begun = [given, e.RunStarted(at_ms=1, run_id=run_id), *resumed]
+        await store.append_run(name, begun, fence=await store.claim(name))
+    setting = replace(limited(live_after_s=0.0, live_every_s=0.01), runner=RunnerLimits(runs_max=1))
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as chaos,
+        served(target_of(chaos, patience=PATIENT), store=store, setting=setting) as server,
+    ):
+        await chaos.seen.until_body(1)
+        _, listed = await server.get("/v1/runs")
+        states = {run["run_id"]: run["status"] for run in listed["data"]}
+        assert sorted(states.values()) == ["queued", "running"]
+        waiting = next(run_id for run_id, status in states.items() if status == "queued")
+        _, shown = await server.get(f"/v1/runs/{waiting}")
+        assert (shown["status"], shown["queue_position"]) == ("queued", 1)
+        reason = "crashed 2 times in a row" if crashes > 1 else "all slots for runs are taken"
+        assert reason in shown["queue_reason"]
+        assert next(run for run in listed["data"] if run["run_id"] == waiting)["queue_reason"]
+        live = (frame async for frame in server.frames(waiting) if frame.data["event"] == "live")
+        assert reason in (await anext(live)).data["text"]
+        await live.aclose()

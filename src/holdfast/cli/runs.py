@@ -149,6 +149,9 @@ def _lines(run: RunShown) -> list[str]:
     if run.usage is not None:
         cost = "" if run.usage.cost_usd is None else f", {run.usage.cost_usd:.4f} USD"
         lines.append(f"usage    {run.usage.input_tokens} tokens in, {run.usage.output_tokens} out{cost}")
+    if run.queue_position:
+        why = f": {safe_line(run.queue_reason)}" if run.queue_reason else ""
+        lines.append(f"waits    number {run.queue_position} in line{why}")
     if run.approval is not None:
         lines.append(f"waits    for an approval ({run.approval.approval_id}): {exact(run.approval.command)}")
     if run.question is not None:

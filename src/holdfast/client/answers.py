@@ -81,6 +81,7 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
     approval: ApprovalShown | None = None
     question: QuestionShown | None = None
     queue_position: int = 0
+    queue_reason: str = ""
     gated_until: float = 0.0
     metadata: dict[str, str] = {}
 

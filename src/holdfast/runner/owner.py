@@ -8,8 +8,9 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -38,19 +39,46 @@ RESUMPTIONS_MAX = 3
 SUSPECT_FROM = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where a run is in the line that it waits in, the first is 1, and why there is one."""
+
+    place: int
+    why: str
+
+
 @dataclass(slots=True)
 class Floor:
     """What owners share: slots for runs, and the one place for runs that may be what crashed us.
 
-    `lives` knows which of the processes before this one crashed.
+    A suspect has that place to itself until it completes something, and for `alone_s` at most. `lives` knows
+    which of the processes before this one crashed.
     """
 
     slots: Slots
-    suspects: asyncio.Lock
+    suspects: Slots = field(default_factory=lambda: Slots(1))
+    alone_s: float = 60.0
     on_restart: str = "resume"
     lives: Lives = field(default_factory=Lives)
     leftovers: Leftovers = field(default_factory=Leftovers)
     company: Company = field(default_factory=Company)
+
+    def turn(self, run_id: str) -> Turn | None:
+        """What the run waits for before it begins or goes on; None if it waits for no turn."""
+        if place := self.suspects.place(run_id):
+            why = (
+                f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
+                f"resume one at a time, {self.alone_s:g} s apart at most"
+            )
+            return Turn(place, why)
+        if place := self.slots.place(run_id):
+            return Turn(place, "all slots for runs are taken")
+        return None
+
+    def waiting_line(self, run_id: str) -> str:
+        """The live line of a run that waits for its turn."""
+        turn = self.turn(run_id)
+        return f"waiting for its turn, number {turn.place}: {turn.why}" if turn is not None else ""
 
 
 class SessionOwner:
@@ -238,7 +266,9 @@ class SessionOwner:
             return _of_a_bug(error)
 
     async def _begin(self, run: Run, log: RunLog) -> Outcome:
+        log.live = partial(self._floor.waiting_line, run.run_id)
         async with self._slot:
+            log.live = None
             await self._set_out(run)
             now_ms = log.now_ms()
             log.emit(e.MessageDispatched(at_ms=now_ms, run_id=run.run_id, message_id=run.message_id))
@@ -253,6 +283,7 @@ class SessionOwner:
             return Outcome("interrupted", cause="restart")
         if run.resumptions_without_progress >= RESUMPTIONS_MAX:
             return Outcome("interrupted", cause="crash_loop")
+        log.live = partial(self._floor.waiting_line, run.run_id)
         if run.resumptions_without_progress < SUSPECT_FROM:
             async with self._slot:
                 return await self._go_on(run, log)
@@ -262,21 +293,26 @@ class SessionOwner:
 
     @asynccontextmanager
     async def _alone(self, run: Run) -> AsyncGenerator[None]:
-        """Keep other suspects waiting until this one completed something, or only waits itself."""
+        """Keep other suspects waiting until this one completed something, waits itself, or had its time."""
         suspects = self._floor.suspects
-        await suspects.acquire()
-        tried = run.resumptions
-        clearing = asyncio.create_task(
-            self.view.until(
-                lambda: run.resumptions > tried and (run.resumptions_without_progress == 0 or run.only_waits)
-            )
-        )
-        clearing.add_done_callback(lambda _: suspects.release())
+        await suspects.take(run.run_id)
+        clearing = asyncio.create_task(self._cleared(run))
+        clearing.add_done_callback(lambda _: suspects.give())
         try:
             yield
         finally:
             clearing.cancel()
             await asyncio.wait([clearing])
+
+    async def _cleared(self, run: Run) -> None:
+        """Return once the suspect goes on and gives no more reason to keep others waiting."""
+        tried = run.resumptions
+        await self.view.until(lambda: run.resumptions > tried)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._floor.alone_s):
+                await self.view.until(
+                    lambda: not run.resumptions_without_progress or run.only_waits or _waits(run)
+                )
 
     async def _set_out(self, run: Run) -> None:
         """The last moment before anything of the run happens in this process."""
@@ -284,6 +320,7 @@ class SessionOwner:
         self._is_under_way = True
 
     async def _go_on(self, run: Run, log: RunLog) -> Outcome:
+        log.live = None
         await self._set_out(run)
         after = self._floor.lives.how_ended(run.taken_up_ms)
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after=after))

@@ -14,7 +14,7 @@ from holdfast.interfaces import JournalError
 from holdfast.journal.late import ready
 from holdfast.runner.lag import LoopLag
 from holdfast.runner.open_runs import open_runs
-from holdfast.runner.owner import Floor, SessionOwner
+from holdfast.runner.owner import Floor, SessionOwner, Turn
 from holdfast.runner.slots import Slots
 from holdfast.runner.views import Views
 
@@ -30,6 +30,7 @@ class RunnerLimits:
     on_restart: Literal["resume", "interrupt"] = "resume"
     drain_s: float = 10.0
     goes_on: Literal["all", "asked"] = "all"  # with what a restart interrupted: all of it, or on request
+    suspect_alone_s: float = 60.0  # how long a run that may have crashed us keeps others like it waiting
 
 
 class Supervisor:
@@ -42,7 +43,8 @@ class Supervisor:
     def __init__(self, means: AgentMeans, limits: RunnerLimits | None = None) -> None:
         self._means = means
         self._limits = limits or RunnerLimits()
-        self._floor = Floor(Slots(self._limits.runs_max), asyncio.Lock(), self._limits.on_restart)
+        slots, alone_s = Slots(self._limits.runs_max), self._limits.suspect_alone_s
+        self._floor = Floor(slots, alone_s=alone_s, on_restart=self._limits.on_restart)
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen
         self._views = Views()
@@ -137,9 +139,9 @@ class Supervisor:
         """How many of them wait for a slot."""
         return self._floor.slots.waiting
 
-    def place(self, run_id: str) -> int:
-        """The run's place among those that wait for a slot, the first is 1; 0 if it does not."""
-        return self._floor.slots.place(run_id)
+    def turn(self, run_id: str) -> Turn | None:
+        """What the run waits for before it begins or goes on; None if it waits for no turn."""
+        return self._floor.turn(run_id)
 
     def promised_place(self, *, waiting_max: int) -> AbstractContextManager[bool]:
         """Hold a place for a run while the block stores it; False if so many runs wait for one already."""

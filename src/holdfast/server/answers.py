@@ -89,6 +89,8 @@ class ListedRun(TypedDict):
     model: str
     preview: NotRequired[str]
     outcome: NotRequired[OutcomeKind]
+    queue_position: NotRequired[int]
+    queue_reason: NotRequired[str]
 
 
 class Run(ListedRun):
@@ -105,7 +107,6 @@ class Run(ListedRun):
     code: NotRequired[str]
     hint: NotRequired[str]
     gated_until: NotRequired[float]
-    queue_position: NotRequired[int]
     approval: NotRequired[Approval]
     question: NotRequired[Question]
 

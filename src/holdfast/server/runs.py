@@ -106,6 +106,10 @@ class RunRoutes:
         if answer["status"] == "queued":
             position = await self._position(row)
             answer |= {"queue_position": position} if position else {}
+            answer |= self._turn(row.run_id)
+        elif answer["status"] == "running" and (turn := self._turn(row.run_id)):
+            # Under way in an earlier life of the server, and not yet in this one.
+            answer |= turn | {"status": "queued"}
         elif (row.outcome or "interrupted") == "interrupted":
             answer |= await self._marked(row)
         return answer
@@ -118,7 +122,13 @@ class RunRoutes:
         if not position:
             return 0
         first = state.inbox.messages[state.inbox.queue[0]]
-        return position + max(0, self._means.supervisor.place(first.run_id) - 1)
+        turn = self._means.supervisor.turn(first.run_id)
+        return position + (turn.place - 1 if turn is not None else 0)
+
+    def _turn(self, run_id: str) -> dict[str, Any]:
+        """What a run that waits for its turn says of it."""
+        turn = self._means.supervisor.turn(run_id)
+        return {} if turn is None else {"queue_position": turn.place, "queue_reason": turn.why}
 
     async def _marked(self, row: RunRow) -> dict[str, str]:
         """What people read under a run that was interrupted, or that nobody carries on."""
@@ -178,6 +188,8 @@ class RunRoutes:
         elif status == "running":
             fold = await self._means.folds.run(row)
             answer["status"] = fold.frames.run.status if fold.frames.run else status
+        if answer["status"] in {"queued", "running"} and (turn := self._turn(row.run_id)):
+            answer |= turn | {"status": "queued"}
         return answer
 
     async def events(self, request: Request) -> Any:
