@@ -14,7 +14,7 @@ from holdfast.entries import (
     shown,
 )
 from holdfast.transcript import LOST, RECOVERED, Transcript, apply, fold, mark, output
-from holdfast.values import Action
+from holdfast.values import Action, HistoryMessage
 from legal import BOUNDED, Log, logs
 from scene import FAILURE, Scene, begun, lines, told
 
@@ -317,3 +317,19 @@ def test_events_about_what_was_never_seen_change_nothing() -> None:
     scene.ends()
     scene.ends("failed")
     assert told(scene) == ["= completed"]
+
+
+def test_histories_that_begin_alike_are_held_once() -> None:
+    """A client that sends the whole conversation with each message does not fill the memory with copies."""
+    scene = Scene()
+    texts = [f"message {nth}" for nth in range(6)]
+    for nth, wanted in enumerate((texts[:2], texts[:5], [*texts[:3], "another"], texts[:1], [])):
+        history = tuple(HistoryMessage(role="user", content=str(text)) for text in wanted)
+        scene.send("hi", run_id=f"r{nth}", history=history)
+        scene.ends()
+        seen = fold(scene.log).runs
+        assert seen[f"r{nth}"].history == history
+    runs = fold(scene.log).runs
+    first, second, third = (runs[f"r{nth}"].history or () for nth in range(3))
+    assert all(one is other for one, other in zip(first, second, strict=False))
+    assert [one is other for one, other in zip(second, third, strict=False)] == [True, True, True, False]

@@ -47,6 +47,11 @@ def encode(event: Event) -> bytes:
     return _encoder.encode(event)
 
 
+def encode_value(value: object) -> bytes:
+    """A value inside of an event, as it stands in the body."""
+    return _encoder.encode(value)
+
+
 def decode(body: bytes, *, where: str = "record", upcasts: Mapping[str, Upcast] = UPCASTS) -> AnyEvent:
     """The event in `body`; raises UnreadableEvent, which says `where` the record stands."""
     try:

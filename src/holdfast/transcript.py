@@ -8,13 +8,16 @@ has never seen changes nothing. A message takes its place when a run takes it up
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import decode
 from holdfast.entries import Entry, Notice, Person, Text, ToolCard
 from holdfast.inputs import Inbox, MessageState, SessionMessage
 from holdfast.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
+from holdfast.values import HistoryMessage
+
+History: TypeAlias = tuple[HistoryMessage, ...]
 
 RECOVERING = "Interrupted; recovering the run's output."
 RECOVERED = "Interrupted; output recovered from the run journal."
@@ -140,10 +143,21 @@ def _removed(transcript: Transcript, _: int, event: e.MessageRemoved) -> None:
 
 
 def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
-    run = RunView(event.run_id, event.message_id, event.history, updated_ms=event.at_ms)
+    newest = next(reversed(transcript.runs.values()), None)
+    history = _sharing(event.history, newest.history if newest is not None else None)
+    run = RunView(event.run_id, event.message_id, history, updated_ms=event.at_ms)
     transcript.runs.setdefault(event.run_id, run)
     if event.message_id in transcript.inbox.messages:
         transcript.inbox.queue_for(event.message_id, event.run_id)
+
+
+def _sharing(history: History | None, earlier: History | None) -> History | None:
+    """The same history; what it has in common with the earlier one is held in memory once."""
+    if not history or not earlier:
+        return history
+    pairs = enumerate(zip(history, earlier, strict=False))
+    common = next((nth for nth, (one, other) in pairs if one != other), min(len(history), len(earlier)))
+    return (*earlier[:common], *history[common:])
 
 
 def _dispatched(transcript: Transcript, seq: int, event: e.MessageDispatched) -> None:

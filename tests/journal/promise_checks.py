@@ -5,13 +5,15 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias, cast
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import interfaces as seams
-from holdfast.events import Input, RunEnded, SessionCreated, TextDone
+from holdfast.events import Input, RunEnded, RunQueued, SessionCreated, TextDone
 from holdfast.interfaces import Record, Store
 from holdfast.transcript import fold
+from holdfast.values import HistoryMessage
 from journal.labs import Lab
-from journal.sample import AT_MS, begin, delta, ended, message, say, seqs
+from journal.sample import AT_MS, begin, created, delta, ended, message, say, seqs
 from scene import Scene
 
 Check: TypeAlias = Callable[[Lab], Awaitable[None]]
@@ -147,6 +149,20 @@ async def check_thinning_takes_no_text_from_anyone(lab: Lab) -> None:
     for cursor in range(len(scene.log)):
         assert fold([*scene.log[:cursor], *left]) == fold(scene.log)
     assert len(left) == len(scene.log) - 2
+    await store.close()
+
+
+async def check_a_purge_leaves_the_histories_of_others_whole(lab: Lab) -> None:
+    """P2: what two runs were given is there for the one that stays."""
+    store = await lab.open()
+    history = tuple(HistoryMessage(role="user", content=f"{nth} " * 2_000) for nth in range(20))
+    queued = RunQueued(at_ms=1, run_id="kept", message_id="m1", history=history)
+    await store.append("kept", [created(), queued])
+    await store.append("gone", [created(), replace(queued, run_id="gone")])
+    await store.purge("gone")
+    (found,) = await store.read_each([("kept", 0)], limit=10)
+    assert not isinstance(found, seams.StoreDamaged)
+    assert found[-1].event == queued
     await store.close()
 
 

@@ -22,6 +22,7 @@ from journal.promise_checks import (
     check_a_follower_misses_and_repeats_nothing,
     check_a_key_has_one_effect,
     check_a_lost_fence_writes_nothing,
+    check_a_purge_leaves_the_histories_of_others_whole,
     check_nothing_refused_is_ever_shown,
     check_thinning_takes_no_text_from_anyone,
 )
@@ -123,6 +124,14 @@ class JoinsWhatHasNoEnd(SqliteStore):
         return last
 
 
+class TakesSharedHistoriesAlong(SqliteStore):
+    """A purge that does not ask who else needs what it drops."""
+
+    async def purge(self, session_id: str, **rest: Any) -> bool:
+        await self._call(lambda transaction: transaction.execute("delete_piece", {"piece": 1}))
+        return await super().purge(session_id, **rest)
+
+
 @dataclass(frozen=True, slots=True)
 class Sabotage:
     """A wrong store and the check that must fail for it; `check` must pass for the right store."""
@@ -151,6 +160,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     SabotageOnABadDisk("P1", PublishesBeforeCommit, check_nothing_refused_is_ever_shown),
     Sabotage("P1", IgnoresTheFence, check_a_lost_fence_writes_nothing),
     Sabotage("P1", JoinsWhatHasNoEnd, check_thinning_takes_no_text_from_anyone),
+    Sabotage("P2", TakesSharedHistoriesAlong, check_a_purge_leaves_the_histories_of_others_whole),
     Sabotage("P2", ForgetsKeys, check_a_key_has_one_effect),
     Sabotage("P4", IgnoresConditions, check_a_condition_has_one_winner),
     Sabotage("P7", SkipsOne, check_a_follower_misses_and_repeats_nothing),

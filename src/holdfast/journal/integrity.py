@@ -12,8 +12,9 @@ import apsw
 from holdfast.interfaces import StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.connection import open_for_reading, sqlite_errors_named
+from holdfast.journal.histories import PIECES_SINCE, whole_body
 from holdfast.journal.mark import ARRIVALS_SINCE, arrivals
-from holdfast.journal.queries import migrations
+from holdfast.journal.queries import migrations, queries
 
 FAULTS_MAX = 20
 STEP = 5_000
@@ -110,6 +111,8 @@ def _check_events(connection: apsw.Connection, checked: Checked, *, on_progress:
             checked.fault(place, "the event belongs to no session")
         elif seq != expected:
             checked.fault(place, f"seq {expected} is missing before it")
+        if schema >= PIECES_SINCE:
+            body = whole_body(connection, queries(), body)  # noqa: PLW2901
         if crc32(body) != crc:
             checked.fault(place, "the stored event is not the one that was written")
         expected = seq + length

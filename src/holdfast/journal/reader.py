@@ -12,6 +12,7 @@ from holdfast import interfaces as seams
 from holdfast.interfaces import Record
 from holdfast.journal.checked import checked_record
 from holdfast.journal.connection import open_for_reading, sqlite_errors_named, steps_to_take
+from holdfast.journal.histories import read_rows
 from holdfast.journal.queries import queries
 from holdfast.journal.threads import Threads
 from holdfast.journal.transaction import SEARCH_SHIFT, row_of
@@ -220,7 +221,7 @@ def _records(
 ) -> Sequence[Record]:
     session_id, after = place
     bindings = {"session_id": session_id, "after": min(after, SEQ_MAX), "limit": max(limit, 0)}
-    found = db.execute(sql["read_events"], bindings)
+    found = read_rows(db, sql, "read_events", bindings)
     return [checked_record(session_id, seq, crc=crc, body=body) for seq, crc, body in found]
 
 

@@ -9,6 +9,9 @@ from zlib import crc32
 
 import apsw
 
+from holdfast.events import RunQueued
+from holdfast.interfaces import Record
+from holdfast.journal.histories import Histories
 from holdfast.journal.queries import insert_events
 
 COLUMNS = 5
@@ -31,6 +34,7 @@ class Recent:
     def __init__(self, db: apsw.Connection, sql: Mapping[str, str]) -> None:
         self._db = db
         self._sql = sql
+        self._histories = Histories(db, sql)
         self._small: list[int | bytes] = []  # the columns of all rows, one after the other
         self._large: list[tuple[int, int, int, bytes]] = []
         self._rows = 0
@@ -44,14 +48,18 @@ class Recent:
         self._bytes = 0
         self._logs.clear()
 
-    def add_large(self, log: int, seq: int, body: bytes) -> None:
+    def add_large(self, log: int, record: Record) -> None:
         """One more event of an append that is worth a page."""
-        self._large.append((log, seq, crc32(body), body))
+        event, body = record.event, record.body
+        if type(event) is RunQueued and event.history:
+            body = self._histories.stored(record, session=log)
+        self._large.append((log, record.seq, crc32(record.body), body))
 
-    def add(self, log: int, seq: int, body: bytes) -> None:
+    def add(self, log: int, record: Record) -> None:
         """One more event of a small append."""
         self.arrivals = arrival = self.arrivals + 1
-        self._small += (arrival, log, seq, crc32(body), body)
+        body = record.body
+        self._small += (arrival, log, record.seq, crc32(body), body)
         self._logs.add(log)
         self._bytes += len(body)
 
@@ -91,6 +99,10 @@ class Recent:
         """Move them if some are of this log up to the seq, for who works on the log itself."""
         if self._db.execute(self._sql["is_recent"], {"session": log, "upto_seq": upto_seq}).fetchall():
             self.move()
+
+    def purge_histories(self, log: int) -> None:
+        """Let go of what the histories of a log's runs share with others."""
+        self._histories.purge(log)
 
     def count(self) -> None:
         """Number what leaves no recent event behind that would be found by its arrival."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -19,6 +19,7 @@ from holdfast.journal.checked import checked_record
 from holdfast.journal.commits import Commits
 from holdfast.journal.connection import Durability
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
+from holdfast.journal.histories import read_rows
 from holdfast.journal.jobs import Append, Call
 from holdfast.journal.known import Known
 from holdfast.journal.reader import SqliteReader
@@ -272,8 +273,7 @@ class SqliteStore(SqliteReader):
         def work(db: apsw.Connection, sql: Mapping[str, str]) -> int:
             bindings = {"session": key, "after": after, "limit": READ_AT_ONCE}
             seq = 0
-            rows = cast("list[tuple[int, int, bytes]]", db.execute(sql["read_to_thin"], bindings).fetchall())
-            for seq, crc, body in rows:
+            for seq, crc, body in read_rows(db, sql, "read_to_thin", bindings):
                 plan.add(seq, checked_record(session_id, seq, crc=crc, body=body).event)
                 if plan.is_over:
                     break

@@ -136,7 +136,7 @@ class Transaction:
         runs: list[rows.RunRow] | None = None
         for record in work.records:
             record.seq = seq = seq + 1
-            add(key, seq, record.body)
+            add(key, record)
             event = record.event
             if type(event) not in quiet:
                 runs = runs or []
@@ -189,6 +189,7 @@ class Transaction:
         self.blobs_purged += [
             row[0] for row in self._db.execute(self._sql["blobs_of_session_alone"], bindings)
         ]
+        self._recent.purge_histories(head.key)
         for statement in self._sql["purge"].split(";"):
             self._db.execute(statement, bindings)
         self._forget()

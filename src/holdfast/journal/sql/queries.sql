@@ -213,6 +213,38 @@ SELECT blob FROM blob_refs AS mine
 WHERE session = :session
   AND NOT EXISTS (SELECT 1 FROM blob_refs AS other WHERE other.blob = mine.blob AND other.session <> :session)
 
+-- name: piece
+SELECT id FROM pieces WHERE hash = :hash
+
+-- name: insert_piece
+INSERT INTO pieces (hash, prev, refs, body) VALUES (:hash, :prev, 0, :body) RETURNING id
+
+-- name: refer_to_piece
+UPDATE pieces SET refs = refs + 1 WHERE id = :piece
+
+-- name: put_piece_ref
+INSERT INTO piece_refs (session, seq, piece) VALUES (:session, :seq, :piece)
+
+-- name: pieces_up_to
+WITH RECURSIVE chain (prev, body, back) AS (
+  SELECT prev, body, 0 FROM pieces WHERE id = :piece
+  UNION ALL
+  SELECT pieces.prev, pieces.body, back + 1 FROM chain JOIN pieces ON pieces.id = chain.prev
+)
+SELECT body FROM chain ORDER BY back DESC
+
+-- name: pieces_of_session
+SELECT piece FROM piece_refs WHERE session = :session
+
+-- name: release_piece
+UPDATE pieces SET refs = refs - 1 WHERE id = :piece RETURNING refs, prev
+
+-- name: delete_piece
+DELETE FROM pieces WHERE id = :piece
+
+-- name: delete_piece_refs
+DELETE FROM piece_refs WHERE session = :session
+
 -- name: delete_search_text
 DELETE FROM search WHERE rowid = ?
 
