@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from any_event import any_events, events_of
 from holdfast import events as e
-from holdfast.codec import TYPES, UPCASTS, UnreadableEvent, decode, encode, native_frame, type_of
+from holdfast.codec import (
+    TYPES,
+    UPCASTS,
+    UnreadableEvent,
+    decode,
+    encode,
+    encode_value,
+    native_frame,
+    type_of,
+)
+from holdfast.values import HistoryMessage
 
 BOUNDED = settings(max_examples=25)
 
@@ -143,3 +153,9 @@ def test_each_upcast_leads_to_a_known_type_or_a_further_upcast() -> None:
 
 def test_every_event_says_who_may_append_it() -> None:
     assert all(issubclass(kind, e.Input | e.RunEvent) for kind in TYPES.values())
+
+
+def test_a_value_stands_in_the_body_of_its_event_as_it_is_encoded_alone() -> None:
+    history = (HistoryMessage(role="user", content='a "b" ü'), HistoryMessage(role="assistant", content=""))
+    body = encode(e.RunQueued(at_ms=1, run_id="r", message_id="m", history=history))
+    assert body.endswith(b",".join(encode_value(message) for message in history) + b"]}")
