@@ -188,6 +188,8 @@ async def test_a_ticket_opens_one_download_for_the_browser_that_asked_for_it() -
             (f"/v1/runs?ticket={good}", cookie),
         ):
             assert await status(path, headers) == 401, path
+        late = await server.call("GET", f"{image}&ticket={good}0", headers=cookie)
+        assert "open it again from the page" in late.json["error"]["message"]
         for path in ("/v1/runs", "/api/events", "/api/sessions/a%20b/export/../messages", "/api/keys"):
             given = await ticket(server, page, path)
             assert await status(f"{path}?ticket={given}") in {401, 403, 404}, path

@@ -61,6 +61,11 @@ _SIGN_IN_AGAIN = Problem(
     "X-Holdfast-Page, or a ticket for this very resource)",
     code="invalid_api_key",
 )
+_OPEN_AGAIN = Problem(
+    401,
+    "This address was good for one minute, in the browser that it was made for: open it again from the page",
+    code="invalid_api_key",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +174,7 @@ class Edge:
             return ""
         name = self._name_of(asked, scope) if path.startswith(_GUARDED) else ""
         if name is None:
-            raise _SIGN_IN_AGAIN if asked.cookie else _UNAUTHORIZED
+            raise _refusal(asked, scope)
         if asked.body_bytes > self._body_bytes_max:
             raise too_large(self._body_bytes_max)
         return name
@@ -244,6 +249,12 @@ class _Answering:
             lines += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await self({"type": "http.response.start", "status": status, "headers": lines})
         await self._send({"type": "http.response.body", "body": body})
+
+
+def _refusal(asked: _Asked, scope: Scope) -> Problem:
+    if without_ticket(scope["query_string"].decode("latin-1"))[0]:
+        return _OPEN_AGAIN
+    return _SIGN_IN_AGAIN if asked.cookie else _UNAUTHORIZED
 
 
 def too_large(bytes_max: int) -> Problem:
