@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeAlias, cast
 
 import pytest
@@ -12,7 +13,7 @@ from holdfast.events import Input, RunEnded, RunQueued, SessionCreated, TextDone
 from holdfast.interfaces import Record, Store
 from holdfast.transcript import fold
 from holdfast.values import HistoryMessage
-from journal.labs import Lab
+from journal.labs import Lab, SqliteLab
 from journal.sample import AT_MS, begin, created, delta, ended, message, say, seqs
 from scene import Scene
 
@@ -169,3 +170,44 @@ async def check_a_purge_leaves_the_histories_of_others_whole(lab: Lab) -> None:
 async def drain(store: Store, session_id: str, *, after: int = 0) -> list[Record]:
     """Everything that a follower gives until it ends."""
     return [record async for batch in store.follow(session_id, after=after) for record in batch]
+
+
+async def check_what_was_accepted_outlives_its_file(lab: Lab) -> None:
+    """P2: inputs that were accepted after the database lost its name are there at the next start."""
+    assert isinstance(lab, SqliteLab)
+    store = await lab.open()
+    await begin(store)
+    await asyncio.to_thread(lab.path.unlink)
+    accepted = 0
+    for nth in range(3):
+        try:
+            accepted += isinstance(await store.append("s1", [message(f"{nth}")]), seams.Appended)
+        except seams.StoreFailed:
+            break
+    await store.close()
+    try:
+        store = await lab.open()
+    except seams.StoreDamaged as damage:
+        raise AssertionError("what was accepted is gone") from damage
+    assert await store.last_seq("s1") == 1 + accepted
+    await store.close()
+
+
+async def check_what_was_shown_outlives_its_file(lab: Lab) -> None:
+    """P1: what a follower was shown around the loss of the database's name is there at the next start."""
+    assert isinstance(lab, SqliteLab)
+    store = await lab.open()
+    fence = await begin(store, run_id="r1")
+    await say(store, 3, fence=fence)
+    shown = await first_seqs(store, 5)
+    await asyncio.to_thread(lab.path.unlink)
+    with suppress(seams.StoreFailed):
+        await store.append_run("s1", [delta("more")], fence=fence)
+        shown += await first_seqs(store, 1, after=shown[-1])
+    await store.close()
+    try:
+        store = await lab.open()
+    except seams.StoreDamaged as damage:
+        raise AssertionError("what was shown is gone") from damage
+    assert seqs(await store.read("s1")) == shown
+    await store.close()

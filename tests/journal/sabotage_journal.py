@@ -12,9 +12,11 @@ from holdfast.chaos import LossyVFS
 from holdfast.codec import encode
 from holdfast.events import Event, Input, TextDelta
 from holdfast.interfaces import Record
+from holdfast.journal.commits import Commits
 from holdfast.journal.follow import Follower
 from holdfast.journal.sqlite import SqliteStore
 from holdfast.journal.thinning import Plan, Stretch
+from holdfast.journal.writer import Writer
 from journal.labs import SqliteLab
 from journal.promise_checks import (
     Check,
@@ -25,6 +27,8 @@ from journal.promise_checks import (
     check_a_purge_leaves_the_histories_of_others_whole,
     check_nothing_refused_is_ever_shown,
     check_thinning_takes_no_text_from_anyone,
+    check_what_was_accepted_outlives_its_file,
+    check_what_was_shown_outlives_its_file,
 )
 
 
@@ -132,6 +136,20 @@ class TakesSharedHistoriesAlong(SqliteStore):
         return await super().purge(session_id, **rest)
 
 
+class _NeverLooks(Commits):
+    def look(self) -> bool:
+        return True
+
+
+class TrustsItsFiles(SqliteStore):
+    """Writes on to a database that has lost its name."""
+
+    def __init__(self, path: Path, **settings: Any) -> None:
+        super().__init__(path, **settings)
+        connect = partial(_NeverLooks, path, blobs=self._blobs, durability="power", vfs=None)
+        self._writer = Writer(path, connect, forget=self._forget)
+
+
 @dataclass(frozen=True, slots=True)
 class Sabotage:
     """A wrong store and the check that must fail for it; `check` must pass for the right store."""
@@ -161,6 +179,8 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P1", IgnoresTheFence, check_a_lost_fence_writes_nothing),
     Sabotage("P1", JoinsWhatHasNoEnd, check_thinning_takes_no_text_from_anyone),
     Sabotage("P2", TakesSharedHistoriesAlong, check_a_purge_leaves_the_histories_of_others_whole),
+    Sabotage("P1", TrustsItsFiles, check_what_was_shown_outlives_its_file),
+    Sabotage("P2", TrustsItsFiles, check_what_was_accepted_outlives_its_file),
     Sabotage("P2", ForgetsKeys, check_a_key_has_one_effect),
     Sabotage("P4", IgnoresConditions, check_a_condition_has_one_winner),
     Sabotage("P7", SkipsOne, check_a_follower_misses_and_repeats_nothing),

@@ -243,22 +243,44 @@ async def test_a_bug_that_ends_the_writer_leaves_nobody_waiting(
     await store.close()
 
 
+async def test_one_that_cannot_be_shown_keeps_nobody_of_its_commit_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P3, P7: what follows a purge may fail; others of the same commit go on, and followers see all of it."""
+    store = await SqliteLab(tmp_path).open()
+    for session_id in ("s1", "s2"):
+        await begin(store, session_id)
+
+    def stumble() -> None:
+        raise RuntimeError("a bug of ours")
+
+    following = store.follow("s2", after=1)
+    outcomes = await asyncio.gather(
+        store.purge("s1", then=stumble),
+        *[store.append("s2", [message(f"{nth}", message_id=f"m{nth}")]) for nth in range(3)],
+    )
+    assert outcomes == [True, *[seams.Appended(seq, seq) for seq in (2, 3, 4)]]
+    assert [record.seq for record in await anext(following)] == [2, 3, 4]
+    assert "a bug of ours" in caplog.text
+    await store.close()
+
+
 async def test_a_log_that_nobody_can_look_at_is_not_written_to_until_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P1, P3: a share that went away refuses writes, and takes them again when it is back."""
-    is_away, real_look = True, os.fstat
+    is_away, real_look = True, os.stat
 
-    def look(file: int) -> os.stat_result:
-        if is_away and Path(f"/proc/self/fd/{file}").readlink().name == "journal.db-wal":
+    def look(file: Path) -> os.stat_result:
+        if is_away and Path(file).name == "journal.db-wal":
             raise OSError(errno.ESTALE, "Stale file handle")
         return real_look(file)
 
     store = await SqliteLab(tmp_path).open()
     await begin(store)
-    monkeypatch.setattr("holdfast.journal.log_room.os.fstat", look)
+    monkeypatch.setattr("holdfast.journal.store_files.os.stat", look)
     for _ in range(2):
-        with pytest.raises(seams.StoreFailed, match=r"journal\.db-wal"):
+        with pytest.raises(seams.StoreFailed, match="Stale file handle"):
             await store.append("s1", [message("x")])
     is_away = False
     assert await store.append("s1", [message("x")]) == seams.Appended(2, 2)

@@ -48,7 +48,7 @@ class FileBlobs:
         with _disk_errors_named(path):
             with self._going:
                 promises[name] += 1
-                is_there = path.exists()
+                is_there = _holds(path, name)
                 if is_there:
                     # Young again, so that a sweep does not take it before its event comes.
                     os.utime(path)
@@ -66,7 +66,7 @@ class FileBlobs:
             return False
         path = self._path(name)
         with _disk_errors_named(path), self._going:
-            if not path.exists():
+            if not _holds(path, name):
                 return False
             self._to_be_named[name] += 1
             self._offered -= Counter((name,))
@@ -132,6 +132,15 @@ class FileBlobs:
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name
+
+
+def _holds(path: Path, name: str) -> bool:
+    """Whether the file is there with the bytes that it is named by: others may have cut it."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == name
+    except FileNotFoundError:
+        return False
 
 
 def _touched_unix_s(file: Path) -> float:

@@ -65,9 +65,19 @@ def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> seams.Jour
                 f"and that the disk is not mounted read-only ({error})"
             )
         case apsw.CorruptError() | apsw.NotADBError():
-            return seams.StoreDamaged(f"integrity check failed at {path}: {error}; restore a backup")
+            return seams.StoreDamaged(f"integrity check failed at {path}: {error}. {how_to_restore(path)}")
         case _:
             return seams.StoreFailed(f"writing {path} failed ({error}): check the disk; nothing was accepted")
+
+
+def how_to_restore(path: Path) -> str:
+    """What to do about a damaged store; what was saved from it is newer than any backup."""
+    saved = sorted(path.parent.glob(f"{path.name}.saved-*"))
+    if not saved:
+        return "Restore a backup"
+    return (
+        f"What Holdfast held when its files were taken away is in {saved[-1]}: put it in the place of {path}"
+    )
 
 
 def _full(error: apsw.Error, path: Path) -> seams.StoreFull:

@@ -37,10 +37,13 @@ class Handover:
         assert jobs is None, "work was taken before the file was open"
         return True
 
-    def take(self, backlog: deque[Job]) -> bool:
-        """Add what was handed over, waiting for the first if there is none; False after the end."""
+    def take(self, backlog: deque[Job], *, wait_s: float) -> bool:
+        """Add what was handed over, waiting so long for the first if there is none; False after the end."""
         while not backlog or not self._queue.empty():
-            jobs = self._queue.get()
+            try:
+                jobs = self._queue.get(timeout=wait_s)
+            except queue.Empty:
+                return True
             if jobs is None:
                 return False
             backlog.extend(jobs)

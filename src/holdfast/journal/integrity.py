@@ -1,6 +1,6 @@
 """Whether everything that was ever written is still readable; the store may be in use meanwhile."""
 
-import struct
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +13,13 @@ from holdfast.interfaces import StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.connection import open_for_reading, sqlite_errors_named
 from holdfast.journal.histories import PIECES_SINCE, whole_body
-from holdfast.journal.mark import ARRIVALS_SINCE, arrivals
+from holdfast.journal.mark import ARRIVALS_SINCE, arrivals, number_in
 from holdfast.journal.queries import migrations, queries
+
+_log = logging.getLogger(__name__)
 
 FAULTS_MAX = 20
 STEP = 5_000
-_MARK = struct.Struct("<Q")
 
 COUNT = "SELECT count(*) FROM {log}"
 NEWEST = "SELECT coalesce(max(updated_ms), 0) FROM sessions"
@@ -68,6 +69,25 @@ def check_store(path: Path, *, on_progress: Progress) -> Checked:
     return checked
 
 
+def is_whole(connection: apsw.Connection, path: Path, *, arrival: int) -> bool:
+    """Whether this arrival and all before it are readable; blobs lie elsewhere."""
+    checked = Checked()
+    try:
+        _check_file(connection, checked, path=path)
+        if checked.faults or arrivals(connection) < arrival:
+            return False
+        _check_events(connection, checked, on_progress=_in_silence)
+    except apsw.Error as error:
+        _log.warning("%s cannot be read: %s", path, error)
+        return False
+    return not checked.faults
+
+
+def _in_silence(done: int, of: int) -> None:
+    """Nobody watches."""
+    del done, of
+
+
 def _check_file(connection: apsw.Connection, checked: Checked, *, path: Path) -> None:
     version = int(connection.pragma("user_version"))
     if version > len(migrations()):
@@ -82,7 +102,7 @@ def published_arrival(path: Path) -> int:
     """The last arrival that the mark beside the store says was published; 0 if there is none."""
     mark = path.with_name(f"{path.name}-mark")
     data = mark.read_bytes() if mark.exists() else b""
-    return _MARK.unpack(data)[0] if len(data) == _MARK.size else 0
+    return number_in(data)
 
 
 def _check_mark(connection: apsw.Connection, checked: Checked, *, path: Path, published: int) -> None:

@@ -8,12 +8,10 @@ import logging
 import os
 from pathlib import Path
 
-from holdfast.interfaces import StoreFailed
+from holdfast.journal.store_files import FRAME_HEADER_BYTES, LOG_HEADER_BYTES
 
 _log = logging.getLogger(__name__)
 
-LOG_HEADER_BYTES = 32
-FRAME_HEADER_BYTES = 24
 STEP_BYTES = 256 * 1024
 # So much must be left before a commit; a larger one lengthens the file by itself.
 LEFT_BYTES_MIN = 32 * 1024
@@ -35,25 +33,8 @@ class LogRoom:
         self._file: int | None = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)  # just written to
         self._is_given_up = False
 
-    @property
-    def is_removed(self) -> bool:
-        """Whether someone took the file away: what is written to it now is lost with the process."""
-        if self._file is None:
-            return False
-        try:
-            return not os.fstat(self._file).st_nlink
-        except OSError as error:
-            # On a share that went away, say: what nobody can look at is not trusted.
-            _log.warning("cannot look at %s: %s", self._path, error.strerror)
-            return True
-
     def make(self, pages: int) -> None:
-        """Lengthen the file if it ends soon behind so many pages; raises StoreFailed if it was removed."""
-        if self.is_removed:
-            raise StoreFailed(
-                f"another program has removed {self._path} while it was in use, or its disk is gone; nothing "
-                "was accepted since, and what was saved before is safe: restart Holdfast"
-            )
+        """Lengthen the file if it ends soon behind so many pages."""
         needed = LOG_HEADER_BYTES + pages * self._frame_bytes + LEFT_BYTES_MIN
         if needed <= self._length or needed > self._bytes_max or self._is_given_up:
             return

@@ -3,16 +3,20 @@
 import logging
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
+from zlib import crc32
 
 import apsw
 
 from holdfast.interfaces import StoreDamaged
+from holdfast.journal.connection import how_to_restore
 from holdfast.journal.queries import queries
 
 _log = logging.getLogger(__name__)
-_FORM = struct.Struct("<Q")
+_FORM = struct.Struct("<QI")  # the number and its CRC-32
+_NUMBER = struct.Struct("<Q")  # alone, as it was written once
 # Before this schema each commit counted itself.
 ARRIVALS_SINCE = 5
 
@@ -27,6 +31,16 @@ def arrivals(db: apsw.Connection) -> int:
     return found
 
 
+def number_in(data: bytes) -> int:
+    """The number in a mark; 0 if there is none, or something that we did not write."""
+    if len(data) == _NUMBER.size:
+        return _NUMBER.unpack(data)[0]
+    if len(data) < _FORM.size:
+        return 0
+    number, crc = _FORM.unpack_from(data)
+    return number if crc == crc32(data[: _NUMBER.size]) else 0
+
+
 class CommitMark:
     """A number in a file.
 
@@ -37,27 +51,46 @@ class CommitMark:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._arrival = 0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def check(self, found: int, store: Path) -> None:
         """Raise StoreDamaged if fewer arrivals are readable than were published."""
-        data = os.pread(self._file, _FORM.size, 0)
-        published = _FORM.unpack(data)[0] if len(data) == _FORM.size else 0
+        published = number_in(os.pread(self._file, _FORM.size + 1, 0))
         if found < published:
             raise StoreDamaged(
                 f"integrity check failed at {store}: {published} writes were published, but only {found} "
                 "are readable; the write-ahead log was cut or damaged, or an older file was put in its "
-                "place. Restore a backup; to go on with what is readable, remove "
-                f"{self._path}"
+                f"place. {how_to_restore(store)}; to go on with what is readable, remove {self._path}"
             )
 
     def write(self, arrival: int) -> None:
         """Remember that this arrival, and all before it, is about to be published."""
+        self._arrival = arrival
+        number = _NUMBER.pack(arrival)
         try:
-            os.pwrite(self._file, _FORM.pack(arrival), 0)
+            os.pwrite(self._file, _FORM.pack(arrival, crc32(number)), 0)
         except OSError as error:
             # The commit itself is safe: a mark that is too low only notices less.
             _log.warning("could not write %s: %s", self._path, error.strerror)
+
+    def renew(self) -> None:
+        """Write it again where someone took it away or wrote over it."""
+        if not self._arrival:
+            return
+        try:
+            with suppress(FileNotFoundError):
+                if os.path.samestat(self._path.stat(), os.fstat(self._file)):
+                    if number_in(os.pread(self._file, _FORM.size + 1, 0)) != self._arrival:
+                        self.write(self._arrival)
+                    return
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            _log.warning("could not write %s: %s", self._path, error.strerror)
+            return
+        os.close(self._file)
+        self._file = file
+        self.write(self._arrival)
 
     def close(self) -> None:
         """Let go of the file."""

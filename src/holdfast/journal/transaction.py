@@ -84,6 +84,11 @@ class Transaction:
         self.is_dirty = self.has_purged = False
         self.blobs_named, self.blobs_purged = [], []
 
+    def has_stranger(self) -> bool:
+        """Whether someone else has written since the last transaction began."""
+        (version,) = self._the_one("data_version")
+        return version != self._version
+
     def forgo(self) -> None:
         """End a transaction in which nothing was written."""
         self._db.execute("ROLLBACK")

@@ -28,6 +28,8 @@ WAITING_JOBS_MAX = 65_536
 PASSING = (seams.StoreLocked, seams.StoreFull, seams.StoreFailed)
 PAUSE_FIRST_S = 0.05
 PAUSE_LAST_S = 1.0
+# With nothing to write, the thread looks so often whether its files are still there.
+LOOK_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -170,7 +172,7 @@ class Writer:
     def _commit_groups(self, commits: Commits) -> None:
         goes_on = True
         while goes_on or self._backlog:
-            goes_on = goes_on and self._handover.take(self._backlog)
+            goes_on = goes_on and self._handover.take(self._backlog, wait_s=LOOK_S)
             if group := _group(self._backlog):
                 self._group = group
                 commits.write(group)
@@ -178,13 +180,30 @@ class Writer:
                     self._tell(self._forget)
                 self._tell(self._deliver, group)
                 commits.tidy()
+            else:
+                commits.rest()
+            if commits.is_save_due:
+                self._tell(self._be_stuck, commits.trouble)
+                commits.save()
+                self._tell(self._be_stuck, commits.trouble)
+
+    def _be_stuck(self, trouble: seams.JournalError) -> None:
+        """The files are gone: nothing is taken until the next start."""
+        self.trouble = trouble
 
     def _deliver(self, jobs: Sequence[Job]) -> None:
-        """Publish what a commit brought, then let go those who waited for it."""
+        """Publish what a commit brought, then let go those who waited for it.
+
+        One whose publishing fails keeps nobody else waiting: all of it is on disk.
+        """
         self._waiting -= len(jobs)
         for job in jobs:
             if job.error is None:
-                job.publish()
+                try:
+                    job.publish()
+                except Exception:  # noqa: BLE001  # the others of the commit must not suffer for it
+                    _log.exception("what was saved in %s could not be shown to everyone", self._path)
+                    self._forget()  # whoever reads on finds it in the file
         for job in jobs:
             if job.future.done():
                 continue

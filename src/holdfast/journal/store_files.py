@@ -1,0 +1,183 @@
+"""Whether the files of an open store are still the ones that SQLite opened.
+
+SQLite goes on writing to a file that has lost its name, and the next start then finds nothing of it. So the
+writer looks before each commit: by name, since closing a file of one's own lets go of SQLite's locks on it.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+import apsw
+
+LOG_HEADER_BYTES = 32
+FRAME_HEADER_BYTES = 24
+
+Kind: TypeAlias = Literal["removed", "replaced", "overwritten", "moved", "unreachable", "index"]
+
+
+class Identity(NamedTuple):
+    """Which file it is, whatever its name."""
+
+    device: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileFault:
+    """What another program did to a file; `detail` is where it is now, or why nobody can look at it."""
+
+    kind: Kind
+    path: Path
+    detail: str = ""
+
+
+class StoreFiles:
+    """The database, its write-ahead log and the log's index, as they are when this is made.
+
+    Used by the writer's thread, outside of its transactions. `met_stranger` tells whether someone else has
+    written since; then the log may well end elsewhere.
+    """
+
+    def __init__(
+        self, connection: apsw.Connection, store: Path, *, page_bytes: int, met_stranger: Callable[[], bool]
+    ) -> None:
+        self._connection = connection
+        self._met_stranger = met_stranger
+        self.db = Path(os.path.realpath(store))  # the others lie beside the file, not beside a link to it
+        self.log = self.db.with_name(f"{self.db.name}-wal")
+        self.index = self.db.with_name(f"{self.db.name}-shm")
+        self._frame_bytes = FRAME_HEADER_BYTES + page_bytes
+        self._pages = 0
+        self._anchor: tuple[int, bytes] | None = None  # where the last commit ends in the log, and how
+        self._log_file = os.open(self.log, os.O_RDONLY | os.O_CLOEXEC)
+        self._log_identity = _of(os.fstat(self._log_file))
+        self._index_identity = _of(self.index.stat())
+        db = self.db.stat()
+        self._db_identity, self._db_state = _of(db), (db.st_size, db.st_mtime_ns)
+        self._moved_pages: int = self._pages_moved()
+
+    def fault(self) -> FileFault | None:
+        """What happened to a file, if anything; raises apsw.Error."""
+        try:
+            return self._db_fault() or self._log_fault() or self._index_fault()
+        except OSError as error:
+            # On a share that went away, say: what nobody can look at is not trusted.
+            return FileFault("unreachable", self.db, error.strerror or repr(error))
+
+    def _db_fault(self) -> FileFault | None:
+        try:
+            found = os.stat(self.db)  # noqa: PTH116  # twice as quick, and this is asked before each commit
+        except (FileNotFoundError, NotADirectoryError):
+            return self._moved() or FileFault("removed", self.db)
+        if _of(found) != self._db_identity:
+            return self._moved() or FileFault("replaced", self.db)
+        state = (found.st_size, found.st_mtime_ns)
+        if state != self._db_state:
+            moved_pages = self._pages_moved()
+            if moved_pages == self._moved_pages:
+                return FileFault("overwritten", self.db)
+            self._db_state, self._moved_pages = state, moved_pages  # it was SQLite, in another process
+        return None
+
+    def _log_fault(self) -> FileFault | None:
+        try:
+            found = os.stat(self.log)  # noqa: PTH116
+        except FileNotFoundError:
+            return FileFault("removed", self.log)
+        if _of(found) != self._log_identity:
+            return FileFault("replaced", self.log)
+        if self._anchor is None:
+            return None
+        at, frame = self._anchor
+        if found.st_size >= at + self._frame_bytes and os.pread(self._log_file, len(frame), at) == frame:
+            return None
+        self._anchor = None
+        return None if self._met_stranger() else FileFault("overwritten", self.log)
+
+    def _index_fault(self) -> FileFault | None:
+        try:
+            found = os.stat(self.index)  # noqa: PTH116
+        except FileNotFoundError:
+            return FileFault("index", self.index)
+        return None if _of(found) == self._index_identity else FileFault("index", self.index)
+
+    def committed(self, pages: int) -> None:
+        """The log has so many pages now; the last one tells whether it is still the same log."""
+        if pages <= self._pages:
+            self._moved_pages = 0  # the log began anew
+        self._pages = pages
+        at = LOG_HEADER_BYTES + (pages - 1) * self._frame_bytes
+        self._anchor = (at, os.pread(self._log_file, FRAME_HEADER_BYTES, at)) if pages else None
+
+    def unsure(self) -> None:
+        """A commit failed, or the log was emptied: where it ends is not known."""
+        self._anchor = None
+
+    def db_written(self) -> None:
+        """We have written to the database just now, or found that it is whole."""
+        try:
+            found = self.db.stat()
+        except OSError:
+            return  # the next look says so
+        if _of(found) == self._db_identity:
+            self._db_state, self._moved_pages = (found.st_size, found.st_mtime_ns), self._pages_moved()
+
+    def is_ours(self, path: Path) -> bool:
+        """Whether the file at this path is one that was opened."""
+        try:
+            found = _of(path.stat())
+        except OSError:
+            return False
+        return found in {self._db_identity, self._log_identity, self._index_identity}
+
+    def _moved(self) -> FileFault | None:
+        """Where database and log are now, if someone moved both together: then nothing is missing there."""
+        places = {
+            identity: place for place in _open_places() if (identity := _identity(place)) in self._identities
+        }
+        db, log = places.get(self._db_identity), places.get(self._log_identity)
+        if db is None or log is None or log != db.with_name(f"{db.name}-wal"):
+            return None
+        return FileFault("moved", self.db, str(db.parent))
+
+    @property
+    def _identities(self) -> tuple[Identity, Identity]:
+        return self._db_identity, self._log_identity
+
+    def _pages_moved(self) -> int:
+        """How much of the log is in the database; whoever speaks SQLite changes this with the database."""
+        _, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        return moved
+
+    def close(self) -> None:
+        """Let go of the log."""
+        os.close(self._log_file)
+
+
+def _of(found: os.stat_result) -> Identity:
+    return Identity(found.st_dev, found.st_ino)
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        return _of(path.stat())
+    except OSError:
+        return None
+
+
+def _open_places() -> list[Path]:
+    """Where the open files of this process are now, as far as the system tells; a removed one is nowhere."""
+    places: list[Path] = []
+    try:
+        files = os.listdir("/proc/self/fd")  # noqa: PTH208
+    except OSError:
+        return places
+    for file in files:
+        try:
+            places.append(Path(f"/proc/self/fd/{file}").readlink())
+        except OSError:
+            continue  # closed meanwhile
+    return places
