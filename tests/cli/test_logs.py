@@ -1,10 +1,12 @@
 """What a person who watches a server sees of its log."""
 
 import logging
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from holdfast.cli.logs import to_terminal
+from holdfast.cli.logs import LogFile, to_terminal
 from holdfast.settings import Settings
 
 
@@ -25,3 +27,30 @@ def test_the_terminal_shows_what_is_amiss_here_and_not_what_strangers_send(
     """P9."""
     record = logging.LogRecord(name, level, "", 0, "words", None, None)
     assert bool(to_terminal(Settings()).filter(record)) is shown
+
+
+def line(text: str) -> logging.LogRecord:
+    return logging.LogRecord("holdfast", logging.INFO, "", 0, text, None, None)
+
+
+def test_a_log_file_that_is_removed_is_made_again(tmp_path: Path) -> None:
+    file = LogFile(tmp_path / "holdfast.log")
+    file.handle(line("before"))
+    (tmp_path / "holdfast.log").unlink()
+    file.handle(line("after"))
+    file.close()
+    assert (tmp_path / "holdfast.log").read_text() == "after\n"
+
+
+def test_a_full_disk_is_said_once_and_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "holdfast.log").symlink_to("/dev/full")
+    file = LogFile(tmp_path / "holdfast.log")
+    for _ in range(3):
+        file.handle(line("words"))
+    said = capsys.readouterr().err
+    assert said.count("No space left on device") == 1
+    assert "Traceback" not in said
+    with suppress(OSError):  # what was never written cannot be written now either
+        file.close()

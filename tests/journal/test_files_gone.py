@@ -284,3 +284,17 @@ def test_a_damaged_blob_is_written_anew_when_its_bytes_come_again(tmp_path: Path
     assert blobs.offer(data) == name
     assert blobs.get(name) == data
     assert blobs.keep(name)
+
+
+async def test_readers_go_on_with_what_was_there_when_another_file_has_its_name(tmp_path: Path) -> None:
+    """P7: nobody is shown another store's log."""
+    desk = Desk(tmp_path)
+    store = await desk.begin()
+    assert await store.listed("s1") is not None
+    other = await SqliteStore.open(tmp_path / "other.db")
+    await begin(other, "theirs")
+    await other.close()
+    (tmp_path / "other.db").replace(desk.path)
+    found = await asyncio.gather(*[store.sessions(seams.SessionQuery()) for _ in range(8)])
+    assert {tuple(one.row.session_id for one in listed) for listed in found} == {("s1",)}
+    await store.close()

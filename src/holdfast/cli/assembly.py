@@ -1,6 +1,8 @@
 """Puts a server together from its settings: store, targets, tools, policy, and the application on top."""
 
 import asyncio
+import errno
+import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -37,6 +39,8 @@ from holdfast.server.stream import Streams
 from holdfast.settings import Settings
 from holdfast.target_secrets import names_secret, secrets_of, without_scheme
 from holdfast.targets import Target
+
+_log = logging.getLogger(__name__)
 
 
 async def assemble(
@@ -106,6 +110,9 @@ def _make_spool_dir(settings: Settings) -> None:
         with TemporaryFile(dir=settings.spool_dir):
             pass
     except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            _log.warning("spool_dir %s is full: while the store is late, runs wait", settings.spool_dir)
+            return
         raise OSError(f"cannot write to spool_dir {settings.spool_dir}: {error.strerror}") from error
 
 

@@ -30,6 +30,7 @@ from holdfast.server.stream import Streams
 OK, FAILED = 0, 1
 _ABOUT_PORT = (errno.EADDRINUSE, errno.EACCES)
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared, not listened on
+KEEP_S = 2.0  # how often the server looks whether its lock is still there
 ENDING = (signal.SIGINT, signal.SIGTERM)
 # The objects of a run live as long as it does: looked through as often as Python does by default, they cost a
 # tenth of the server's time.
@@ -81,7 +82,14 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
         def greet() -> None:
             _greet(url, loaded, made_key=made_key, way_in=_way_in(app, url, keys))
 
+        stack.callback(asyncio.create_task(_keep(lock), name="keep the lock").cancel)
         await _Server(config, app, streams=streams, greet=greet).serve(sockets=[listening])
+
+
+async def _keep(lock: DirectoryLock) -> None:
+    while True:
+        await asyncio.sleep(KEEP_S)
+        await asyncio.to_thread(lock.keep)
 
 
 def url_of(host: str, port: int) -> str:

@@ -21,7 +21,13 @@ def made_key(settings: Settings) -> str | None:
         return None
     path = _path(settings)
     if not _kept(path):
-        write_whole(path, f"hf-{secrets.token_urlsafe(32)}\n".encode())
+        try:
+            write_whole(path, f"hf-{secrets.token_urlsafe(32)}\n".encode())
+        except OSError as error:
+            raise OSError(
+                f"cannot make the first API key in {path}: {error.strerror}; free some space, or check that "
+                "this user may write there, and start Holdfast again"
+            ) from error
     return _kept(path)
 
 

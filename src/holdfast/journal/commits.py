@@ -15,6 +15,7 @@ from holdfast.journal.connection import (
     connect_for_writing,
     migrate,
     named,
+    not_writable,
     open_for_reading,
     steps_to_take,
 )
@@ -85,9 +86,7 @@ class Commits:
         try:
             return CommitMark(path)
         except OSError as error:
-            raise seams.StoreReadOnly(
-                f"cannot write {path} ({error.strerror}): check that this user may write to it"
-            ) from error
+            raise not_writable(path, error) from error
 
     def _become_owner(self) -> int:
         self._transaction.begin()

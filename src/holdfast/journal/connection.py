@@ -36,6 +36,7 @@ OF_THE_DISK = (
     apsw.ReadOnlyError,
 )
 _FULL = {errno.EFBIG, errno.ENOSPC, errno.EDQUOT}
+OUT_OF_FILES = {errno.EMFILE, errno.ENFILE}
 
 
 @contextmanager
@@ -115,6 +116,12 @@ def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) 
     return connection
 
 
+def open_frozen(path: Path) -> apsw.Connection:
+    """A connection to a file without a log that nobody writes to; it needs no room on the disk."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
+
+
 def open_for_reading(path: Path, *, vfs: str | None) -> apsw.Connection:
     """A connection that cannot write."""
     connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
@@ -138,12 +145,17 @@ def _make_private(path: Path) -> None:
             is_fixed = os.statvfs(path).f_flag & os.ST_RDONLY
             why = errno.EROFS if is_fixed else errno.EACCES
             denied = OSError(why, os.strerror(why))
-            raise _not_writable(path, denied) from None
+            raise not_writable(path, denied) from None
     except OSError as error:
-        raise _not_writable(path, error) from error
+        raise not_writable(path, error) from error
 
 
-def _not_writable(path: Path, error: OSError) -> seams.StoreReadOnly:
+def not_writable(path: Path, error: OSError) -> seams.JournalError:
+    """The JournalError that says why a file of the store cannot be made."""
+    if error.errno in _FULL:
+        return seams.StoreFull(f"no room left to write {path}: free some space ({error.strerror})")
+    if error.errno in OUT_OF_FILES:
+        return seams.StoreFailed(f"cannot open {path}: {error.strerror}; nothing was accepted")
     return seams.StoreReadOnly(
         f"cannot write {path}: {error.strerror}; check that the directory exists and that this user "
         "may write to it"

@@ -1,7 +1,6 @@
 """Reading the SQLite file: a few threads with a read-only connection each, beside the one that writes."""
 
 import json
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -11,7 +10,8 @@ import apsw
 from holdfast import interfaces as seams
 from holdfast.interfaces import Record
 from holdfast.journal.checked import checked_record
-from holdfast.journal.connection import open_for_reading, sqlite_errors_named, steps_to_take
+from holdfast.journal.connection import sqlite_errors_named
+from holdfast.journal.connections import Connections
 from holdfast.journal.histories import read_rows
 from holdfast.journal.queries import queries
 from holdfast.journal.threads import Threads
@@ -31,16 +31,13 @@ class SqliteReader:
 
     def __init__(self, path: Path, *, vfs: str | None = None) -> None:
         self._path = path
-        self._vfs = vfs
         self._threads = Threads(THREADS, "holdfast-reader")
-        self._local = threading.local()
-        self._connections: list[apsw.Connection] = []
+        self._connections = Connections(path, vfs=vfs)
 
     async def close(self) -> None:
         """End the threads and let go of the file."""
         await self._threads.close()
-        while self._connections:
-            self._connections.pop().close()
+        self._connections.close()
 
     async def is_readable(self) -> bool:
         """Whether the file can be read by our queries now; raises StoreReadOnly if it never will."""
@@ -165,17 +162,7 @@ class SqliteReader:
         return await self._threads.run(self._work, work)
 
     def _work(self, work: Callable[[apsw.Connection, Mapping[str, str]], Answer]) -> Answer:
-        with sqlite_errors_named(self._path):
-            connection = getattr(self._local, "connection", None)
-            if connection is None:
-                connection = open_for_reading(self._path, vfs=self._vfs)
-                self._connections.append(connection)
-                if steps_to_take(connection, self._path):
-                    raise seams.StoreFailed(
-                        f"{self._path} was written by an older Holdfast: start `holdfast serve` once, and "
-                        "it is brought up to date"
-                    )
-                self._local.connection = connection
+        with sqlite_errors_named(self._path), self._connections.one() as connection:
             return work(connection, queries())
 
 

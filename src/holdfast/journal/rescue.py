@@ -13,6 +13,7 @@ from pathlib import Path
 
 import apsw
 
+from holdfast.journal.connection import open_frozen
 from holdfast.journal.integrity import is_whole
 from holdfast.journal.mark import arrivals
 from holdfast.journal.safe_files import sync_folder
@@ -109,17 +110,11 @@ def _back_up(connection: apsw.Connection, path: Path) -> None:
 
 
 def _is_whole(path: Path, arrival: int) -> bool:
-    connection = _as_it_lies(path)
+    connection = open_frozen(path)
     try:
         return is_whole(connection, path, arrival=arrival)
     finally:
         connection.close()
-
-
-def _as_it_lies(path: Path) -> apsw.Connection:
-    """The file without a log beside it, and without making one."""
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
 
 
 def _place(unfinished: Path, files: StoreFiles, arrival: int) -> Saved:
@@ -150,7 +145,7 @@ def _is_free(files: StoreFiles, arrival: int) -> bool:
     if not files.is_ours(files.db):
         return False
     try:
-        connection = _as_it_lies(files.db)
+        connection = open_frozen(files.db)
     except apsw.Error:
         return True  # ours, and not readable any more
     try:

@@ -180,7 +180,8 @@ class SqliteStore(SqliteReader):
         )
 
     def _forget(self) -> None:
-        """Someone else has written to the file: what is remembered of it may be wrong."""
+        """Someone else has written to the file, or may have: what is remembered of it may be wrong."""
+        self._connections.thaw()
         self._tails.forget()
         self._known.clear()
 

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 class Writer:
     """Hands jobs to the thread that commits them, and what came of them back to the loop.
 
-    `forget` is called on the loop when someone else has written to the file.
+    `forget` is called on the loop when someone else has written to the file, and when it opens late.
     """
 
     def __init__(self, path: Path, connect: Callable[[], Commits], *, forget: Callable[[], None]) -> None:
@@ -156,6 +156,7 @@ class Writer:
     def _take_over(self, fence: int) -> None:
         if self._tried.is_set():
             _log.info("the store %s takes writes now", self._path)
+            self._forget()
         self.fence, self.trouble = fence, None
         self._tried.set()
         self._decided.set()

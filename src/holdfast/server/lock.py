@@ -1,6 +1,7 @@
 """The lock of a data directory: one server at a time, and whoever comes second learns who is there."""
 
 import fcntl
+import logging
 import os
 from pathlib import Path
 from types import TracebackType
@@ -9,6 +10,8 @@ from typing import Self
 import msgspec
 
 BYTES_MAX = 4_096
+HOLDER_BYTES = 128
+_log = logging.getLogger(__name__)
 
 
 class Holder(msgspec.Struct):
@@ -28,11 +31,13 @@ class DirectoryLock:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "lock"
         self._file = -1
+        self._said = b""
+        self._is_shared = False
 
     def __enter__(self) -> Self:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise OSError(
                 f"cannot write to {self._path.parent} ({error.strerror}): check the disk and that this user "
@@ -48,13 +53,50 @@ class DirectoryLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.ftruncate(self._file, 0)
+        self._write(b"")
         os.close(self._file)
 
     def announce(self, url: str) -> None:
         """Say who holds the directory and where to reach them."""
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, msgspec.json.encode(Holder(os.getpid(), url)), 0)
+        self._said = msgspec.json.encode(Holder(os.getpid(), url))
+        self._write(self._said)
+
+    def _write(self, text: bytes) -> None:
+        """Blanks stay behind it, so that the next one to write needs no room on a full disk."""
+        try:
+            os.pwrite(self._file, text.ljust(HOLDER_BYTES), 0)
+            os.ftruncate(self._file, max(len(text), HOLDER_BYTES))
+        except OSError as error:
+            _log.warning("other commands cannot find this server: %s: %s", self._path, error.strerror)
+
+    def keep(self) -> None:
+        """Take the lock again if someone removed its file: another server would start beside this one."""
+        try:
+            if os.path.samestat(self._path.stat(), os.fstat(self._file)):
+                if self._path.stat().st_size < len(self._said):
+                    self._write(self._said)
+                return
+        except FileNotFoundError:
+            pass
+        self._take_again()
+
+    def _take_again(self) -> None:
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return  # the directory is gone: the store says so
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            if not self._is_shared:
+                self._is_shared = True
+                _log.error("%s was removed, and another Holdfast works on this directory now", self._path)
+            return
+        _log.warning("another program removed or replaced %s; it is there again", self._path)
+        os.close(self._file)
+        self._file = file
+        self._write(self._said)
 
     def _who(self) -> str:
         holder = holder_of(self._path.parent)

@@ -1,0 +1,40 @@
+"""The lock of a data directory, also when other programs remove its file."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.server.lock import DirectoryBusy, DirectoryLock, holder_of
+from journal.file_faults import FAULTS
+
+URL = "http://127.0.0.1:8642"
+
+
+@pytest.mark.parametrize("how", ["unlink", "empty", "replace"])
+def test_a_lock_that_is_taken_away_is_taken_again(tmp_path: Path, how: str) -> None:
+    with DirectoryLock(tmp_path) as lock:
+        lock.announce(URL)
+        FAULTS[how](tmp_path / "lock", tmp_path)
+        lock.keep()
+        holder = holder_of(tmp_path)
+        assert holder is not None
+        assert holder.url == URL
+        with pytest.raises(DirectoryBusy, match=URL), DirectoryLock(tmp_path):
+            pass
+    assert holder_of(tmp_path) is None
+
+
+def test_whoever_lost_the_directory_does_not_take_it_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with DirectoryLock(tmp_path) as first:
+        first.announce(URL)
+        (tmp_path / "lock").unlink()
+        with DirectoryLock(tmp_path) as second:
+            second.announce("http://127.0.0.1:1")
+            first.keep()
+            first.keep()
+            assert caplog.text.count("another Holdfast works on this directory now") == 1
+            holder = holder_of(tmp_path)
+            assert holder is not None
+            assert holder.url == "http://127.0.0.1:1"
