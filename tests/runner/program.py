@@ -90,18 +90,20 @@ def types(frames: list[Frame]) -> list[str]:
     return [frame.data["type"] for frame in frames]
 
 
-# The second argument is a list of soft limits: which one, and how much.
+# The second argument is a list of limits: which one, and how much at first and at most.
 LIMITED = """
 import json, os, resource, sys
 for which, most in json.loads(sys.argv[1]):
-    resource.setrlimit(which, (most, resource.getrlimit(which)[1]))
+    resource.setrlimit(which, most)
 os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
 @asynccontextmanager
-async def program(folder: Path, *, limits: Mapping[int, int] | None = None) -> AsyncGenerator[Program]:
-    """A started server, with soft limits of its own; killed at the end if it still runs."""
+async def program(
+    folder: Path, *, limits: Mapping[int, tuple[int, int]] | None = None
+) -> AsyncGenerator[Program]:
+    """A started server, with limits of its own; killed at the end if it still runs."""
     limited = (sys.executable, "-c", LIMITED, json.dumps([*limits.items()])) if limits else ()
     process = await asyncio.create_subprocess_exec(
         *limited,

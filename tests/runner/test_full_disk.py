@@ -23,7 +23,7 @@ class Disk:
     """Where the data is, and how it becomes full and gets room again."""
 
     folder: Path
-    limits: dict[int, int]
+    limits: dict[int, tuple[int, int]]
     fill: Callable[[], None]
     make_room: Callable[[Program], None]
 
@@ -34,7 +34,7 @@ def limited(folder: Path) -> Disk:
     def make_room(running: Program) -> None:
         resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, UNLIMITED)
 
-    return Disk(folder, {resource.RLIMIT_FSIZE: 0}, lambda: None, make_room)
+    return Disk(folder, {resource.RLIMIT_FSIZE: (0, resource.RLIM_INFINITY)}, lambda: None, make_room)
 
 
 def small(folder: Path) -> Disk:

@@ -19,6 +19,7 @@ from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.cli.configuration_faults import rules_of
 from holdfast.cli.configuration_secrets import command_parts
 from holdfast.cli.importing import uncollected
+from holdfast.cli.open_files import connections_to_allow
 from holdfast.cli.tooling import Tooling, open_tooling, own_places
 from holdfast.clock import SystemClock
 from holdfast.interfaces import Store
@@ -33,6 +34,7 @@ from holdfast.runner.supervisor import RunnerLimits
 from holdfast.secrets_out import Secrets
 from holdfast.server.app import Edge, make_app
 from holdfast.server.connection import connection_with
+from holdfast.server.open_files import OpenFiles
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.stream import Streams
@@ -179,6 +181,7 @@ def _options(
         targets=lambda: described(targets, shared),
         try_now=try_now,
         data_dir=settings.data_dir,
+        open_files=OpenFiles(connections_to_allow(settings)),
     )
 
 
@@ -186,7 +189,7 @@ def http_server(app: Edge, settings: Settings) -> uvicorn.Config:
     """How the application is served: deadlines against slow senders, no log of its own."""
     return uvicorn.Config(
         app,
-        http=connection_with(limits_of(settings), app.knows),
+        http=connection_with(limits_of(settings), app.knows, files=app.open_files),
         ws="none",
         log_config=None,
         access_log=False,

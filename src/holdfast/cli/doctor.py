@@ -81,6 +81,8 @@ def examine(flags: Mapping[str, object], paper: Paper, *, ask: Ask = ask_targets
     yield machine.disk_room(settings.data_dir)
     yield from _store(loaded, paper)
     yield machine.open_files(settings)
+    if holder is not None and (found := machine.files_of_server(holder)) is not None:
+        yield found
     yield machine.ripgrep()
     yield machine.page()
     yield from machine.programs(settings)

@@ -18,6 +18,7 @@ from holdfast import __version__
 from holdfast.cli.doctor_findings import Finding, fault, note, ok
 from holdfast.cli.open_files import files_to_allow, files_wanted
 from holdfast.server.lock import Holder, holder_of
+from holdfast.server.open_files import FREE_MIN
 from holdfast.settings import Settings
 
 MIB = 1024 * 1024
@@ -79,6 +80,20 @@ def open_files(settings: Settings) -> Finding:
     text = f"up to {allowed}; with every place taken the server may need {wanted}"
     make = fault if allowed < FILES_MIN else note
     return make("open files", text, advice, allowed=allowed, wanted=wanted)
+
+
+def files_of_server(holder: Holder) -> Finding | None:
+    """Whether the running server has files left to open; None where nobody may look."""
+    try:
+        used = len(os.listdir(f"/proc/{holder.pid}/fd"))  # noqa: PTH208
+        allowed = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)[0]
+    except (OSError, AttributeError):
+        return None
+    text = f"the server has {used} of {allowed} open"
+    if allowed == resource.RLIM_INFINITY or allowed - used >= FREE_MIN:
+        return ok("server's files", text, used=used, allowed=allowed)
+    advice = "raise the limit (`ulimit -n`), or end some connections, runs or tools"
+    return fault("server's files", text, advice, used=used, allowed=allowed)
 
 
 def clock(newest_ms: int, now_ms: int | None = None) -> Finding:

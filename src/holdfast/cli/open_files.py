@@ -25,6 +25,15 @@ def files_to_allow(settings: Settings) -> int:
     return max(soft, wanted if hard == resource.RLIM_INFINITY else min(hard, wanted))
 
 
+def connections_to_allow(settings: Settings) -> int:
+    """How many connections at once leave enough files for the store, tools and model calls."""
+    allowed = files_to_allow(settings)
+    if allowed == resource.RLIM_INFINITY:
+        return files_wanted(settings)
+    others = FILES_ELSE + 4 * settings.server.max_concurrent_runs
+    return max(allowed - others, allowed // 2)
+
+
 def allow_open_files(settings: Settings) -> None:
     """Systems allow 1024 at first, and more to who asks; past that number nobody would be answered."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

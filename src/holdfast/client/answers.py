@@ -277,7 +277,8 @@ class SignInLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The server is alive."""
+    """The server is alive; `warning` is what it is short of, if anything."""
 
     status: str
     version: str = ""
+    warning: str = ""

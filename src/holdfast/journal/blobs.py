@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.interfaces import StoreDamaged, StoreFailed, StoreFull, StoreReadOnly
+from holdfast.journal.connection import OUT_OF_FILES
 from holdfast.journal.safe_files import sync_folder, write_whole
 
 _NAME = re.compile(r"[0-9a-f]{64}\Z")
@@ -159,6 +160,10 @@ def _disk_errors_named(path: Path) -> Generator[None]:
         if error.errno in _FULL:
             raise StoreFull(
                 f"no room left for a blob in {path.parent}: free some space; nothing was lost"
+            ) from error
+        if error.errno in OUT_OF_FILES:
+            raise StoreFailed(
+                f"cannot open {path}: {error.strerror} (ulimit -n); nothing was accepted"
             ) from error
         if error.errno in _READ_ONLY:
             raise StoreReadOnly(

@@ -55,6 +55,10 @@ def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> seams.Jour
             return _full(error, path)
         case apsw.IOError() if system_errno in _FULL:
             return _full(error, path)
+        case apsw.CantOpenError() if system_errno in OUT_OF_FILES:
+            return seams.StoreFailed(
+                f"cannot open {path}: {os.strerror(system_errno)} (ulimit -n); nothing was accepted"
+            )
         case apsw.BusyError() | apsw.LockedError():
             return seams.StoreLocked(
                 f"another process holds the write lock of {path} (a backup, a database browser?): "

@@ -53,7 +53,13 @@ class Connections:
             pass
         if self._open and self._is_other_file():
             return self._free.get()
-        return self._opened()
+        try:
+            return self._opened()
+        except apsw.CantOpenError:
+            # Where no more files can be opened, reading takes turns.
+            if not self._open:
+                raise
+            return self._free.get()
 
     def _is_other_file(self) -> bool:
         assert self._first is not None, "something was opened"

@@ -158,6 +158,7 @@ class Health(TypedDict):
 
     status: Literal["ok"]
     version: str
+    warning: NotRequired[str]
 
 
 class DetailedHealth(TypedDict):
@@ -173,4 +174,6 @@ class DetailedHealth(TypedDict):
     event_loop_lag_worst_ms: float
     draining: bool
     targets: list[dict[str, Any]]
+    open_files: dict[str, int]
+    warning: NotRequired[str]
     disk: NotRequired[dict[str, int]]

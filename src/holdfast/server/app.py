@@ -164,7 +164,7 @@ def make_app(
         await means.marks.load()
         await begin_figures(means)
         async with means.supervisor:
-            works = (purges.run(), Thinning(means).run(), tell_news(means))
+            works = (purges.run(), Thinning(means).run(), tell_news(means), means.options.open_files.watch())
             tasks = [asyncio.create_task(work) for work in works]
             try:
                 yield

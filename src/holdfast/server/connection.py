@@ -11,20 +11,31 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from holdfast.server.edge import SECURITY_HEADERS, SIGN_IN_BYTES_MAX
+from holdfast.server.open_files import AGAIN_S, HEALTH_S, OpenFiles, Place
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.strangers import Strangers
 from holdfast.unsent import unsent_bytes
 
 _GARBLED = bad_request("That is not an HTTP request", code="invalid_http")
+_NO_ROOM = Problem(
+    503,
+    "There is no room for more connections; try again",
+    code="too_many_connections",
+    headers={"Retry-After": str(AGAIN_S)},
+)
+_HEALTH = frozenset({"/health", "/v1/health"})
 _TOO_LONG = Problem(431, "The headers are more than is taken", code="headers_too_large")
 
 
-def connection_with(limits: Limits, knows: Callable[[Scope], bool]) -> type[asyncio.Protocol]:
+def connection_with(
+    limits: Limits, knows: Callable[[Scope], bool], *, files: OpenFiles | None = None
+) -> type[asyncio.Protocol]:
     """The protocol class for uvicorn's `http` setting; `knows` says whether a request brings a good key."""
 
     class Connection(DeadlinedConnection):
         deadlines = limits
+        open_files = files or OpenFiles()
         strangers = Strangers(limits.strangers_max, limits.stranger_bytes_max)
         brings_key = staticmethod(knows)
 
@@ -56,7 +67,9 @@ class DeadlinedConnection(HttpToolsProtocol):
     deadlines = Limits()
     strangers: Strangers
     brings_key: ClassVar["staticmethod[[Scope], bool]"]  # of a request whose headers are there
+    open_files = OpenFiles()
     _is_known = False
+    _place: Place = "served"
     _deadline: asyncio.TimerHandle | None = None
     _last: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -73,13 +86,19 @@ class DeadlinedConnection(HttpToolsProtocol):
         if known is not None and known.family in {socket.AF_INET, socket.AF_INET6}:
             known.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
+        self._place = self.open_files.came()
+        if self._place == "none":
+            transport.write(_answer(_NO_ROOM))
+            transport.close()
+            return
         self.strangers.hold(self, 0)
         self.timeout_keep_alive = self.deadlines.keep_alive_s
-        self._cut_after(self.deadlines.headers_s)
+        self._cut_after(HEALTH_S if self._place == "health" else self.deadlines.headers_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is expected any more."""
         self.strangers.forget(self)
+        self.open_files.gone()
         self._rest()
         for timer in (self._last, self._unread):
             if timer is not None:
@@ -171,7 +190,11 @@ class DeadlinedConnection(HttpToolsProtocol):
             self.strangers.hold(self, held_bytes)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """See uvicorn; a client of HTTP/1.0 knows no chunks."""
+        """See uvicorn; a client of HTTP/1.0 knows no chunks, and one too many is told only of our health."""
+        self._place = self.open_files.place(self._place)
+        if self._place == "health" and cycle.scope["path"] not in _HEALTH:
+            cycle.keep_alive = False
+            app = _refuse
         super()._start_asgi_task(
             cycle, _unchunked(app, cycle) if cycle.scope["http_version"] == "1.0" else app
         )
@@ -285,17 +308,31 @@ def _unchunked(app: ASGIApp, cycle: RequestResponseCycle) -> Any:
     return answered
 
 
-def _answer(problem: Problem) -> bytes:
-    body = problem.encoded()
-    headers = [
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that has no room for anyone."""
+    del scope, receive
+    body = _NO_ROOM.encoded()
+    await send(
+        {"type": "http.response.start", "status": _NO_ROOM.status, "headers": _headers(_NO_ROOM, body)}
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+def _headers(problem: Problem, body: bytes) -> list[tuple[bytes, bytes]]:
+    return [
         (b"content-type", b"application/json"),
         (b"connection", b"close"),
         (b"content-length", b"%d" % len(body)),
+        *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
         *SECURITY_HEADERS,
     ]
+
+
+def _answer(problem: Problem) -> bytes:
+    body = problem.encoded()
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (
         problem.status,
         HTTPStatus(problem.status).phrase.encode(),
-        b"".join(b"%b: %b\r\n" % header for header in headers),
+        b"".join(b"%b: %b\r\n" % header for header in _headers(problem, body)),
         body,
     )

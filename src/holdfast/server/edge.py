@@ -85,7 +85,7 @@ class Edge:
     """Wraps the routes; an ASGI application.
 
     `sign_ins.new_link` gives out what the printed sign-in link holds; `keys.replace` revokes; `drain` is to
-    be awaited before the shutdown.
+    be awaited before the shutdown; `open_files` counts the connections that it is served on.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class Edge:
     ) -> None:
         self._app = app
         self.drain = drain
+        self.open_files = options.open_files
         self.keys = keys
         self.sign_ins = sign_ins
         self._tickets = tickets

@@ -15,7 +15,8 @@ from holdfast.server.bodies import json_answer, raw_answer
 from holdfast.server.means import ServerMeans
 from holdfast.server.scopes import KEY_SCOPES, SCOPES
 
-_ALIVE = msgspec.json.encode({"status": "ok", "version": __version__, "platform": "holdfast"})
+_OK = {"status": "ok", "version": __version__, "platform": "holdfast"}
+_ALIVE = msgspec.json.encode(_OK)
 _NOTE = "health"
 
 # Clients switch on these, so each says what is true; what is not served is said to be not served.
@@ -89,15 +90,17 @@ class HealthRoutes:
     async def alive(self, request: Request) -> Response:
         """GET /health and /v1/health."""
         del request
-        return raw_answer(_ALIVE)
+        warning = self._means.options.open_files.warning
+        return json_answer(_OK | {"warning": warning}) if warning else raw_answer(_ALIVE)
 
     async def detailed(self, request: Request) -> Response:
         """GET /health/detailed."""
         del request
         means = self._means
         store = await self._store()
+        files = means.options.open_files
         answer: dict[str, Any] = {
-            "status": "ok" if store["writable"] else "degraded",
+            "status": "ok" if store["writable"] and not files.warning else "degraded",
             "version": __version__,
             "store": store,
             "active_sessions": means.supervisor.active,
@@ -107,7 +110,10 @@ class HealthRoutes:
             "event_loop_lag_worst_ms": round(1000 * means.supervisor.lag.worst_s, 3),
             "draining": means.agent.rest.called,
             "targets": list(means.options.targets()),
+            "open_files": {"used": files.used, "allowed": files.allowed, "connections": files.connections},
         }
+        if files.warning:
+            answer["warning"] = files.warning
         if means.options.data_dir is not None:
             answer["disk"] = await asyncio.to_thread(_disk, means.options.data_dir)
         return json_answer(answer)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from holdfast.server.open_files import OpenFiles
+
 MEBIBYTE = 1024 * 1024
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
@@ -67,5 +69,6 @@ class ServerOptions:
     model: str = "holdfast"  # what clients are told the model is called
     targets: Describe = tuple
     try_now: TryNow | None = None
+    open_files: OpenFiles = field(default_factory=OpenFiles)
     data_dir: Path | None = None  # whose disk the detailed health looks at
     page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page
