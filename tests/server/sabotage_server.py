@@ -1,6 +1,7 @@
 """Small wrong servers, seen over HTTP: each breaks one promise, and the check of that promise must notice."""
 
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -144,6 +145,42 @@ async def check_every_cursor_goes_on_where_it_stood(make: Make) -> None:
                 assert [frame.data for frame in rest] == whole[at:]
                 path = f"/v1/runs/{run_id}/events?view=native&cursor={data['seq']}"
                 assert (await server.get(path))[1]["events"] == whole[at:]
+
+
+def without_epochs() -> Setting:
+    """A server that takes the number of a cursor and forgets which log it is of."""
+
+    def around(app: ASGIApp, _: Store) -> ASGIApp:
+        async def forgetting(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":
+                scope["headers"] = [
+                    (name, value.partition(b"@")[0] if name == b"last-event-id" else value)
+                    for name, value in scope["headers"]
+                ]
+            await app(scope, receive, send)
+
+        return forgetting
+
+    return Setting(around=around)
+
+
+async def check_a_cursor_of_an_earlier_log_skips_nothing(make: Callable[[], Setting]) -> None:
+    """P7: a session that was purged and made again is shown whole to whoever read the one before it."""
+    async with served(setting=make()) as server:
+        epochs: list[str] = []
+        for _ in range(2):
+            await server.post("/api/sessions", {"id": "s", "title": "a"})
+            await server.call("PATCH", "/api/sessions/s", body={"title": "b"})
+            await server.call("PATCH", "/api/sessions/s", body={"title": "c"})
+            epochs.append((await server.get("/api/sessions/s"))[1]["epoch"])
+            if len(epochs) == 1:
+                await server.call("DELETE", "/api/sessions/s?now=true")
+        frames = server.follow("/api/sessions/s/events", headers={"Last-Event-ID": f"2@{epochs[0]}"})
+        async with aclosing(frames) as found:  # pyright: ignore[reportArgumentType]
+            async for frame in found:
+                if frame.id:
+                    assert frame.id == 1, "the beginning of the new log was skipped"
+                    break
 
 
 # P10: no cross-talk
@@ -344,6 +381,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P4", check_a_run_ends_once, MemoryStore, EndsTwice),
     Sabotage("P4", check_completed_means_that_the_model_said_so, MemoryStore, SaysCompleted),
     Sabotage("P7", check_every_cursor_goes_on_where_it_stood, MemoryStore, SkipsOne),
+    Sabotage("P7", check_a_cursor_of_an_earlier_log_skips_nothing, Setting, without_epochs),
     Sabotage("P10", check_a_stuck_tool_holds_up_nobody_else, RunnerLimits(), RunnerLimits(runs_max=1)),
     Sabotage("P11", check_a_stranger_learns_nothing, locked, Setting),
     Sabotage("P11", check_a_stranger_learns_nothing, locked, locked_behind_the_lookup),

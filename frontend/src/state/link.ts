@@ -27,6 +27,11 @@ export interface LinkListener {
 let stream: EventStream | null = null;
 let followed: Opened | null = null;
 
+/** A seq of this log, not of another one under the same id. */
+function cursorOf({ view }: Opened): string {
+  return view.epoch === "" ? `${view.lastSeq}` : `${view.lastSeq}@${encodeURIComponent(view.epoch)}`;
+}
+
 /** Follows a session from where its view stands, or the list alone; whatever was followed before is let go. */
 export function follow(here: Opened | null, on: LinkListener): void {
   stream?.close();
@@ -36,7 +41,7 @@ export function follow(here: Opened | null, on: LinkListener): void {
     address: () =>
       here === null
         ? "/api/events"
-        : sessionPath(here.id, `/events?after=${here.view.lastSeq}&pace_ms=${PACE_MS}`),
+        : sessionPath(here.id, `/events?after=${cursorOf(here)}&pace_ms=${PACE_MS}`),
     frames: (frames) => {
       if (stream === mine) {
         take(here, frames, on);

@@ -195,7 +195,7 @@ class Chat:
         answered = [run_id for entry in page.data if (run_id := str(entry.get("run_id") or ""))]
         self.teller.last_run = answered[-1] if answered else ""
         self.teller.open_runs = [run.run_id for run in reversed(runs.data) if run.run_id in working]
-        self._watch(session_id, after=after)
+        self._watch(session_id, after=after, epoch=page.epoch)
         return True
 
     async def close_session(self) -> None:
@@ -208,9 +208,10 @@ class Chat:
         self.teller = Teller(self.ink, own=self.teller.own)
         self.asks.clear()
 
-    def _watch(self, session_id: str, *, after: int) -> None:
+    def _watch(self, session_id: str, *, after: int, epoch: str = "") -> None:
         self.session_id = session_id
-        self._watching = asyncio.create_task(self._follow(session_id, after=after), name="follow")
+        following = self._follow(session_id, after=after, epoch=epoch)
+        self._watching = asyncio.create_task(following, name="follow")
         self._watching.add_done_callback(self._left_alone)
 
     def _left_alone(self, watching: asyncio.Task[None]) -> None:
@@ -218,9 +219,10 @@ class Chat:
         if not watching.cancelled() and watching.exception() is not None:
             self.prompt.leave()
 
-    async def _follow(self, session_id: str, *, after: int) -> None:
+    async def _follow(self, session_id: str, *, after: int, epoch: str) -> None:
         try:
-            async with aclosing(self.client.watch_session(session_id, after=after)) as heard:
+            watching = self.client.watch_session(session_id, after=after, epoch=epoch)
+            async with aclosing(watching) as heard:
                 async for one in heard:
                     match one:
                         case Seen():

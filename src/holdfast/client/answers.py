@@ -138,6 +138,7 @@ class TranscriptPage(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
     data: tuple[Json, ...]
     last_seq: int
+    epoch: str = ""  # of the log that the seqs are of
     has_more: bool = False
     next_before: int | None = None
     marks: dict[str, str] = {}

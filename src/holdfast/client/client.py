@@ -185,10 +185,16 @@ class Client:
         query = {"limit": str(limit), "before": str(before) if before else ""}
         return await self._get(_session(session_id) + "/messages", a.TranscriptPage, query=query)
 
-    async def watch_session(self, session_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
-        """The whole log of a session, without end."""
+    async def watch_session(
+        self, session_id: str, *, after: int = 0, epoch: str = ""
+    ) -> AsyncGenerator[Heard]:
+        """The whole log of a session, without end.
+
+        `epoch` tells which log `after` is a seq of. If the session was purged and made again, its new log
+        follows from the start: a second `session.created` says so.
+        """
         path = _session(session_id) + "/events"
-        async with aclosing(heard(self._exchange, path, after=after)) as found:
+        async with aclosing(heard(self._exchange, path, after=after, epoch=epoch)) as found:
             async for one in found:
                 yield one
 

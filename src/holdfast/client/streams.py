@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -15,6 +16,7 @@ from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import AnyEvent
 
 EVENTS = "text/event-stream"
+EPOCH_HEADER = "X-Holdfast-Epoch"
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -64,32 +66,65 @@ def _frame_of(block: bytes) -> Frame | None:
     return Frame(seq, b"\n".join(data)) if data else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The connection is there; `epoch` is that of the log, if the server says it."""
+
+    epoch: str
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """Where to go on: after a seq that was given or read, in the log of an epoch if that is known."""
+
+    after: int
+    epoch: str
+    newest: int = 0
+
+    def __str__(self) -> str:
+        seq = self.newest or self.after
+        return f"{seq}@{self.epoch}" if seq and self.epoch else str(seq or "")
+
+    def found(self, epoch: str) -> None:
+        """The log is of this epoch; if it was made anew, nothing of it was read yet."""
+        if self.epoch and epoch and epoch != self.epoch:
+            self.newest = self.after = 0
+        self.epoch = epoch or self.epoch
+
+    def is_new(self, frame: Frame) -> bool:
+        """Whether it was not read yet; a cursor that the log does not know is answered from the start."""
+        if frame.id and frame.id <= self.newest:
+            return False
+        self.newest = frame.id or self.newest
+        return bool(frame.data)
+
+
 async def frames(
-    exchange: Exchange, path: str, *, view: str = "", after: int = 0
+    exchange: Exchange, path: str, *, view: str = "", after: int = 0, epoch: str = ""
 ) -> AsyncGenerator[Frame | Away | Back]:
     """The frames after the cursor, each id once, over as many connections as it takes.
 
-    Ends when the server says that nothing follows; raises Refused, and Unreachable after the patience. A
-    connection that brought nothing and did not last was none.
+    `epoch` is that of the log that the cursor is of, if it is known. A log that was made anew under the same
+    id comes from its start. Ends when the server says that nothing follows; raises Refused, and Unreachable
+    after the patience. A connection that brought nothing and did not last was none.
     """
     now_s = asyncio.get_running_loop().time
-    newest, tries, lost_s = 0, 0, 0.0
+    cursor, tries, lost_s = _Cursor(after, epoch), 0, 0.0
     while True:
         why, opened_s = "the stream ended", float("inf")
         try:
-            asked = _asked(path, view, newest or after)
-            async with aclosing(_connection(exchange, asked, newest=newest)) as found:
+            async with aclosing(_connection(exchange, _asked(path, view, str(cursor)))) as found:
                 async for frame in found:
                     if frame is None:
                         return
-                    if isinstance(frame, Back):
+                    if isinstance(frame, _Opened):
                         opened_s = now_s()
+                        cursor.found(frame.epoch)
                         if tries:
-                            yield frame
+                            yield Back()
                         continue
                     tries = 0
-                    newest = frame.id or newest
-                    if frame.data:
+                    if cursor.is_new(frame):
                         yield frame
         except BROKEN as error:
             why = told(error)
@@ -102,13 +137,10 @@ async def frames(
         await asyncio.sleep(exchange.pause_s(tries - 1))
 
 
-async def _connection(
-    exchange: Exchange, asked: Asked, *, newest: int
-) -> AsyncGenerator[Frame | Back | None]:
-    """Back once it is open, then its frames, an empty one for any sign of life; raises one of BROKEN.
+async def _connection(exchange: Exchange, asked: Asked) -> AsyncGenerator[Frame | _Opened | None]:
+    """Its opening, then its frames, an empty one for any sign of life; raises one of BROKEN.
 
-    None says that nothing follows. What has a seq up to `newest` was seen already: a cursor that the log does
-    not know is answered from the start.
+    None says that nothing follows.
     """
     try:
         async with exchange.opened(asked, silence_s=exchange.patience.silence_s) as answer:
@@ -117,32 +149,33 @@ async def _connection(
                 return
             if answer.content_type != EVENTS:
                 raise BadAnswer(f"{asked.path} was not answered by a Holdfast: {answer.content_type}")
-            yield Back()
+            yield _Opened(answer.headers.get(EPOCH_HEADER, ""))
             parser = FrameParser()
             async for piece in answer.content.iter_any():
                 yield Frame(0, b"")
                 for frame in parser.feed(piece):
-                    if frame.id > newest or not frame.id:
-                        yield frame
+                    yield frame
     except Refused as error:
         if error.status not in LATER:
             raise
         raise ConnectionError(error.message) from error
 
 
-def _asked(path: str, view: str, cursor: int) -> Asked:
+def _asked(path: str, view: str, cursor: str) -> Asked:
     return Asked(
         "GET",
         path,
         query={"view": view} if view else {},
         accept=EVENTS,
-        headers={"Last-Event-ID": str(cursor)} if cursor else {},
+        headers={"Last-Event-ID": cursor} if cursor else {},
     )
 
 
-async def heard(exchange: Exchange, path: str, *, view: str = "", after: int = 0) -> AsyncGenerator[Heard]:
+async def heard(
+    exchange: Exchange, path: str, *, view: str = "", after: int = 0, epoch: str = ""
+) -> AsyncGenerator[Heard]:
     """Events as journaled, and beside them what is on no log."""
-    async with aclosing(frames(exchange, path, view=view, after=after)) as found:
+    async with aclosing(frames(exchange, path, view=view, after=after, epoch=epoch)) as found:
         async for frame in found:
             if isinstance(frame, Away | Back):
                 yield frame

@@ -335,10 +335,11 @@ class Entries(TypedDict):
 
 
 class LogStretch(TypedDict):
-    """A part of a session's log; `bytes` are the sizes of the stored bodies."""
+    """A part of a session's log; `bytes` are the sizes of the stored bodies. A cursor is SEQ@EPOCH."""
 
     object: Literal["list"]
     session_id: str
+    epoch: str
     events: list[dict[str, Any]]
     bytes: list[int]
     last_seq: int

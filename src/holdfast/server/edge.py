@@ -45,7 +45,7 @@ _CORS_HEADERS = (
 )
 _CORS_EXPOSED = (
     b"X-Hermes-Run-Id, X-Hermes-Session-Id, X-Hermes-Session-Key, Idempotency-Replayed, Retry-After, "
-    b"X-Should-Retry"
+    b"X-Should-Retry, X-Holdfast-Epoch"
 )
 _SESSION_KEY_CHARS_MAX = 256
 

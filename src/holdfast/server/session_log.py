@@ -15,6 +15,7 @@ from holdfast import session
 from holdfast.codec import numbered
 from holdfast.events import Event
 from holdfast.interfaces import Appended, Declined, IfSessionNew
+from holdfast.rows import SessionRow
 from holdfast.runner.granted import Granted, note_granted
 from holdfast.runner.inbox import new_session_id
 from holdfast.server.bodies import (
@@ -26,6 +27,7 @@ from holdfast.server.bodies import (
     read_body,
     whole_number,
 )
+from holdfast.server.cursors import EPOCH_HEADER, cursor_in
 from holdfast.server.exports import json_of, markdown_in_pieces, with_events, within
 from holdfast.server.feeds import Live, NewsFeed, SessionFeed, live_logs
 from holdfast.server.means import ServerMeans
@@ -99,25 +101,28 @@ class SessionLogRoutes:
         means = self._means
         found = await session_of(means, request)
         session_id = found.row.session_id
-        given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
-        after = int(given[:18]) if given.isascii() and given.isdigit() else 0
+        epoch = found.row.epoch
+        after = cursor_in(request, epoch=epoch)
         if "limit" in request.query_params:
-            return await self._stretch(request, session_id, after)
+            return await self._stretch(request, found.row, after)
         if after > await means.store.last_seq(session_id):
             after = 0  # a cursor of another log: a replay changes nothing, a gap would
         live = Live(lambda: live_logs(means.supervisor, session_id), limits=means.limits, view="native")
         records = means.store.follow(session_id, after=after)
         feed = SessionFeed(records, means.news, live=live)
         pace_s = whole_number(request, "pace_ms", default=0, most=PACE_MS_MAX) / 1000
-        return EventStream(feed, means.streams, limits=means.limits, pace_s=pace_s)
+        headers = [(EPOCH_HEADER, epoch.encode())]
+        return EventStream(feed, means.streams, limits=means.limits, headers=headers, pace_s=pace_s)
 
-    async def _stretch(self, request: Request, session_id: str, after: int) -> Response:
+    async def _stretch(self, request: Request, row: SessionRow, after: int) -> Response:
         """A part of the log at once, for those who want to look and not to follow."""
+        session_id = row.session_id
         limit = whole_number(request, "limit", default=READ_AT_ONCE, most=READ_AT_ONCE)
         records = within(await self._means.store.read(session_id, after=after, limit=limit))
         about = {
             "object": "list",
             "session_id": session_id,
+            "epoch": row.epoch,
             "bytes": [len(record.body) for record in records],
             "last_seq": await self._means.store.last_seq(session_id),
         }

@@ -1,0 +1,21 @@
+"""Where a reader of a session's log stands: a seq, and if it knows it the epoch of the log that it read.
+
+A session that was purged may be made again under its id. A seq of the earlier log means nothing in the new
+one, so that a cursor of another epoch begins at the start.
+"""
+
+from starlette.requests import Request
+
+EPOCH_HEADER = b"x-holdfast-epoch"
+
+
+def cursor_in(request: Request, *, epoch: str) -> int:
+    """The seq after which to go on in the log of this epoch; 0 is the start.
+
+    `Last-Event-ID` or `after` is SEQ or SEQ@EPOCH.
+    """
+    given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
+    number, at, of_epoch = given.partition("@")
+    if not (number.isascii() and number.isdigit()) or (at and of_epoch != epoch):
+        return 0
+    return int(number[:18])
