@@ -48,14 +48,16 @@ running server.
   without it gets 403 `missing_scope`.
 - **Errors** have one shape, on every route: `{"error": {"message", "type", "param", "code"}}`. The tables
   name the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`,
-  `missing_scope`, `no_ticket_taken`, 421 `unknown_host`,
-  500 `internal_error`, `store_damaged`, 503 `store_unavailable`, `store_overloaded`, `shutting_down`; with
+  `missing_scope`, `no_ticket_taken`, 421 `unknown_host`, 500 `internal_error`, `store_damaged`,
+  503 `store_unavailable`, `store_overloaded`, `shutting_down`, `too_many_connections`; with
   a body also 408 `body_too_slow`, 413 `body_too_large`.
 - **Once.** A POST with `Idempotency-Key` that is sent again with the same body has one effect and gets
   the first answer, with `Idempotency-Replayed: true`, also after a restart. The same key with another
   body is a 409.
 - **Cursors.** The id of a frame is the seq of its event in the session's log. `Last-Event-ID` or
-  `?after=` resumes behind it. After the last event of a run the stream ends; whoever comes back then gets
+  `?after=` resumes behind it. For a session that may be purged and made again, send `ID@EPOCH` (the
+  epoch is in `session.created` and in the header `X-Holdfast-Epoch`): a cursor of an earlier log then
+  begins at the start of the new one. After the last event of a run the stream ends; whoever comes back then gets
   204.
 - Times are seconds of Unix time. [Events](events.md) lists what `view=native` and a session's `/events`
   send.

@@ -59,8 +59,8 @@ async def check(store: Store, witness: Witness, *, names: Sequence[str], effects
     return findings
 
 
-def _check_log(findings: Findings, witness: Witness, *, name: str, records: list[Record]) -> None:
-    findings.events += len(records)
+def check_shown(findings: Findings, witness: Witness, *, name: str, records: Sequence[Record]) -> None:
+    """Everything that was shown of a session is in its log as it was shown, and no seq is missing."""
     seqs = [record.seq for record in records]
     findings.insist(that=seqs == list(range(1, len(seqs) + 1)), or_else=f"{name}: seqs have gaps")
     kept = {record.seq: {"seq": record.seq} | json.loads(record.body) for record in records}
@@ -68,6 +68,11 @@ def _check_log(findings: Findings, witness: Witness, *, name: str, records: list
         if session_id == name:
             taken_back = f"{name} {seq}: shown and not kept: {data}"
             findings.insist(that=kept.get(seq) == data, or_else=taken_back)
+
+
+def _check_log(findings: Findings, witness: Witness, *, name: str, records: list[Record]) -> None:
+    findings.events += len(records)
+    check_shown(findings, witness, name=name, records=records)
     pairs = [(record.seq, record.event) for record in records]
     state = session.fold(pairs)  # raises if anything illegal happened, a second ending for instance
     seen = transcript.fold(pairs)

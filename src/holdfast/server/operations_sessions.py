@@ -84,7 +84,7 @@ SESSIONS: Mapping[str, Operation] = MappingProxyType(
             answers={200: {EVENTS: None, "application/json": a.LogStretch}},
             errors={400: "invalid_request", **SESSION_ERRORS, 429: "too_many_streams"},
             query={
-                "after": "The id of the last event that was seen.",
+                "after": "The id of the last event that was seen, or ID@EPOCH.",
                 "limit": "So many events at once as JSON, in place of the stream; at most 1000.",
                 "pace_ms": "What comes within so many milliseconds comes as one piece; at most 1000.",
             },
