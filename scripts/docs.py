@@ -57,8 +57,8 @@ running server.
 - **Cursors.** The id of a frame is the seq of its event in the session's log. `Last-Event-ID` or
   `?after=` resumes behind it. For a session that may be purged and made again, send `ID@EPOCH` (the
   epoch is in `session.created` and in the header `X-Holdfast-Epoch`): a cursor of an earlier log then
-  begins at the start of the new one. After the last event of a run the stream ends; whoever comes back then gets
-  204.
+  begins at the start of the new one. After the last event of a run the stream ends; whoever comes back
+  then gets 204.
 - Times are seconds of Unix time. [Events](events.md) lists what `view=native` and a session's `/events`
   send.
 """

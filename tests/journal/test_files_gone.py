@@ -298,3 +298,17 @@ async def test_readers_go_on_with_what_was_there_when_another_file_has_its_name(
     found = await asyncio.gather(*[store.sessions(seams.SessionQuery()) for _ in range(8)])
     assert {tuple(one.row.session_id for one in listed) for listed in found} == {("s1",)}
     await store.close()
+
+
+@pytest.mark.parametrize("later", [0, LATER], ids=["idle", "used"])
+async def test_an_older_index_written_over_the_index_hides_nothing_for_long(
+    tmp_path: Path, later: int
+) -> None:
+    """P1, P2: the log would be written over from where it was then."""
+    desk = Desk(tmp_path)
+    store = await desk.begin()
+    await desk.hurt("-shm", "write_back")
+    await desk.send(store, later)
+    assert bool(later) == ("wrote over" in desk.said)
+    await store.close()
+    assert await desk.texts() == desk.accepted

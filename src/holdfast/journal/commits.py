@@ -121,6 +121,22 @@ class Commits:
             self._meet(fault)
         return fault is None
 
+    def _meet_older_index(self) -> bool:
+        """Whether the store has gone back behind our last commit: only an older index makes it seem so.
+
+        The log has everything still, so nothing may be written to it now; the next start reads it anew.
+        """
+        if self._files is None or self._is_over:
+            return False
+        try:
+            is_older = self._transaction.has_stranger() and arrivals(self._db) < self._arrivals_kept
+        except apsw.Error as error:
+            _log.warning("cannot read %s: %s", self._path, error)
+            return False
+        if is_older:
+            self._meet(FileFault("index", self._files.index))
+        return is_older
+
     def _is_false_alarm(self, fault: FileFault) -> bool:
         """Whether someone only touched the database: read afresh, it holds everything."""
         if fault.kind != "overwritten":
@@ -216,6 +232,10 @@ class Commits:
         transaction = self._transaction
         try:
             transaction.begin()
+            if transaction.arrivals < self._arrivals_kept and self._files is not None:
+                self._meet(FileFault("index", self._files.index))
+                assert self.trouble is not None, "it was just said"
+                raise self.trouble  # undone like every other failure
             for job in jobs:
                 job.result, job.error = None, None
                 try:
@@ -272,7 +292,7 @@ class Commits:
 
     def rest(self) -> None:
         """There is nothing to write: see that everything is still there."""
-        if self.look() and self._mark is not None:
+        if self.look() and not self._meet_older_index() and self._mark is not None:
             self._mark.renew()
 
     def tidy(self) -> None:
@@ -336,7 +356,7 @@ class Commits:
 
     def close(self) -> None:
         """Let go of the file; what cannot be moved out of the log now stays in it, safely."""
-        if self._files is not None and not self.look():
+        if self._files is not None and (not self.look() or self._meet_older_index()):
             if self._unsaved is not None:
                 self.save()
             # Closing would remove files by their names, and what has those names now may not be ours.

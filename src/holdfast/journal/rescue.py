@@ -54,7 +54,7 @@ def describe(fault: FileFault) -> str:
         case "moved":
             return f"{fault.path.parent} was moved to {fault.detail} while Holdfast was using it"
         case "index":
-            return f"another program removed or replaced {fault.path} while Holdfast was using it"
+            return f"another program removed, replaced or wrote over {fault.path} while Holdfast was using it"
         case "unreachable":
             return f"cannot look at {fault.path} ({fault.detail})"
 
