@@ -6,10 +6,14 @@ server/sabotage_server.py, and with stores in journal/sabotage_journal.py.
 """
 
 import asyncio
+import os
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import replace
@@ -34,7 +38,9 @@ from holdfast.server.run_requests import RunRequest, message_of
 from holdfast.targets import Patience, Target
 from holdfast.tools.background import Background
 from holdfast.tools.marker import foreground, marked
-from holdfast.tools.scope import kill_leftovers
+from holdfast.tools.proctable import look
+from holdfast.tools.quick_end import end_now
+from holdfast.tools.scope import find_marked, kill_leftovers
 from holdfast.tools.shell import Shell
 from holdfast.values import Failure
 from models.calls.calling import TestClock, line_of
@@ -144,6 +150,52 @@ def right_shell() -> Shell:
     return shell(Background(Path("nowhere"), now_ms=lambda: 0))
 
 
+# What a program does with a deaf command under way, and a daemon of it that kept no environment, when it is
+# told to end: the last argument names the function that ends it.
+ENDS_WITH_A_TOOL = """
+import asyncio, importlib, sys
+from pathlib import Path
+from holdfast.tools.background import Background
+from holdfast.tools.reaper import become_subreaper
+from tools.calls import Call, shell
+
+DAEMON = "env -i setsid -f bash -c 'echo $$ > pid.new; mv pid.new daemon; exec sleep 600' >/dev/null 2>&1"
+
+async def main(run_id, module, name):
+    become_subreaper()
+    call = Call(workspace=Path.cwd(), run_id=run_id)
+    command = f"trap '' TERM; {DAEMON}; until test -s daemon; do sleep 0.01; done; echo ready; sleep 600"
+    tool = shell(Background(Path("jobs"), now_ms=lambda: 0))
+    running = asyncio.create_task(tool.run({"command": command}, call))
+    await call.hears("ready")
+    getattr(importlib.import_module(module), name)(15)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def leaves_at_once(number: int) -> None:
+    """Ends the program and nothing else."""
+    os._exit(128 + number)
+
+
+async def check_a_second_signal_leaves_no_process(end: Callable[[int], None]) -> None:
+    """P5: when the program is gone, so is what its tools ran in the foreground."""
+    run_id = f"run-{token_hex(8)}"
+    with TemporaryDirectory() as folder:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", ENDS_WITH_A_TOOL, run_id, end.__module__, end.__name__),
+            cwd=folder,
+            env={"PYTHONPATH": str(Path(__file__).parent), "PATH": ENVIRONMENT["PATH"]},
+        )
+        assert await process.wait() == 128 + 15
+        daemon = await asyncio.to_thread(lambda: look(int((Path(folder) / "daemon").read_text())))
+        left = await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
+        await kill_leftovers(run_id, tool_call_ids=["call:1 \0"])
+    assert left == []
+    assert daemon is None or daemon.is_dead
+
+
 # P6: a crash is a pause
 
 
@@ -221,6 +273,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P4", check_a_cut_answer_is_not_finished, ChatParser, EndOfFileIsTheEnd),
     Sabotage("P5", check_a_stop_leaves_no_process, right_shell, Abandons),
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
+    Sabotage("P5", check_a_second_signal_leaves_no_process, end_now, leaves_at_once),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
     Sabotage("P12", check_bad_input_is_refused, message_of, takes_anything),
 )

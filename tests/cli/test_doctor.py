@@ -237,6 +237,8 @@ def test_a_clock_behind_the_store_or_before_this_program_is_a_fault() -> None:
 
 def test_missing_programs_are_said(config: Path) -> None:
     assert machine.ripgrep(path=str(config.parent)).state == "note"
+    assert machine.daemons().state == "ok"
+    assert "cannot be found after a crash" in machine.daemons("/nowhere/bash").text
     config.write_text(
         config.read_text() + '[[mcp_servers]]\nname = "x"\ncommand = ["no-such-program-here"]\n'
     )

@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.tools.marker import VARIABLE, Marker, background, foreground, marked, markers_in, tag_in
-from holdfast.tools.process import tagged
-from holdfast.tools.proctable import look
+from holdfast.tools.output import Capture
+from holdfast.tools.process import Command, run_command
+from holdfast.tools.proctable import look, tag_in_limits
 from holdfast.tools.reaper import Orphans, reap
 from holdfast.tools.scope import KillPatience, Scope, find_marked, kill_leftovers, kill_scope
+from holdfast.tools.tags import put_tag, tagged, why_daemons_hide
 from tools.calls import ENVIRONMENT, QUICK, until
 
 TESTS = Path(__file__).parent.parent
@@ -148,9 +150,9 @@ async def test_who_survives_is_named() -> None:
 
 async def test_two_executions_with_one_tag_keep_their_processes_apart() -> None:
     first = foreground("run", "first")
-    second = replace(first, nonce=f"{int(first.nonce, 16) + 700_000:x}")
+    second = replace(first, nonce="another")
     assert first.tag == second.tag
-    damaged = "run:call:nonsense:foreground"
+    damaged = "run:call:nonsense:sideways"
 
     def start(environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         child = subprocess.Popen(
@@ -167,7 +169,7 @@ async def test_two_executions_with_one_tag_keep_their_processes_apart() -> None:
     environments = (marked(ENVIRONMENT, second), ENVIRONMENT, {**ENVIRONMENT, VARIABLE: damaged})
     children = [await asyncio.to_thread(start, environment) for environment in environments]
     of_first, of_second = (
-        Scope(belongs=lambda one, nonce=each.nonce: one.nonce == nonce, tag=each.tag)
+        Scope(belongs=lambda one, nonce=each.nonce: one.nonce == nonce, tags=frozenset({each.tag}))
         for each in (first, second)
     )
     pids = [child.pid for child in children]
@@ -179,6 +181,27 @@ async def test_two_executions_with_one_tag_keep_their_processes_apart() -> None:
         with child:
             child.kill()
     assert tag_in(damaged) == 0
+
+
+def test_where_limits_have_no_effect_it_is_said_that_daemons_cannot_be_found(tmp_path: Path) -> None:
+    deaf = tmp_path / "bash"
+    deaf.write_text("#!/bin/sh\nexec cat /proc/self/limits\n")
+    deaf.chmod(0o700)
+    assert why_daemons_hide() == ""
+    assert "cannot be found after a crash" in why_daemons_hide(str(deaf))
+    assert "cannot be found after a crash" in why_daemons_hide(str(tmp_path / "none" / "bash"))
+
+
+async def test_a_program_that_is_no_bash_carries_its_tag_too(tmp_path: Path) -> None:
+    marker, capture = foreground("run", "call"), Capture()
+    limits = Command(
+        argv=("sh", "-c", "sleep 0.2; cat /proc/self/limits"), cwd=str(tmp_path), environment=ENVIRONMENT
+    )
+    await run_command(limits, capture, marker=marker, patience_s=20)
+    text, _ = await asyncio.to_thread(capture.text)
+    capture.close()
+    assert tag_in_limits(text.encode()) == marker.tag
+    put_tag(2**22 + 1, marker)  # nobody has this number: nothing happens
 
 
 def test_a_mark_is_read_as_it_was_written_whatever_stands_in_it() -> None:

@@ -27,7 +27,9 @@ from holdfast.run import ToolCall as CallState
 from holdfast.secrets_out import StreamFilter
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import ASK_USER, AskUserArgs
+from holdfast.tools.offload import offload
 from holdfast.tools.registry import insist_on_arguments
+from holdfast.tools.tags import why_daemons_hide
 from holdfast.values import Action, Choice, GrantRule
 
 _log = logging.getLogger(__name__)
@@ -155,7 +157,9 @@ class ToolCalls:
         if asked.bad_args:
             return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
-            return ToolResult(UNKNOWN, ok=False, ending="unknown")
+            why = await offload(why_daemons_hide)
+            text = f"{UNKNOWN} What it started may still be running: {why}." if why else UNKNOWN
+            return ToolResult(text, ok=False, ending="unknown")
         try:
             insist_on_arguments(tool, asked.args)
             if asked.name == ASK_USER:

@@ -134,6 +134,7 @@ def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: Works) -> i
     with uncollected():
         from holdfast.cli.local import private
         from holdfast.cli.logs import log_to
+        from holdfast.cli.ways_out import tools_die_first
 
     private()
     loaded = place.completed()
@@ -148,7 +149,7 @@ def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: Works) -> i
     import uvicorn
 
     loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
+    with tools_die_first(), asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(main())
 
 

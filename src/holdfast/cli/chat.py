@@ -5,8 +5,9 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from holdfast import __version__
@@ -89,8 +90,9 @@ class Chat:
         await self._greet()
         if session and not await self.open(session):
             return FAILED
-        for number in (signal.SIGHUP, signal.SIGTERM):  # the window was closed: leave in good order
-            asyncio.get_running_loop().add_signal_handler(number, self.prompt.leave)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self.prompt.leave)  # the window was closed: it comes twice
+        loop.add_signal_handler(signal.SIGTERM, self._told_to_leave, signal.getsignal(signal.SIGTERM))
         reading = asyncio.create_task(self.prompt.run())
         taking = asyncio.create_task(self._take_lines())
         try:
@@ -110,6 +112,12 @@ class Chat:
         if goodbye:
             print(goodbye)
         return OK
+
+    def _told_to_leave(self, next_time: Callable[[int, FrameType | None], object] | int | None) -> None:
+        """Leave in good order, and at the next signal at once."""
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, next_time)
+        self.prompt.leave()
 
     async def _greet(self) -> None:
         targets = await self.client.targets()

@@ -84,6 +84,7 @@ def examine(flags: Mapping[str, object], paper: Paper, *, ask: Ask = ask_targets
     if holder is not None and (found := machine.files_of_server(holder)) is not None:
         yield found
     yield machine.ripgrep()
+    yield machine.daemons()
     yield machine.page()
     yield from machine.programs(settings)
     if loaded.is_demo:

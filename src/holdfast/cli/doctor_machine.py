@@ -20,6 +20,7 @@ from holdfast.cli.open_files import files_to_allow, files_wanted
 from holdfast.server.lock import Holder, holder_of
 from holdfast.server.open_files import FREE_MIN
 from holdfast.settings import Settings
+from holdfast.tools.tags import BASH, why_daemons_hide
 
 MIB = 1024 * 1024
 FREE_BYTES_MIN, FREE_BYTES_WANTED = 100 * MIB, 1024 * MIB
@@ -69,6 +70,15 @@ def programs(settings: Settings) -> list[Finding]:
         for server in settings.mcp_servers
         if server.command
     ]
+
+
+def daemons(bash: str = BASH) -> Finding:
+    """Whether what a tool left running is found after a crash."""
+    why = why_daemons_hide(bash)
+    if not why:
+        return ok("processes of tools", "after a crash, the next start finds and ends them")
+    advice = "look for them yourself (`ps`) after the server was killed; the tool's result says so too"
+    return note("processes of tools", why, advice)
 
 
 def open_files(settings: Settings) -> Finding:

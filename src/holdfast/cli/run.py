@@ -91,6 +91,7 @@ async def followed(client: "Client", run_id: str, *, output: Output) -> int:
     acts = dict.fromkeys(STOPPING, stopping.interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # under nohup it is to outlive its terminal
         acts[signal.SIGHUP] = stopping.hang_up
+    before = {number: signal.getsignal(number) for number in acts}
     for number, act in acts.items():
         loop.add_signal_handler(number, act)
     try:
@@ -105,8 +106,9 @@ async def followed(client: "Client", run_id: str, *, output: Output) -> int:
         await stopping.over()
         raise
     finally:
-        for number in acts:
+        for number, earlier in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, earlier)
         await stopping.settled()
         await output.close()
 

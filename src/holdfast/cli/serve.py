@@ -20,12 +20,14 @@ from holdfast.cli.configuration import BadConfiguration, Loaded, configure
 from holdfast.cli.logs import log_to, to_terminal
 from holdfast.cli.open_files import allow_open_files
 from holdfast.cli.server_keys import keys_of, made_key
+from holdfast.cli.ways_out import tools_die_first
 from holdfast.interfaces import JournalError
 from holdfast.server.auth import LINK_MS
 from holdfast.server.edge import Edge
 from holdfast.server.lock import DirectoryBusy, DirectoryLock
 from holdfast.server.options import ApiKey
 from holdfast.server.stream import Streams
+from holdfast.tools.quick_end import end_now
 
 OK, FAILED = 0, 1
 _ABOUT_PORT = (errno.EADDRINUSE, errno.EACCES)
@@ -59,7 +61,7 @@ def serve(flags: Mapping[str, object]) -> int:
             loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
             gc.set_threshold(*COLLECTED_AFTER)
             allow_open_files(loaded.settings)
-            with asyncio.Runner(loop_factory=loop_factory) as runner:
+            with tools_die_first(), asyncio.Runner(loop_factory=loop_factory) as runner:
                 runner.run(_serve(loaded, lock, made_key=key))
     except (DirectoryBusy, JournalError, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
@@ -130,8 +132,9 @@ def _greet(url: str, loaded: Loaded, *, made_key: str | None, way_in: str) -> No
 class _Server(uvicorn.Server):
     """Lets runs come to a safe point first, and then ends event streams, which would last for ever.
 
-    The first SIGTERM, SIGHUP or Ctrl-C is an orderly end with exit code 0, the second one an immediate end:
-    what was shown is on disk, and the next start goes on from there.
+    The first SIGTERM, SIGHUP or Ctrl-C is an orderly end with exit code 0. The second one, and SIGQUIT, is a
+    quick end: the tools that run are killed and nothing else is waited for. What was shown is on disk, and
+    the next start goes on from there.
     """
 
     def __init__(
@@ -162,7 +165,7 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See uvicorn."""
         if self.should_exit:
-            os._exit(128 + sig)
+            end_now(sig)
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -2,15 +2,26 @@
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
-from holdfast.tools.marker import markers_in
+from holdfast.run import Run
+from holdfast.tools.marker import foreground_tag, is_foreground, markers_in
 from holdfast.tools.offload import offload
-from holdfast.tools.proctable import environ_of, table
+from holdfast.tools.proctable import environ_of, table, tag_of
 from holdfast.tools.scope import kill_leftovers
+from holdfast.tools.tags import why_daemons_hide
 
 _log = logging.getLogger(__name__)
 
 LOOKS = 2  # a process that forks and exits while the table is read may hide its child
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The runs that living processes carry as their mark, and the tags of those that carry none."""
+
+    runs: frozenset[str]
+    tags: frozenset[int]
 
 
 class Leftovers:
@@ -18,23 +29,32 @@ class Leftovers:
 
     def __init__(self) -> None:
         self._looking = asyncio.Lock()
-        self._runs: frozenset[str] | None = None
+        self._found: _Found | None = None
 
-    async def end(self, run_id: str) -> None:
+    async def end(self, run: Run) -> None:
         """End what is left of the run's foreground calls; to be called before anything of it starts here."""
+        begun = [call.asked.tool_call_id for call in run.unfinished_tools if call.started is not None]
         async with self._looking:
-            if self._runs is None:
-                self._runs = await offload(_runs_with_processes)
-        if run_id in self._runs and (alive := await kill_leftovers(run_id)):
-            _log.warning("of run %s something is alive after KILL: %s", run_id, ", ".join(map(str, alive)))
+            if self._found is None:
+                self._found = await offload(_found)
+        if begun and (why := await offload(why_daemons_hide)):
+            _log.warning("of run %s something may still run: %s", run.run_id, why)
+        tags = {foreground_tag(run.run_id, tool_call_id) for tool_call_id in begun}
+        if run.run_id not in self._found.runs and self._found.tags.isdisjoint(tags):
+            return
+        if alive := await kill_leftovers(run.run_id, tool_call_ids=begun):
+            named = ", ".join(map(str, alive))
+            _log.warning("of run %s something is alive after KILL: %s", run.run_id, named)
 
 
-def _runs_with_processes() -> frozenset[str]:
-    """The ids of runs that living processes carry as their mark; blocks."""
-    return frozenset(
-        marker.run_id
-        for _ in range(LOOKS)
-        for row in table()
-        for marker in markers_in(environ_of(row.pid))
-        if not marker.background
-    )
+def _found() -> _Found:
+    """Look at all processes; blocks."""
+    runs: set[str] = set()
+    tags: set[int] = set()
+    for _ in range(LOOKS):
+        for row in table():
+            markers = list(markers_in(environ_of(row.pid)))
+            runs.update(marker.run_id for marker in markers if not marker.background)
+            if not markers and is_foreground(tag := tag_of(row.pid)):
+                tags.add(tag)
+    return _Found(frozenset(runs), frozenset(tags))

@@ -46,6 +46,11 @@ class Lives:
             self._last = Crash(told.begun_ms, max(now_ms, told.begun_ms))
             self._crashes = _with(told.crashes, self._last)
 
+    @property
+    def last_crashed(self) -> bool:
+        """Whether the life before this one had no time to clean up."""
+        return self._last is not None
+
     async def begin(self, notes: Notes, now_ms: int) -> None:
         """Say that this life lasts until its end is told; raises a JournalError if nobody hears it."""
         await self._tell(notes, begun_ms=now_ms)

@@ -215,7 +215,7 @@ class SessionOwner:
         return replace(run.settings, on_disconnect="") if run is not None else RunSettings()
 
     async def _settle(self, run: Run, fence: Fence) -> None:
-        await self._floor.leftovers.end(run.run_id)
+        await self._floor.leftovers.end(run)
         async with self._run_log(run, fence) as log:
             await self._end(run, log, Outcome("cancelled", cause=run.stop_cause or "removed"))
 
@@ -278,7 +278,7 @@ class SessionOwner:
     async def _resume(self, run: Run, log: RunLog) -> Outcome:
         """Go on after a crash or a restart, but not for ever."""
         # Before anything is said of its end: what it left running would go on.
-        await self._floor.leftovers.end(run.run_id)
+        await self._floor.leftovers.end(run)
         if (run.settings.on_restart or self._floor.on_restart) == "interrupt":
             return Outcome("interrupted", cause="restart")
         if run.resumptions_without_progress >= RESUMPTIONS_MAX:

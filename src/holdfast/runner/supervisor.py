@@ -193,12 +193,21 @@ class Supervisor:
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
         if self._limits.goes_on == "asked":
+            if lives.last_crashed:
+                await self._end_leftovers()
             return
         async for run in open_runs(store):
             self.wake(run.session_id, run.last_seq)
         # What was said to a run that ended without hearing it waits for a run of its own.
         for session_id in await store.steered():
             self.wake(session_id, 0)
+
+    async def _end_leftovers(self) -> None:
+        """End what a crash left of runs that nobody asked to go on with."""
+        async for row in open_runs(self._means.store):
+            if row.status == "queued":
+                return  # they come last, and none of them has begun
+            await self._floor.leftovers.end((await self.view(row.session_id)).run(row.run_id))
 
 
 def _say_why_nothing_goes_on(starting: asyncio.Task[None]) -> None:

@@ -13,10 +13,11 @@ from secrets import token_hex
 
 from holdfast.tools.cleaning import cleaned
 from holdfast.tools.jobs import Job, JobState, forget_files, stored_states
-from holdfast.tools.marker import background, marked
+from holdfast.tools.marker import background, marked, parsed
 from holdfast.tools.offload import offload, settle
-from holdfast.tools.process import Command, tagged
+from holdfast.tools.process import Command
 from holdfast.tools.scope import KillPatience, MarkedProcess, find_marked
+from holdfast.tools.tags import tagged
 
 JOBS_MAX = 100  # of one session
 IN_ALL_SESSIONS_MAX = 400
@@ -147,7 +148,9 @@ class Background:
 
     def _look_back(self) -> tuple[list[JobState], list[MarkedProcess]]:
         states = sorted(stored_states(self._folder), key=lambda state: state.started_at_ms)
-        return states, find_marked(lambda marker: marker.background)
+        markers = [marker for state in states if not state.ended and (marker := parsed(state.marker))]
+        tagged = {marker.tag: marker for marker in markers}
+        return states, find_marked(lambda marker: marker.background, tagged=tagged)
 
     def _given_up_for(self, session_id: str) -> list[Job]:
         """The job that makes room for one more, which is listed no longer; none if there is room."""

@@ -230,7 +230,7 @@ class Job:
 
     def _scope(self, *, leader: int) -> Scope:
         marker = self.state.marker
-        return Scope(belongs=lambda one: str(one) == marker, leader=leader, tag=tag_in(marker))
+        return Scope(belongs=lambda one: str(one) == marker, leader=leader, tags=frozenset({tag_in(marker)}))
 
     def _path(self, ending: str) -> Path:
         return self._folder / f"{self.state.job_id}.{ending}"

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from secrets import token_hex
 from urllib.parse import quote, unquote
 
 VARIABLE = "HOLDFAST_RUN"
 _FIELDS = 4
-_TAG_MIN, _TAG_MAX = 100_000, 800_000  # what the limit that carries it may well be lowered to
+# A limit may well be lowered to such a number; which half it is in tells the two kinds apart.
+_TAG_MIN, _TAGS = 100_000, 350_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +23,13 @@ class Marker:
 
     @property
     def tag(self) -> int:
-        """The number by which a process is known that has thrown its environment away."""
-        return _TAG_MIN + int(self.nonce, 16) % (_TAG_MAX - _TAG_MIN)
+        """The number by which a process is known that has thrown its environment away.
+
+        It follows from the call alone, so that a server can work it out for what an earlier one started.
+        """
+        call = f"{_quoted(self.run_id)}:{_quoted(self.tool_call_id)}".encode()
+        number = int.from_bytes(blake2b(call, digest_size=8).digest()) % _TAGS
+        return _TAG_MIN + number + (_TAGS if self.background else 0)
 
     def __str__(self) -> str:
         kind = "background" if self.background else "foreground"
@@ -47,13 +54,25 @@ def marked(environment: Mapping[str, str], marker: Marker) -> dict[str, str]:
     return {**environment, VARIABLE: f"{outer} {marker}".strip()}
 
 
+def foreground_tag(run_id: str, tool_call_id: str) -> int:
+    """The tag of all executions of one call in the foreground."""
+    return Marker(run_id=run_id, tool_call_id=tool_call_id, nonce="").tag
+
+
+def is_background(tag: int) -> bool:
+    """Whether it is the tag of something that may outlive its call."""
+    return _TAG_MIN + _TAGS <= tag < _TAG_MIN + 2 * _TAGS
+
+
+def is_foreground(tag: int) -> bool:
+    """Whether it is the tag of something that must end with its call."""
+    return _TAG_MIN <= tag < _TAG_MIN + _TAGS
+
+
 def tag_in(text: str) -> int:
     """The tag of the marker that the text stands for; 0 if it stands for none of ours."""
-    marker = _parsed(text)
-    try:
-        return marker.tag if marker is not None else 0
-    except ValueError:
-        return 0  # anybody may write to an environment: the nonce is no number
+    marker = parsed(text)
+    return marker.tag if marker is not None else 0
 
 
 def markers_in(environ: bytes) -> Iterator[Marker]:
@@ -64,12 +83,13 @@ def markers_in(environ: bytes) -> Iterator[Marker]:
     for entry in environ.split(b"\0"):
         if entry.startswith(prefix):
             for text in entry[len(prefix) :].decode("utf-8", "replace").split(" "):
-                marker = _parsed(text)
+                marker = parsed(text)
                 if marker is not None:
                     yield marker
 
 
-def _parsed(text: str) -> Marker | None:
+def parsed(text: str) -> Marker | None:
+    """The marker that the text stands for; None if it stands for none of ours."""
     fields = text.split(":")
     if len(fields) != _FIELDS or fields[3] not in {"background", "foreground"}:
         return None

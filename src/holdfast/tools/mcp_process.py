@@ -17,6 +17,7 @@ from holdfast.tools.proctable import Seen
 from holdfast.tools.pump import Pump, Wake
 from holdfast.tools.reaper import reap_adopted
 from holdfast.tools.scope import Scope, kill_scope
+from holdfast.tools.tags import put_tag
 
 ERRORS_BYTES_MAX = 8 * 1024
 _DRAIN_S = 0.3
@@ -137,6 +138,7 @@ class ServerProcess:
             )
         except (OSError, ValueError) as error:
             return Exited(error=str(error))
+        put_tag(process.pid, self._marker)
         assert process.stdout is not None, "it was asked for"
         assert process.stderr is not None, "it was asked for"
         nonce = self._marker.nonce
@@ -144,6 +146,7 @@ class ServerProcess:
             belongs=lambda marker: marker.nonce == nonce,
             leader=process.pid,
             pipe_inode=os.fstat(process.stdout.fileno()).st_ino,
+            tags=frozenset({self._marker.tag}),
         )
         try:
             with process.stderr as errors:

@@ -84,7 +84,7 @@ class McpServer:
         """Be connected, again and again, until cancelled."""
         if self.config.command:
             # A server of ours that was killed cannot have ended the processes that it started.
-            await kill_leftovers(self._marker_run, patience=self.patience.kill)
+            await kill_leftovers(self._marker_run, tool_call_ids=[""], patience=self.patience.kill)
         loop = asyncio.get_running_loop()
         failures = 0
         # The flag is looked at because clean-up code that raises takes the place of a cancellation.

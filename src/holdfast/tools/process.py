@@ -5,7 +5,6 @@ Whatever ends the call (its own exit, the time limit, a cancellation) ends its w
 
 import asyncio
 import os
-import posixpath
 import subprocess
 import tempfile
 import threading
@@ -19,10 +18,11 @@ from typing import IO, Literal
 from holdfast.tools.cleaning import LiveText
 from holdfast.tools.marker import Marker, marked
 from holdfast.tools.offload import settle
-from holdfast.tools.proctable import ON_LINUX, Seen
+from holdfast.tools.proctable import Seen
 from holdfast.tools.pump import Pump, Sink, Wake, Why
 from holdfast.tools.reaper import reap_adopted
 from holdfast.tools.scope import KillPatience, Scope, kill_scope
+from holdfast.tools.tags import put_tag, tagged
 
 DRAIN_S = 0.3
 LIVE_BYTES_MAX = 1024 * 1024
@@ -163,6 +163,7 @@ class _Child:
             process = started(self._command, stdout=subprocess.PIPE)
         except (OSError, ValueError) as error:
             return Ended(why="not_started", error=str(error))
+        put_tag(process.pid, self._marker)
         assert process.stdout is not None, "it was asked for"
         output_fd = process.stdout.fileno()
         nonce = self._marker.nonce
@@ -170,7 +171,7 @@ class _Child:
             belongs=lambda marker: marker.nonce == nonce,
             leader=process.pid,
             pipe_inode=os.fstat(output_fd).st_ino,
-            tag=self._marker.tag,
+            tags=frozenset({self._marker.tag}),
         )
         pump: Pump | None = None
         try:
@@ -208,16 +209,6 @@ class _Child:
             self._survivor = process
         code = None if survivors else process.wait()
         return Ended(why=why, code=code, leftovers=tuple(left), survivors=survivors)
-
-
-def tagged(argv: tuple[str, ...], marker: Marker) -> tuple[str, ...]:
-    """The same for a bash, with a limit lowered that hardly anything needs.
-
-    Unlike a variable of its environment, a child that cleans up before it becomes a daemon keeps that.
-    """
-    if not ON_LINUX or not argv or posixpath.basename(argv[0]) != "bash":
-        return argv
-    return (argv[0], "-c", 'ulimit -S -q "$0" 2>/dev/null; exec "$@"', str(marker.tag), *argv)
 
 
 def started(command: Command, *, stdout: int) -> "subprocess.Popen[bytes]":

@@ -74,7 +74,12 @@ def writes_to(pid: int, pipe_inode: int) -> bool:
 
 def tag_of(pid: int) -> int:
     """The number that the process is marked by, or another one; 0 if it is gone."""
-    found = _TAG.search(_contents(f"/proc/{pid}/limits", bytes_max=_READ_BYTES))
+    return tag_in_limits(_contents(f"/proc/{pid}/limits", bytes_max=_READ_BYTES))
+
+
+def tag_in_limits(limits: bytes) -> int:
+    """The number in the limits of a process as /proc shows them; 0 if there is none."""
+    found = _TAG.search(limits)
     return int(found[1]) if found else 0
 
 

@@ -3,6 +3,8 @@
 On Linux a process belongs to a scope by its group, its session, the mark in its environment, its standard
 output, the tag that its limits carry, or an ancestor that belongs. Elsewhere there is no /proc, and a scope
 is the process group alone: a child that makes a session of its own escapes there.
+
+Neither way finds what another program starts on request: systemd, a container engine, cron.
 """
 
 import os
@@ -10,10 +12,11 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from holdfast.tools.marker import Marker, markers_in, tag_in
+from holdfast.tools.marker import Marker, foreground_tag, markers_in
 from holdfast.tools.offload import offload
 from holdfast.tools.proctable import (
     ON_LINUX,
@@ -37,6 +40,20 @@ class KillPatience:
     kill_s: float = 5.0
 
 
+class Processes(Protocol):
+    """What can be killed; `leader` is the leader of their group, if they have one."""
+
+    leader: int
+
+    def living(self) -> list[Seen]:
+        """Those that are alive now."""
+        ...
+
+    def signal(self, members: list[Seen], number: signal.Signals) -> None:
+        """Send a signal to the group and to each member outside it."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Scope:
     """What is looked for; `leader` is a child of ours that nobody has waited for yet, so its pid is ours."""
@@ -44,7 +61,7 @@ class Scope:
     belongs: Callable[[Marker], bool]
     leader: int = 0
     pipe_inode: int = 0
-    tag: int = 0
+    tags: frozenset[int] = frozenset()
     ever: dict[int, int] = field(default_factory=dict[int, int])  # pid to birth of all members seen so far
 
     def living(self) -> list[Seen]:
@@ -65,7 +82,7 @@ class Scope:
             _ignoring_the_gone(lambda: os.killpg(self.leader, number))
         for member in members:
             if not self.leader or member.group != self.leader:
-                _send(member, number)
+                send(member, number)
 
     def _has(self, row: Seen) -> bool:
         if self.ever.get(row.pid) == row.born_ticks:
@@ -77,10 +94,10 @@ class Scope:
             return True
         if self.pipe_inode and writes_to(row.pid, self.pipe_inode):
             return True
-        if not self.tag or tag_of(row.pid) != self.tag:
+        if not self.tags or tag_of(row.pid) not in self.tags:
             return False
-        # Two executions may draw one number: who still carries the mark of the other is the other's.
-        return all(tag_in(str(marker)) != self.tag for marker in markers)
+        # Two executions may have one number: who still carries the mark of the other is the other's.
+        return all(marker.tag not in self.tags for marker in markers)
 
     def _group_alone(self) -> list[Seen]:
         if not self.leader:
@@ -103,18 +120,23 @@ class MarkedProcess:
     marker: Marker
 
 
-def find_marked(belongs: Callable[[Marker], bool]) -> list[MarkedProcess]:
-    """All living processes with such a mark; blocks, so call it off the loop."""
+def find_marked(
+    belongs: Callable[[Marker], bool], *, tagged: Mapping[int, Marker] | None = None
+) -> list[MarkedProcess]:
+    """All living processes with such a mark, or with no mark and one of the tags; blocks."""
     found: list[MarkedProcess] = []
     for row in table():
-        marker = next(filter(belongs, markers_in(environ_of(row.pid))), None)
+        markers = list(markers_in(environ_of(row.pid)))
+        marker = next(filter(belongs, markers), None)
+        if tagged and not markers:
+            marker = tagged.get(tag_of(row.pid))
         if marker is not None and not row.is_dead and row.pid != os.getpid():
             found.append(MarkedProcess(row, marker))
     return found
 
 
 def kill_scope(
-    scope: Scope, *, patience: KillPatience | None = None, meanwhile: Callable[[], None] | None = None
+    scope: Processes, *, patience: KillPatience | None = None, meanwhile: Callable[[], None] | None = None
 ) -> tuple[Seen, ...]:
     """TERM, then KILL, until the scope is empty; returns who survived. Blocks: call it off the loop.
 
@@ -129,14 +151,22 @@ def kill_scope(
     return tuple(survivors)
 
 
-async def kill_leftovers(run_id: str, *, patience: KillPatience | None = None) -> tuple[Seen, ...]:
-    """Kill what a crashed server left of a run's foreground calls; returns who survived."""
-    scope = Scope(belongs=lambda marker: marker.run_id == run_id and not marker.background)
+async def kill_leftovers(
+    run_id: str, *, tool_call_ids: Iterable[str] = (), patience: KillPatience | None = None
+) -> tuple[Seen, ...]:
+    """Kill what a crashed server left of a run's foreground calls; returns who survived.
+
+    Of the calls that are named, those processes too that have thrown their environment away.
+    """
+    scope = Scope(
+        belongs=lambda marker: marker.run_id == run_id and not marker.background,
+        tags=frozenset(foreground_tag(run_id, tool_call_id) for tool_call_id in tool_call_ids),
+    )
     return await offload(lambda: kill_scope(scope, patience=patience), linger_s=10.0)
 
 
 def _killed(
-    scope: Scope, number: signal.Signals, *, within_s: float, meanwhile: Callable[[], None] | None
+    scope: Processes, number: signal.Signals, *, within_s: float, meanwhile: Callable[[], None] | None
 ) -> list[Seen]:
     deadline_s = time.monotonic() + within_s
     told: set[tuple[int, int]] = set()
@@ -161,7 +191,8 @@ def _killed(
             _wait_for_a_death(living, within_s=min(left_s, _LOOK_AGAIN_S))
 
 
-def _send(member: Seen, number: signal.Signals) -> None:
+def send(member: Seen, number: signal.Signals) -> None:
+    """Send a signal to a process, and never to another one that has its number by now."""
     if not hasattr(os, "pidfd_open"):
         _ignoring_the_gone(lambda: os.kill(member.pid, number))
         return
