@@ -1,6 +1,7 @@
 """Small wrong parts of a process that runs agents; the check of the promise that each breaks must notice."""
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from agent.world import Effect, World, asks_about, ending, messages, process, send, tool_ends
 from handed_over import check_a_model_is_shown_exactly_what_was_handed_over
 from holdfast import events as e
-from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait, server_error
+from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, server_error
 from holdfast.context import context_for
 from holdfast.entries import Ending, Notice, Person
 from holdfast.events import Event
@@ -42,6 +43,25 @@ class Retells(MemoryStore):
     async def append_run(self, session_id: str, events: Sequence[Event], *, fence: Fence, **rest: Any) -> Any:
         told = [self.told(event) for event in events]
         return await super().append_run(session_id, told, fence=fence, **rest)
+
+
+# P3: nothing hangs
+
+
+async def check_an_answer_without_end_is_cut_off(answer_bytes_max: int) -> None:
+    """P3: a model that talks and talks is hung up on at a limit that was known."""
+    async with (
+        ChaosServer([Say("on and on " * 2_000), Hang()]) as chaos,
+        process(chaos, answer_bytes_max=answer_bytes_max) as world,
+    ):
+        await send(world)
+        try:
+            async with asyncio.timeout(2):
+                ended = ending(await world.until("s", e.RunEnded))
+        except TimeoutError:
+            raise AssertionError("it is still listening") from None
+        assert (ended.outcome, ended.cause) == ("truncated", "answer_bytes_max")
+        assert len(chaos.seen.requests) == 1
 
 
 # P5: stop means stopped
@@ -345,6 +365,7 @@ async def check_no_burst_makes_the_line_longer(kind: type[Slots]) -> None:
 
 
 SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage("P3", check_an_answer_without_end_is_cut_off, 10_000, sys.maxsize),
     Sabotage("P10", check_no_burst_makes_the_line_longer, Slots, LooksAtTheLine),
     Sabotage("P10", check_no_burst_makes_the_line_longer, Slots, ForgetsWhoIsComing),
     Sabotage("P5", check_the_model_is_hung_up_on_before_a_run_is_cancelled, ModelHttp, LeavesItOpen),

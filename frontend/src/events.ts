@@ -12,6 +12,7 @@ export type CallFinish =
   | "redirected"
   | "refused"
   | "stop"
+  | "too_long"
   | "tools";
 
 export type CallPurpose =
@@ -359,6 +360,7 @@ export interface TextDone {
   readonly segment: number;
   readonly text: string;
   readonly phase?: string;
+  readonly goes_on?: boolean;
 }
 
 /** More of what the model thinks. */

@@ -45,6 +45,7 @@ class _Answer:
     run_id: str
     items: list[Said] = field(default_factory=list[Said])
     cards: list[ToolCard] = field(default_factory=list[ToolCard])
+    begun: list[str] = field(default_factory=list[str])  # a text that goes on in the next entry
 
 
 def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
@@ -157,12 +158,22 @@ def _add(answer: _Answer, entry: Text | Thinking | ToolCard) -> None:
     elif isinstance(entry, Thinking):
         if entry.text or entry.opaque:
             answer.items.append(Thought(entry.text, entry.opaque, entry.target))
+    else:
+        answer.begun.append(entry.text)
+        if not entry.goes_on:
+            _end_text(answer, entry.phase, entry.target if entry.phase else "")
+
+
+def _end_text(answer: _Answer, phase: str = "", target: str = "") -> None:
+    text = "".join(answer.begun)
+    answer.begun.clear()
     # providers refuse a block of nothing but white space
-    elif entry.text.strip():
-        answer.items.append(SaidText(entry.text, entry.phase, entry.target if entry.phase else ""))
+    if text and not text.isspace():
+        answer.items.append(SaidText(text, phase, target))
 
 
 def _answer_messages(transcript: Transcript, answer: _Answer) -> list[Message]:
+    _end_text(answer)
     # thinking that led to nothing is no message, and providers refuse it as one
     if all(isinstance(item, Thought) for item in answer.items):
         return []

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.gathered import Gathered
 from holdfast.inputs import SessionMessage
 from holdfast.values import Action, AskState, Failure, OutcomeKind, Part, ToolEnding
 
@@ -12,50 +13,6 @@ TOOL_OUTPUT_CHARS_MAX = 64 * 1024
 
 AskKind: TypeAlias = Literal["approval", "question"]
 NoticeKind: TypeAlias = Literal["switched", "gated", "resumed", "compacted", "steered"]
-
-
-class Gathered:
-    """Text that arrives in pieces and is joined when it is read; past `chars_max` only its end is kept."""
-
-    __slots__ = ("_chars", "_pieces", "chars_max", "total_chars")
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
-
-    def __init__(self, chars_max: int = 0) -> None:
-        self.chars_max = chars_max
-        self.total_chars = 0
-        self._chars = 0
-        self._pieces: list[str] = []
-
-    def add(self, text: str) -> None:
-        """More of the text."""
-        self._pieces.append(text)
-        size = len(text)
-        self.total_chars += size
-        self._chars += size
-        # cutting at twice the limit keeps the cost of each piece constant
-        if self.chars_max and self._chars > 2 * self.chars_max:
-            self._pieces = [str(self)]
-            self._chars = self.chars_max
-
-    def put(self, text: str) -> None:
-        """The whole text, in place of what was gathered."""
-        self._pieces = []
-        self.total_chars = self._chars = 0
-        self.add(text)
-
-    def __str__(self) -> str:
-        if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
-        text = self._pieces[0] if self._pieces else ""
-        return text[-self.chars_max :] if self.chars_max else text
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Gathered):
-            return NotImplemented
-        return self.total_chars == other.total_chars and str(self) == str(other)
-
-    def __repr__(self) -> str:
-        return f"Gathered({str(self)!r})"
 
 
 def _tail() -> Gathered:
@@ -99,6 +56,7 @@ class Text(ModelOutput):
 
     kind: ClassVar[str] = "text"
     phase: str = ""
+    goes_on: bool = False  # the next stretch is the rest of this text
 
 
 @dataclass(slots=True, kw_only=True)

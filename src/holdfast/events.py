@@ -220,11 +220,13 @@ class TextDone(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.done"):
     """A stretch of the answer is complete; this is the whole of it.
 
     `phase` is its provider's word for what the stretch is (commentary, final_answer), which it wants back.
+    `goes_on` says that the next stretch is the rest of the same text, which was too long for one.
     """
 
     segment: int
     text: str
     phase: str = ""
+    goes_on: bool = False
 
 
 class ReasoningDelta(RunEvent, frozen=True, kw_only=True, gc=False, tag="reasoning.delta"):

@@ -6,6 +6,8 @@ import msgspec
 
 from holdfast.values import Part
 
+ANSWER_BYTES_MAX = 32_000_000
+
 
 class UserMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
     """What a person said."""
@@ -82,6 +84,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str = ""
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
+    answer_bytes_max: int = ANSWER_BYTES_MAX  # of text, reasoning and tool arguments; nobody is sent this
     temperature: float | None = None
     reasoning_effort: str = ""
     cache_key: str = ""

@@ -8,7 +8,10 @@ from typing import Literal, TypeAlias
 import msgspec
 
 ItemKind: TypeAlias = Literal["text", "reasoning", "tool"]
-FinishReason: TypeAlias = Literal["stop", "tools", "length", "refused"]
+FinishReason: TypeAlias = Literal["stop", "tools", "length", "too_long", "refused"]
+
+# Past this a text or a thought is told in several stretches, and nobody keeps the whole of it.
+LONG_CHARS = 1024 * 1024
 
 
 class Lifecycle(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +51,10 @@ class ArgsPiece(msgspec.Struct, frozen=True, gc=False):
 
 
 class ItemClosed(msgspec.Struct, frozen=True):
-    """The protocol closed the item: its whole text (of a tool: the arguments), and what goes back with it."""
+    """The protocol closed the item: its whole text (of a tool: the arguments), and what goes back with it.
+
+    Of a text or a thought longer than LONG_CHARS only its pieces tell what it says.
+    """
 
     index: int
     kind: ItemKind
@@ -80,7 +86,7 @@ class ErrorReported(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
-    """The protocol's own terminal marker arrived."""
+    """The protocol's own terminal marker arrived; with `too_long` we ended the answer ourselves."""
 
     reason: FinishReason
     detail: str = ""

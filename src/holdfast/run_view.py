@@ -108,7 +108,7 @@ def _text(run: RunView, seq: int, event: e.TextDelta | e.TextDone) -> Text | Non
     entry = known or _open(run, seq, event, kind=Text)
     if isinstance(event, e.TextDone):
         entry.gathered.put(event.text)
-        entry.done, entry.phase = True, event.phase
+        entry.done, entry.phase, entry.goes_on = True, event.phase, event.goes_on
     else:
         entry.gathered.add(event.text)
     if known is not None:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import Budget
 
@@ -233,6 +234,12 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = ""
     workspace: Annotated[str, says("The directory that runs work in.", "path")] = "."
     turns_max: Annotated[AtLeast0, says("Most model answers of one run; 0 is no limit.")] = 100
+    answer_bytes_max: Annotated[
+        AtLeast1,
+        says(
+            "Most bytes of one model answer: text, reasoning and tool arguments. Past it the run is cut off."
+        ),
+    ] = ANSWER_BYTES_MAX
     budget: BudgetSettings = BudgetSettings()
 
     def run_budget(self) -> Budget:

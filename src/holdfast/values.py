@@ -8,7 +8,7 @@ Number = TypeVar("Number", int, float)
 
 AskState: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 Choice: TypeAlias = Literal["once", "session", "always", "deny"]
-CallFinish: TypeAlias = Literal["stop", "tools", "length", "refused", "failed", "redirected"]
+CallFinish: TypeAlias = Literal["stop", "tools", "length", "too_long", "refused", "failed", "redirected"]
 CallPurpose: TypeAlias = Literal["answer", "compaction", "title"]
 CloseReason: TypeAlias = Literal[
     "ttfb_kill", "stream_idle_kill", "upload_kill", "connect_kill", "cancel", "peer", "done"

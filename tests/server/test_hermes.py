@@ -2,6 +2,7 @@
 
 from holdfast import events as e
 from holdfast.codec import encode
+from holdfast.model_events import LONG_CHARS
 from holdfast.server.hermes import OUTPUT_BYTES_MAX, RunFrames, preview, shortened, sse
 from holdfast.server.restarts import RESTARTED, Restarts
 from holdfast.values import Action, Failure, OutcomeKind
@@ -128,6 +129,16 @@ def test_text_is_only_ever_added_to() -> None:
     assert said("hel", None, AGAIN, "hello", DONE) == "hello"
     assert said("one", DONE, AGAIN, "two", DONE) == "onetwo"
     assert said(e.CallStarted(at_ms=1, run_id="r", call_id="t", turn=1, purpose="title"), "T") == ""
+
+
+def test_after_a_text_too_long_to_compare_the_answer_restarts_in_any_case() -> None:
+    half = "x" * (LONG_CHARS // 2 + 1)
+    long = half + half
+    assert said(half, half, None, half, half, DONE) == f"{long}{RESTARTED}{long}"
+    assert said(half, half, None, AGAIN, "short", DONE) == f"{long}{RESTARTED}short"
+    assert said(half, half, None, None, "a", "b", DONE) == f"{long}{RESTARTED}ab"
+    assert said(half, half, None, DONE) == f"{long}{RESTARTED}"
+    assert said(long, DONE, AGAIN, "two", DONE) == f"{long}two"
 
 
 def test_a_line_is_never_too_long() -> None:

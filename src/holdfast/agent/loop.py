@@ -75,6 +75,8 @@ async def _turns(
         added: tuple[Message, ...] = ()
         if (outcome := _finished(run, messages)) is not None:
             return outcome
+        if run.finish == "too_long" and not steered:
+            return _too_long(means.answer_bytes_max)
         is_cut = run.finish == "length" and not steered
         # A crash or a summary may lie between the half of an answer and its continuation.
         if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
@@ -158,6 +160,7 @@ def _request(
         instructions=instructions,
         tools=means.tools.specs(),
         max_output_tokens=run.settings.max_output_tokens or None,
+        answer_bytes_max=means.answer_bytes_max,
         temperature=run.settings.temperature,
         reasoning_effort=run.settings.reasoning_effort,
         cache_key=view.session.epoch,
@@ -174,6 +177,15 @@ async def _take_steers(view: SessionView, log: RunLog) -> bool:
     if steers:
         await view.settled(log)
     return bool(steers)
+
+
+def _too_long(bytes_max: int) -> Outcome:
+    text = (
+        f"The model's answer was longer than {bytes_max / 1_000_000:g} MB and was cut off there. "
+        "The setting agent.answer_bytes_max says how long an answer may be."
+    )
+    failure = Failure(kind="truncated", text=text, rule="answer_bytes_max")
+    return Outcome("truncated", cause="answer_bytes_max", failure=failure)
 
 
 def _spent(limits: RunLimits, part: Part) -> Outcome:

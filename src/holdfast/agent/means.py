@@ -10,6 +10,7 @@ from holdfast.agent.rest import Rest
 from holdfast.capabilities import Model
 from holdfast.interfaces import Clock, Store, Tool
 from holdfast.journal.spool import Spool
+from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.secrets_out import NO_SECRETS, Secrets
 from holdfast.tools.registry import Registry
 from holdfast.tools.workspace import Workspace, Workspaces
@@ -34,6 +35,7 @@ class AgentMeans:
     context_window: int = 200_000
     turns_max: int = 100
     budget: Budget = field(default_factory=Budget)
+    answer_bytes_max: int = ANSWER_BYTES_MAX
     asks_expire_s: float = 86_400.0
     on_expiry: Literal["continue", "stop"] = "continue"
     rest: Rest = field(default_factory=Rest)

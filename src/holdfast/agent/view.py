@@ -11,7 +11,7 @@ from holdfast.run import Run
 from holdfast.session import Session
 from holdfast.transcript import Transcript
 
-READ_AT_ONCE = 256  # what is folded in one go holds up nobody
+READ_AT_ONCE = 64  # what is folded in one go holds up nobody, nor fills the memory
 
 
 class SessionView:

@@ -159,6 +159,7 @@ async def _means(
         context_window=min(target.context_window for target in calls.targets),
         turns_max=settings.agent.turns_max,
         budget=settings.agent.run_budget(),
+        answer_bytes_max=settings.agent.answer_bytes_max,
         asks_expire_s=settings.approvals.expires_s,
         on_expiry=settings.approvals.on_expiry,
     )

@@ -18,9 +18,11 @@ Read: TypeAlias = Callable[[str, int, int], Awaitable[Sequence[Record]]]
 
 # What all windows together may hold; a reader that is further behind reads the store.
 WINDOW_BYTES_MAX = 32 * 1024 * 1024
+LOG_BYTES_MAX = 2 * 1024 * 1024  # and the window of one log
 RECORD_BYTES = 600  # what a record weighs beside its body: itself, its event, its place
 TAIL_BYTES = 1_500  # what a window weighs beside its records
 BATCH_RECORDS_MAX = 256
+READ_RECORDS_MAX = 64  # of the store: a record may have a megabyte, and all of them are in memory at once
 QUIET_RECORDS_MAX = 128  # so many deltas wake even those who do not wait for any
 
 Waiters: TypeAlias = dict[asyncio.Future[None], None]
@@ -50,6 +52,9 @@ class Tail:
             self.records.append(record)
             self.bytes += len(record.body) + RECORD_BYTES
         self.last = records[-1].seq
+        # What came together stays together: whoever is told of it is about to read it.
+        while self.bytes > LOG_BYTES_MAX and self.records[0].seq < records[0].seq:
+            self.bytes -= len(self.records.popleft().body) + RECORD_BYTES
         return self.bytes - held
 
     def forget(self) -> int:
@@ -250,10 +255,10 @@ class Follower:
 
     async def _read_on(self) -> Sequence[Record]:
         try:
-            batch = await self._read(self._session_id, self.after, BATCH_RECORDS_MAX)
+            batch = await self._read(self._session_id, self.after, READ_RECORDS_MAX)
         except StoreClosed:
             raise StopAsyncIteration from None
-        self._is_caught_up = len(batch) < BATCH_RECORDS_MAX
+        self._is_caught_up = len(batch) < READ_RECORDS_MAX
         return batch
 
     async def _wait(self) -> None:

@@ -229,16 +229,16 @@ class AnthropicParser:
         events: list[ModelEvent] = []
         if delta.text:
             if (item := self._going(event.index, "text", events)) is not None:
-                item.pieces.append(delta.text)
+                item.add(delta.text)
                 events.append(TextPiece(item.index, delta.text))
                 self._text_index = event.index
         elif delta.thinking:
             if (item := self._going(event.index, "reasoning", events)) is not None:
-                item.pieces.append(delta.thinking)
+                item.add(delta.thinking)
                 events.append(ReasoningPiece(item.index, delta.thinking))
         elif delta.partial_json:
             if (item := self._going(event.index, "tool", events)) is not None:
-                item.pieces.append(delta.partial_json)
+                item.add(delta.partial_json)
                 events.append(ArgsPiece(item.index, delta.partial_json))
         elif delta.signature and (item := self._going(event.index, "reasoning", events)) is not None:
             item.opaque["signature"] = delta.signature
@@ -262,7 +262,7 @@ class AnthropicParser:
             item.opaque["redacted"] = block.data
         events.append(item.opened())
         if text := block.text if kind == "text" else block.thinking:
-            item.pieces.append(text)
+            item.add(text)
             events.append(TextPiece(item.index, text) if kind == "text" else ReasoningPiece(item.index, text))
         return events
 
@@ -275,8 +275,8 @@ class AnthropicParser:
         # Gateways that do not stream the input give it whole at the start of the block.
         whole = self._inputs.pop(event.index, "")
         events: list[ModelEvent] = []
-        if whole and not item.pieces:
-            item.pieces.append(whole)
+        if whole and not item.came.total_chars:
+            item.add(whole)
             events.append(ArgsPiece(item.index, whole))
         events += self._release()
         self._held_call = item.closed()

@@ -109,7 +109,12 @@ class Attempt:
         self._deadlines = deadlines = self._effective(request, tokens)
         if self.is_told:
             self._emit_started(deadlines)
-        speaker = Speaker(self._voice, tool_ids=tool_ids, before_first=hooks.before_first)
+        speaker = Speaker(
+            self._voice,
+            tool_ids=tool_ids,
+            before_first=hooks.before_first,
+            bytes_max=request.answer_bytes_max,
+        )
         watchdog = Watchdog(deadlines, steady_s=self._means.clock.steady_s)
         watchdog.on_progress = hooks.on_progress
         watchdog.on_connected = self._tell
@@ -178,8 +183,9 @@ class Attempt:
             return self._failed(facts, ended.close_reason)
         assert ended.finish is not None
         reason = ended.finish.reason
-        if reason == "length" or (speaker.produced and reason != "refused"):
-            tools = speaker.tools() if reason != "length" else ()
+        is_cut = reason in {"length", "too_long"}
+        if is_cut or (speaker.produced and reason != "refused"):
+            tools = () if is_cut else speaker.tools()
             self._emit_usage()
             return Answer(self._place.call_id, "tools" if tools else reason, tools, "".join(speaker.texts))
         said = ended.finish.detail if reason == "refused" else ""

@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdfast.gathered import Gathered
 from holdfast.models.chat_usage import Usage
 
 
@@ -48,12 +49,12 @@ class Details(msgspec.Struct):
     """The pieces of one reasoning detail; a stream brings thousands."""
 
     last: ReasoningDetail
-    texts: list[str] = msgspec.field(default_factory=list[str])
-    summaries: list[str] = msgspec.field(default_factory=list[str])
+    texts: Gathered = msgspec.field(default_factory=Gathered)
+    summaries: Gathered = msgspec.field(default_factory=Gathered)
 
     def whole(self) -> ReasoningDetail:
         """The detail as it goes back."""
-        text, summary = "".join(self.texts), "".join(self.summaries)
+        text, summary = str(self.texts), str(self.summaries)
         return msgspec.structs.replace(self.last, text=text or None, summary=summary or None)
 
 

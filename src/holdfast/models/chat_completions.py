@@ -199,7 +199,7 @@ class ChatParser:
         item = self._text
         if item is None:
             item = self._text = self._open(OpenItem(index=len(self._items), kind="text"), events)
-        item.pieces.append(text)
+        item.add(text)
         events.append(TextPiece(item.index, text))
 
     def _think(self, field: str, text: str, events: list[ModelEvent]) -> None:
@@ -208,7 +208,7 @@ class ChatParser:
             item = self._reasoning = self._open(OpenItem(index=len(self._items), kind="reasoning"), events)
             if field:
                 item.opaque["field"] = field
-        item.pieces.append(text)
+        item.add(text)
         events.append(ReasoningPiece(item.index, text))
 
     def _take_parts(self, parts: list[Part], events: list[ModelEvent]) -> None:
@@ -235,10 +235,12 @@ class ChatParser:
                 same = Details(detail)
                 self._details.append(same)
             same.last.signature = detail.signature or same.last.signature
-            same.texts.append(detail.text or "")
-            same.summaries.append(detail.summary or "")
+            same.texts.add(detail.text or "")
+            same.summaries.add(detail.summary or "")
         if self._reasoning is None:
             self._reasoning = self._open(OpenItem(index=len(self._items), kind="reasoning"), events)
+        elif self._reasoning.is_long:
+            self._details.clear()  # what is not kept whole does not go back
 
     def _take_call(self, call: ToolCall, events: list[ModelEvent]) -> None:
         function = call.function or Function()
@@ -255,7 +257,7 @@ class ChatParser:
         if extra := raw_text(call.extra_content):
             item.opaque["extra_content"] = extra
         if args:
-            item.pieces.append(args)
+            item.add(args)
             events.append(ArgsPiece(item.index, args))
 
     def _call_begun(self, call: ToolCall, *, name: str, args: str) -> OpenItem | None:
@@ -271,7 +273,7 @@ class ChatParser:
             return item
         if call.id and item.tool_call_id:
             return item if call.id == item.tool_call_id else None
-        if name != item.name or (args[:1] == "{" and is_json("".join(item.pieces))):
+        if name != item.name or (args[:1] == "{" and is_json(str(item.came))):
             return None
         return item
 

@@ -112,6 +112,8 @@ class Exchange:
             case b"{" | b"[" | b'"':
                 body = await _whole(reply, ANSWER_BYTES_MAX, begun)
                 self._take(self._parser.answer(body.lstrip(BLANK)))
+                if self._speaker.is_full:
+                    self._cut()
             case _:
                 await self._stream(reply, begun)
 
@@ -121,7 +123,7 @@ class Exchange:
         def hear(piece: bytes) -> bool:
             for run in sse.runs(piece):
                 self._hear(run)
-            return self._voice.full or self._error is not None
+            return self._voice.full or self._speaker.is_full or self._error is not None
 
         enough = hear(begun)
         begun = begun.lstrip(BLANK)[:EXCERPT_BYTES_MAX]
@@ -129,15 +131,25 @@ class Exchange:
             enough = False
             if self._error is not None:
                 return
+            if self._speaker.is_full:
+                self._cut()
+                return
             await self._make_room()
         for frame in sse.end():
             self._take(self._parser.parse(frame))
         self._take(self._parser.end())
+        if self._speaker.is_full:
+            self._cut()
         if begun and self._watchdog.state in _STAGES and not sse.comments:
             raise MalformedFrame(f"no event stream: {begun.decode(errors='replace')}")
 
+    def _cut(self) -> None:
+        """The answer is longer than it may be: what was said stands, and nothing more is listened to."""
+        self._speaker.cut()
+        self._finish = Finished("too_long")
+
     def _hear(self, run: Run) -> None:
-        while run.datas:
+        while run.datas and not self._speaker.is_full:
             # Text is mostly followed by more of it, and that can be taken in one step.
             piece = self._parser.text_of(run) if self._in_text else None
             if piece is None:

@@ -52,7 +52,7 @@ class _Live(msgspec.Struct):
     @property
     def text(self) -> str:
         """All the text of its place so far."""
-        return self.before + "".join(self.item.pieces if self.item.kind == "text" else ())
+        return self.before + (str(self.item.came) if self.item.kind == "text" else "")
 
 
 class ResponsesParser:
@@ -140,7 +140,7 @@ class ResponsesParser:
         events: list[ModelEvent] = []
         if text := event.delta:
             live = self._going(event, "text", events)
-            live.item.pieces.append(text)
+            live.item.add(text)
             events.append(TextPiece(live.item.index, text))
             self._text_place = -1 if event.output_index is None else event.output_index
         return events
@@ -162,7 +162,7 @@ class ResponsesParser:
             if live.part not in {"", part}:
                 text = PARTS_APART + text
             live.part = part
-            live.item.pieces.append(text)
+            live.item.add(text)
             events.append(ReasoningPiece(live.item.index, text))
         return events
 
@@ -170,7 +170,7 @@ class ResponsesParser:
         events: list[ModelEvent] = []
         if event.delta:
             live = self._going(event, "tool", events)
-            live.item.pieces.append(event.delta)
+            live.item.add(event.delta)
             events.append(ArgsPiece(live.item.index, event.delta))
         return events
 
@@ -258,7 +258,11 @@ class ResponsesParser:
         if last is not None and last.item.kind != "tool" and not last.over:
             self._settle(last, "", events, cut=False)
         before = "" if last is None else last.text
-        live = self._live[place] = _Live(OpenItem(index=self._opened, kind=kind), before)
+        live = self._live[place] = _Live(
+            # What the protocol repeats in the end is compared with what came.
+            OpenItem(index=self._opened, kind=kind, is_kept_whole=True),
+            before,
+        )
         self._opened += 1
         events.append(live.item.opened())
         return live
@@ -283,15 +287,16 @@ class ResponsesParser:
         """Ends an item with its final text; a tool call that was cut short is never closed."""
         item = live.item
         live.over = True
-        came = "".join(item.pieces)
+        came = str(item.came)
         whole = final or (live.arguments or came)
         if item.kind == "reasoning" and came:
             whole = came  # the parts were joined as they came
         if item.kind == "text" and whole.startswith(live.before + came):
             whole = whole[len(live.before) :]
         if len(whole) > len(came) and whole.startswith(came):
-            item.pieces.append(whole[len(came) :])
-            events.append(_PIECES[item.kind](item.index, item.pieces[-1]))
+            rest = whole[len(came) :]
+            item.add(rest)
+            events.append(_PIECES[item.kind](item.index, rest))
         if item.kind == "tool":
             if cut:
                 return

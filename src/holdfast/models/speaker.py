@@ -1,15 +1,21 @@
 """Puts on the log what a model says: one attempt's model events become a run's events."""
 
+import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from holdfast import events as e
 from holdfast.capabilities import Voice
+from holdfast.gathered import Gathered
 from holdfast.messages import AskedTool
 from holdfast.model_events import (
+    LONG_CHARS,
+    ArgsPiece,
     ItemClosed,
     ItemOpened,
     ModelEvent,
@@ -17,29 +23,51 @@ from holdfast.model_events import (
     TextPiece,
 )
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
+_SPACE = re.compile(r"\s")
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """A part of an item as it is on the log: one segment, and what it says so far."""
+
+    segment: int
+    is_thought: bool
+    said: Gathered = field(default_factory=Gathered)
+    is_rest: bool = False  # earlier parts of the item are settled
+
 
 class Speaker:
-    """Says one attempt's answer through the voice, and remembers the tools that it asks for."""
+    """Says one attempt's answer through the voice, and remembers the tools that it asks for.
 
-    def __init__(self, voice: Voice, *, tool_ids: set[str], before_first: Callable[[], None]) -> None:
+    Text and thoughts that grow long are settled stretch by stretch. Past `bytes_max`, counted over text,
+    thoughts and tool arguments, nothing more is said: `is_full`.
+    """
+
+    def __init__(
+        self, voice: Voice, *, tool_ids: set[str], before_first: Callable[[], None], bytes_max: int
+    ) -> None:
         self._voice = voice
         self._say = voice.say
         self._tool_ids = tool_ids
         self._before_first = before_first
-        self._segments: dict[int, int] = {}
+        self._bytes_left = bytes_max
+        self._stretches: dict[int, _Stretch] = {}
         self._asked: list[AskedTool] = []
-        self.texts: list[str] = []  # the whole text of each item that the protocol closed
+        self.texts: list[str] = []  # the whole text of each item that the protocol closed, but for long ones
         self.said = False  # something visible is on the log
         self.produced = False  # text or a whole tool call
+        self.is_full = False
 
     def say(self, index: int, text: str) -> None:
         """More text of an item."""
-        segment = self._segments.get(index)
-        if segment is None:
+        stretch = self._stretches.get(index)
+        if stretch is None:
             self._begin()
             self.produced = True
-            segment = self._segment(index)
-        self._say(segment, text)
+            stretch = self._stretch(index, is_thought=False)
+        if text := self._counted(text):
+            self._tell(stretch, text)
 
     def hear(self, event: ModelEvent) -> None:
         """Take in one model event."""
@@ -48,15 +76,53 @@ class Speaker:
                 if event.text:
                     self.say(event.index, event.text)
             case ReasoningPiece():
-                if event.text:
+                if text := self._counted(event.text):
                     self._begin()
-                    self._voice.think(self._segment(event.index), event.text)
+                    self._tell(self._stretch(event.index, is_thought=True), text)
+            case ArgsPiece():
+                self._counted(event.text)
             case ItemClosed():
                 self._close(event)
             case ItemOpened():
-                self._segments.pop(event.index, None)
+                self._stretches.pop(event.index, None)
             case _:
                 pass
+
+    def cut(self) -> None:
+        """The answer ends here: settle what is under way."""
+        for stretch in self._stretches.values():
+            if text := str(stretch.said):
+                self._settle(stretch, text)
+
+    def _counted(self, text: str) -> str:
+        """The part of the text for which there is room."""
+        if self.is_full:
+            return ""
+        left = self._bytes_left
+        self._bytes_left -= len(text) if text.isascii() else len(text.encode(errors="replace"))
+        if self._bytes_left >= 0:
+            return text
+        self.is_full = True
+        return text.encode(errors="replace")[:left].decode(errors="ignore")
+
+    def _tell(self, stretch: _Stretch, text: str) -> None:
+        """Tell it; what has grown long is settled where a word ends, so that no secret is parted."""
+        said, tell = stretch.said, self._voice.think if stretch.is_thought else self._say
+        while said.total_chars + len(text) >= LONG_CHARS:
+            room = max(LONG_CHARS - said.total_chars, 0)
+            space = _SPACE.search(text, room, room + LONG_CHARS)
+            if space is None and len(text) < room + LONG_CHARS and said.total_chars < 2 * LONG_CHARS:
+                break
+            end = space.end() if space else min(len(text), room + LONG_CHARS)
+            said.add(text[:end])
+            tell(stretch.segment, text[:end])
+            self._settle(stretch, str(said), goes_on=True)
+            said = stretch.said = Gathered()
+            stretch.segment, stretch.is_rest = self._voice.next_segment(), True
+            text = text[end:]
+        if text:
+            said.add(text)
+            tell(stretch.segment, text)
 
     def tools(self) -> tuple[AskedTool, ...]:
         """The finished answer asks for these: now they are on the log too."""
@@ -81,42 +147,52 @@ class Speaker:
             self._before_first()
             self.said = True
 
-    def _segment(self, index: int) -> int:
-        if index not in self._segments:
-            self._segments[index] = self._voice.next_segment()
-        return self._segments[index]
+    def _stretch(self, index: int, *, is_thought: bool) -> _Stretch:
+        stretch = self._stretches.get(index)
+        if stretch is None:
+            stretch = self._stretches[index] = _Stretch(self._voice.next_segment(), is_thought)
+        return stretch
 
     def _close(self, item: ItemClosed) -> None:
-        voice = self._voice
         if item.kind == "tool":
             self.produced = True
             self._asked.append(self._ask(item))
-        elif item.kind == "text" and item.text:
+            return
+        known = self._stretches.get(item.index)
+        is_rest = known is not None and known.is_rest
+        text = str(known.said) if known is not None and is_rest else item.text
+        is_thought = item.kind == "reasoning"
+        # What goes back with a thought goes back with the whole of it.
+        opaque = item.opaque if is_thought and not is_rest else {}
+        if text or opaque:
             self._begin()
-            self.produced = True
-            self.texts.append(item.text)
-            segment = self._segment(item.index)
-            voice.emit(
-                e.TextDone(
-                    at_ms=voice.now_ms(),
-                    run_id=voice.run_id,
-                    segment=segment,
-                    text=item.text,
-                    phase=item.phase,
-                )
+            self._settle(
+                self._stretch(item.index, is_thought=is_thought), text, phase=item.phase, opaque=opaque
             )
-        elif item.kind == "reasoning" and (item.text or item.opaque):
-            self._begin()
-            segment = self._segment(item.index)
-            voice.emit(
-                e.ReasoningDone(
-                    at_ms=voice.now_ms(),
-                    run_id=voice.run_id,
-                    segment=segment,
-                    text=item.text,
-                    opaque=item.opaque,
-                )
+            self.produced = self.produced or not is_thought
+            if not is_thought and not is_rest:
+                self.texts.append(text)
+        self._stretches.pop(item.index, None)
+
+    def _settle(
+        self,
+        stretch: _Stretch,
+        text: str,
+        *,
+        goes_on: bool = False,
+        phase: str = "",
+        opaque: Mapping[str, str] = NOTHING,
+    ) -> None:
+        """Put the whole of a stretch on the log."""
+        at_ms, run_id = self._voice.now_ms(), self._voice.run_id
+        segment = stretch.segment
+        self._voice.emit(
+            e.ReasoningDone(at_ms=at_ms, run_id=run_id, segment=segment, text=text, opaque=dict(opaque))
+            if stretch.is_thought
+            else e.TextDone(
+                at_ms=at_ms, run_id=run_id, segment=segment, text=text, phase=phase, goes_on=goes_on
             )
+        )
 
     def _ask(self, item: ItemClosed) -> AskedTool:
         # Some servers give every call the same id, or none; ours are unique within the run.

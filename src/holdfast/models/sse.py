@@ -3,7 +3,7 @@
 import msgspec
 
 FRAME_BYTES_MAX = 8 * 1024 * 1024
-STREAM_BYTES_MAX = 512 * 1024 * 1024
+STREAM_BYTES_MAX = 8 * 1024 * 1024 * 1024  # a frame may be a hundred times the text that it brings
 
 _BOM = b"\xef\xbb\xbf"
 _CR = 13

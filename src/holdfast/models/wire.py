@@ -8,8 +8,17 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from holdfast.gathered import Gathered
 from holdfast.messages import AskedTool, AssistantMessage, Message, ModelRequest, Said, SaidText, Thought
-from holdfast.model_events import ItemClosed, ItemKind, ItemOpened, Lifecycle, ModelEvent, TextPiece
+from holdfast.model_events import (
+    LONG_CHARS,
+    ItemClosed,
+    ItemKind,
+    ItemOpened,
+    Lifecycle,
+    ModelEvent,
+    TextPiece,
+)
 from holdfast.models.sse import Frame, MalformedFrame, Run
 from holdfast.targets import Target
 
@@ -89,7 +98,9 @@ class OpenItem(msgspec.Struct, kw_only=True):
     kind: ItemKind
     tool_call_id: str = ""
     name: str = ""
-    pieces: list[str] = msgspec.field(default_factory=list[str])
+    came: Gathered = msgspec.field(default_factory=Gathered)
+    is_long: bool = False
+    is_kept_whole: bool = False
     opaque: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     phase: str = ""
 
@@ -103,12 +114,21 @@ class OpenItem(msgspec.Struct, kw_only=True):
         if not text:
             return None
         del run.datas[: len(texts)]
-        self.pieces.append(text)
+        self.add(text)
         return TextPiece(self.index, text)
+
+    def add(self, text: str) -> None:
+        """More of it; what grows long is not kept here, for its pieces have said it."""
+        if not self.is_long:
+            self.came.add(text)
+            is_spoken = self.kind != "tool" and not self.is_kept_whole
+            if is_spoken and self.came.total_chars > LONG_CHARS:
+                self.is_long = True
+                self.came = Gathered()
 
     def closed(self, text: str | None = None) -> ItemClosed:
         """The event of its closing, with the text that the protocol gave in the end, or else what came."""
-        whole = "".join(self.pieces) if text is None else text
+        whole = str(self.came) if text is None else text
         if self.kind == "tool" and not whole.strip():
             whole = "{}"
         return ItemClosed(self.index, self.kind, whole, self.tool_call_id, self.name, self.opaque, self.phase)

@@ -285,10 +285,15 @@ _LONG = ("output", "result", "error", "text", "command", "description", "questio
 def sse(seq: int, run_id: str, *, at_ms: int, frame: Frame) -> bytes:
     """The frame as it is sent; what is too long for a line is shortened, and says so."""
     shown = {"event": frame["event"], "run_id": run_id, "timestamp": at_ms / 1000, "seq": seq, **frame}
-    body = _encode(shown)
-    if len(body) > OUTPUT_BYTES_MAX and not frame["event"].endswith(".delta"):
-        body = _encode(shortened(shown))
-    return b"id: %d\ndata: %b\n\n" % (seq, body)
+    if not frame["event"].endswith(".delta") and _is_long(shown):
+        shown = shortened(shown)
+    return b"id: %d\ndata: %b\n\n" % (seq, _encode(shown))
+
+
+def _is_long(frame: Frame) -> bool:
+    """Whether it is too long for a line; an answer of many megabytes is not encoded to find that out."""
+    texts = [text for name in _LONG if isinstance(text := frame.get(name), str)]
+    return sum(map(len, texts)) > OUTPUT_BYTES_MAX or len(_encode(frame)) > OUTPUT_BYTES_MAX
 
 
 def shortened(frame: Frame) -> Frame:
