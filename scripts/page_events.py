@@ -1,5 +1,10 @@
-"""Writes frontend/src/events.ts, the page's types of events, from holdfast.events; --check only compares."""
+"""Writes what the page shares with the server; --check only compares.
 
+frontend/src/events.ts has the types of events, from holdfast.events; frontend/src/doing_words.ts has the
+tables of the live line, from holdfast.doing.
+"""
+
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -8,11 +13,11 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec.inspect as mi
 
-from holdfast import values
+from holdfast import doing, values
 from holdfast.codec import TYPES
 
-OUT = Path(__file__).parents[1] / "frontend" / "src" / "events.ts"
-HEAD = "// Made by scripts/page_events.py from holdfast.events; change those and run it again."
+PAGE = Path(__file__).parents[1] / "frontend" / "src"
+HEAD = "// Made by scripts/page_events.py from holdfast.{}; change those and run it again."
 
 
 def aliases() -> dict[frozenset[Any], str]:
@@ -103,21 +108,57 @@ def source(events: Mapping[str, type]) -> str:
     record = f"{place}\nexport type LogRecord = AnyEvent & {{ readonly seq: number }};"
     types = 'export type EventType = AnyEvent["type"];'
     return (
-        "\n\n".join([HEAD, *sets_of_words(), *writer.structs.values(), *unions(), union, record, types])
+        "\n\n".join(
+            [
+                HEAD.format("events"),
+                *sets_of_words(),
+                *writer.structs.values(),
+                *unions(),
+                union,
+                record,
+                types,
+            ]
+        )
         + "\n"
     )
 
 
+def table(name: str, about: str, rows: Mapping[str, str]) -> str:
+    """A table as TypeScript."""
+    lines = "".join(
+        f"  {key if key.isidentifier() else json.dumps(key)}: {json.dumps(value)},\n"
+        for key, value in rows.items()
+    )
+    return f"/** {about} */\nexport const {name} = {{\n{lines}}} as const;"
+
+
+def doing_words() -> str:
+    """The tables of the live line."""
+    types = {event: word for word, event in TYPES.items()}
+    after = {types[event]: name for event, name in doing.AFTER.items()}
+    parts = [
+        HEAD.format("doing"),
+        table("WORDS", "What people are told in each state.", dict[str, str](doing.WORDS)),
+        table(
+            "AFTER", "What a run is doing after an event, unless a tool, a person or a stop says more.", after
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 def main() -> int:
-    """0, or 1 when the file is stale."""
-    wanted = source(TYPES)
-    if "--check" not in sys.argv[1:]:
-        OUT.write_text(wanted, encoding="utf-8")
-        return 0
-    if OUT.read_text(encoding="utf-8") == wanted:
-        return 0
-    print("frontend/src/events.ts is stale; run: .venv/bin/python scripts/page_events.py", file=sys.stderr)
-    return 1
+    """0, or 1 when a file is stale."""
+    stale = False
+    for name, wanted in (("events.ts", source(TYPES)), ("doing_words.ts", doing_words())):
+        path = PAGE / name
+        if "--check" not in sys.argv[1:]:
+            path.write_text(wanted, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != wanted:
+            print(
+                f"frontend/src/{name} is stale; run: .venv/bin/python scripts/page_events.py", file=sys.stderr
+            )
+            stale = True
+    return int(stale)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /** Where a run's seconds went: a log as a timeline, from the events alone; the same answer as the server's. */
 
 import type { AnyEvent, FailureKind, LogRecord } from "./events.ts";
+import { atWork, type DoingName, newDoing, take } from "./view/doing.ts";
 
 export type Spent =
   | "queued"
@@ -29,23 +30,17 @@ export const WORDS: Readonly<Record<Spent, string>> = {
   between: "between steps",
 };
 
-const STALLS: ReadonlySet<FailureKind> = new Set(["no_first_event", "stalled", "upload_stalled"]);
+export const STALLS: ReadonlySet<FailureKind> = new Set(["no_first_event", "stalled", "upload_stalled"]);
 
-// After an event of this type, the time until the next event is spent so.
-const AFTER: Readonly<Partial<Record<AnyEvent["type"], Spent>>> = {
-  "run.queued": "queued",
-  "attempt.started": "waiting",
-  "text.delta": "streaming",
-  "reasoning.delta": "streaming",
-  "text.done": "streaming",
-  "reasoning.done": "streaming",
-  "attempt.failed": "retrying",
-  "attempt.superseded": "retrying",
-  "call.gated": "gated",
-  "tool.started": "tools",
-  "tool.output": "tools",
-  "approval.asked": "people",
-  "question.asked": "people",
+// What a run is doing in these states has a name of its own here; the rest is tools, people, or between steps.
+const SPENT: Readonly<Partial<Record<DoingName, Spent>>> = {
+  queued: "queued",
+  waiting: "waiting",
+  answering: "streaming",
+  thinking: "streaming",
+  pausing: "streaming",
+  retrying: "retrying",
+  gated: "gated",
 };
 
 /** One event, or several deltas in a row, as a person reads it. */
@@ -87,15 +82,12 @@ export function totalMs(result: Timeline): number {
 
 /** Says of each event how the time since the one before it was spent. */
 export class Spending {
-  private after: Spent = "between";
-  private readonly tools = new Set<string>(); // that run
-  private readonly asks = new Map<string, string>(); // that are open, and the tool call that each is about
+  private readonly doing = newDoing("between");
 
   /** How the time up to this event was spent. */
   until(event: AnyEvent): Spent {
     const how = this.spent(event);
-    this.after = AFTER[event.type] ?? "between";
-    this.take(event);
+    take(this.doing, event);
     return how;
   }
 
@@ -106,45 +98,8 @@ export class Spending {
     if (event.type === "attempt.failed" && STALLS.has(event.failure.kind)) {
       return "stalled";
     }
-    if (this.after !== "between" && this.after !== "tools" && this.after !== "people") {
-      return this.after;
-    }
-    const asked = new Set(this.asks.values());
-    if ([...this.tools].some((id) => !asked.has(id))) {
-      return "tools";
-    }
-    return this.asks.size > 0 ? "people" : this.after;
-  }
-
-  private take(event: AnyEvent): void {
-    switch (event.type) {
-      case "tool.started":
-        this.tools.add(event.tool_call_id);
-        break;
-      case "tool.ended":
-        this.tools.delete(event.tool_call_id);
-        break;
-      case "approval.asked":
-        this.asks.set(event.approval_id, event.tool_call_id);
-        break;
-      case "question.asked":
-        this.asks.set(event.question_id, event.tool_call_id);
-        break;
-      case "approval.answered":
-      case "approval.expired":
-      case "approval.withdrawn":
-        this.asks.delete(event.approval_id);
-        break;
-      case "question.answered":
-      case "question.expired":
-      case "question.withdrawn":
-        this.asks.delete(event.question_id);
-        break;
-      case "run.resumed":
-      case "run.ended":
-        this.tools.clear();
-        break;
-    }
+    const people = Object.keys(this.doing.asks).length > 0 ? "people" : "between";
+    return SPENT[this.doing.latest] ?? (atWork(this.doing).length > 0 ? "tools" : people);
   }
 }
 

@@ -5,6 +5,7 @@
  */
 
 import type * as e from "./events.ts";
+import * as doings from "./view/doing.ts";
 import type { Entry, Message, PersonEntry } from "./view/entries.ts";
 import { entryOf } from "./view/entries.ts";
 import * as inboxes from "./view/inbox.ts";
@@ -78,11 +79,28 @@ export function apply(view: View, record: e.LogRecord): View {
     take(view, record.seq, record);
     if ("run_id" in record && record.run_id) {
       view.touched.set(record.run_id, record.seq);
+      const run = view.runs.get(record.run_id);
+      if (run !== undefined && doings.take(run.doing, record)) {
+        view.changes.runs = true;
+      }
     }
     view.lastSeq = record.seq;
   }
   return view;
 }
+
+/** What the list's row or the live line says, and nothing in the transcript does. */
+type Unseen =
+  | e.SessionPinned
+  | e.SessionUnpinned
+  | e.SessionArchived
+  | e.SessionUnarchived
+  | e.SessionDeleted
+  | e.SessionRestored
+  | e.CallEnded
+  | e.AttemptFailed
+  | e.GrantAdded
+  | e.GrantRemoved;
 
 function take(view: View, seq: number, event: e.AnyEvent): void {
   switch (event.type) {
@@ -117,50 +135,18 @@ function take(view: View, seq: number, event: e.AnyEvent): void {
     case "attempt.superseded":
     case "run.ended":
       return taken(view, seq, event);
-    case "call.started":
-    case "attempt.started":
-    case "text.delta":
-    case "text.done":
-    case "reasoning.delta":
-    case "reasoning.done":
-    case "tool.asked":
-    case "tool.started":
-    case "tool.output":
-    case "tool.ended":
-    case "approval.asked":
-    case "approval.answered":
-    case "approval.expired":
-    case "approval.withdrawn":
-    case "question.asked":
-    case "question.answered":
-    case "question.expired":
-    case "question.withdrawn":
-    case "run.resumed":
-    case "target.switched":
-    case "call.gated":
-    case "context.compacted":
-      return ofRun(view, seq, event);
     case "usage":
       return used(view, event);
     case "stop.requested":
       return stopRequested(view, event);
     case "output.recovered":
       return recovered(view, event);
-    // The list's row says these, and nothing in the transcript does.
-    case "session.pinned":
-    case "session.unpinned":
-    case "session.archived":
-    case "session.unarchived":
-    case "session.deleted":
-    case "session.restored":
-    case "call.ended":
-    case "attempt.failed":
-    case "grant.added":
-    case "grant.removed":
-      return;
     default:
-      // An event of a newer server: it has its place in the log, and this page shows nothing of it.
-      event satisfies never;
+      if (isRunStep(event)) {
+        return ofRun(view, seq, event);
+      }
+      // An event of a newer server has its place in the log, and this page shows nothing of it.
+      event satisfies Unseen;
   }
 }
 

@@ -29,7 +29,14 @@ function seen(view: View, fromSeq: number): unknown {
     paused: view.queuePaused,
     usage: view.usage,
     lastSeq: view.lastSeq,
-    open: open.map((run) => [run.run_id, statusOf(run), run.gate_until_ms, run.usage, run.context_tokens]),
+    open: open.map((run) => [
+      run.run_id,
+      statusOf(run),
+      run.doing,
+      run.gate_until_ms,
+      run.usage,
+      run.context_tokens,
+    ]),
   };
 }
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from holdfast import events as e
+from holdfast.doing import Doing
 from holdfast.entries import (
     AskCard,
     Ending,
@@ -47,6 +48,7 @@ class RunView:
     asks: dict[str, AskCard] = field(default_factory=dict[str, AskCard])
     entries: list[Entry] = field(default_factory=list[Entry])
     ending: Ending | None = None
+    doing: Doing = field(default_factory=Doing)
 
 
 def see(run: RunView, seq: int, event: Any) -> Entry | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import type_of
+from holdfast.doing import Doing
 
 Spent: TypeAlias = Literal[
     "queued", "waiting", "streaming", "stalled", "retrying", "gated", "tools", "people", "away", "between"
@@ -29,22 +30,16 @@ WORDS: Mapping[Spent, str] = MappingProxyType(
     }
 )
 
-# After an event of this type, the time until the next event is spent so.
-_AFTER: Mapping[type[e.Event], Spent] = MappingProxyType(
+# What a run is doing in these states has a name of its own here; the rest is tools, people, or between steps.
+_SPENT: Mapping[str, Spent] = MappingProxyType(
     {
-        e.RunQueued: "queued",
-        e.AttemptStarted: "waiting",
-        e.TextDelta: "streaming",
-        e.ReasoningDelta: "streaming",
-        e.TextDone: "streaming",
-        e.ReasoningDone: "streaming",
-        e.AttemptFailed: "retrying",
-        e.AttemptSuperseded: "retrying",
-        e.CallGated: "gated",
-        e.ToolStarted: "tools",
-        e.ToolOutput: "tools",
-        e.ApprovalAsked: "people",
-        e.QuestionAsked: "people",
+        "queued": "queued",
+        "waiting": "waiting",
+        "answering": "streaming",
+        "thinking": "streaming",
+        "pausing": "streaming",
+        "retrying": "retrying",
+        "gated": "gated",
     }
 )
 
@@ -91,46 +86,25 @@ class Spending:
     """Says of each event how the time since the one before it was spent."""
 
     def __init__(self) -> None:
-        self._after: Spent = "between"
-        self._tools: set[str] = set()  # that run
-        self._asks: dict[str, str] = {}  # that are open, and the tool call that each is about
+        self._doing = Doing("between")
 
     def until(self, event: e.Event) -> Spent:
         """How the time up to this event was spent."""
         spent = self._spent(event)
-        self._after = _AFTER.get(type(event), "between")
-        self._take(event)
+        self._doing.take(event)
         return spent
 
     def _spent(self, event: e.Event) -> Spent:
+        doing = self._doing
         if isinstance(event, e.RunResumed):
             return "away"
         if isinstance(event, e.AttemptFailed) and event.failure.kind in STALLS:
             return "stalled"
-        if self._after not in {"between", "tools", "people"}:
-            return self._after
-        if self._tools.difference(self._asks.values()):
+        if doing.latest in _SPENT:
+            return _SPENT[doing.latest]
+        if doing.at_work:
             return "tools"
-        return "people" if self._asks else self._after
-
-    def _take(self, event: e.Event) -> None:
-        match event:
-            case e.ToolStarted():
-                self._tools.add(event.tool_call_id)
-            case e.ToolEnded():
-                self._tools.discard(event.tool_call_id)
-            case e.ApprovalAsked():
-                self._asks[event.approval_id] = event.tool_call_id
-            case e.QuestionAsked():
-                self._asks[event.question_id] = event.tool_call_id
-            case e.ApprovalAnswered() | e.ApprovalExpired() | e.ApprovalWithdrawn():
-                self._asks.pop(event.approval_id, None)
-            case e.QuestionAnswered() | e.QuestionExpired() | e.QuestionWithdrawn():
-                self._asks.pop(event.question_id, None)
-            case e.RunResumed() | e.RunEnded():
-                self._tools.clear()
-            case _:
-                pass
+        return "people" if doing.asks else "between"
 
 
 def _add(result: Timeline, seq: int, event: e.Event) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import decode
+from holdfast.doing import Doing
 from holdfast.entries import Entry, Notice, Person, Text, ToolCard
 from holdfast.inputs import Inbox, MessageState, SessionMessage
 from holdfast.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
@@ -57,6 +58,9 @@ def apply(transcript: Transcript, seq: int, event: e.Event) -> Transcript:
         step(transcript, seq, event)
     elif kind in STEPS:
         _of_run(transcript, seq, event)
+    run = transcript.runs.get(getattr(event, "run_id", ""))
+    if run is not None:
+        run.doing.take(event)
     transcript.last_seq = seq
     return transcript
 
@@ -145,7 +149,8 @@ def _removed(transcript: Transcript, _: int, event: e.MessageRemoved) -> None:
 def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
     newest = next(reversed(transcript.runs.values()), None)
     history = _sharing(event.history, newest.history if newest is not None else None)
-    run = RunView(event.run_id, event.message_id, history, updated_ms=event.at_ms)
+    doing = Doing(changed_ms=event.at_ms)
+    run = RunView(event.run_id, event.message_id, history, updated_ms=event.at_ms, doing=doing)
     transcript.runs.setdefault(event.run_id, run)
     if event.message_id in transcript.inbox.messages:
         transcript.inbox.queue_for(event.message_id, event.run_id)

@@ -14,7 +14,7 @@ from holdfast.cli.ink import Ink
 from holdfast.cli.live_region import LiveRegion
 from holdfast.cli.teller import Teller
 from holdfast.cli.telling import approval_text, question_text, seconds
-from holdfast.client import Away
+from holdfast.client import Away, LiveLine
 from holdfast.values import Action, Failure, GrantRule
 
 RUN = "run_1"
@@ -89,7 +89,7 @@ def test_the_status_says_what_is_waited_for_and_a_steer_waits_until_it_is_taken_
     telling = teller()
     told(telling, begun(at_ms=1000))
     assert telling.status(4200) == "waiting for m · 3 s"
-    telling.server_says = "waiting for m · 31 s · reconnects at 45 s"
+    telling.server_says = LiveLine(RUN, "waiting for m · 31 s · reconnects at 45 s")
     assert telling.status(4200) == "waiting for m · 31 s · reconnects at 45 s"
     telling.own.add("mine")
     steer = e.MessageAccepted(at_ms=5000, message_id="m2", text="more", client_id="mine", mode="steer")
@@ -102,7 +102,7 @@ def test_the_status_says_what_is_waited_for_and_a_steer_waits_until_it_is_taken_
     assert telling.status(5000) == "reconnecting … (refused)"
     telling.away = None
     telling.hear(ASKED)
-    assert telling.status(5000) == "waits for your answer"
+    assert telling.status(0) == "waiting for your approval"
     telling.hear(e.ApprovalAnswered(at_ms=5000, run_id=RUN, approval_id="apr_1", choice="deny", reason="no"))
     assert telling.asks == {}
 

@@ -3,7 +3,7 @@ import { computed, useSignal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import { grouped } from "../format.ts";
-import { Icon } from "../icons.tsx";
+import { Icon, type IconName } from "../icons.tsx";
 import { connection, nowMs, saved, session } from "../state.ts";
 
 const CAUGHT_UP_MS = 2_500;
@@ -38,13 +38,11 @@ function State(): JSX.Element | null {
       );
     case "offline":
       return (
-        <span
-          class="pill"
+        <Pill
+          words="Offline"
           title="This device has no network. What you write is kept, and sent once there is one."
-        >
-          <Icon name="cloud" />
-          Offline
-        </span>
+          icon="cloud"
+        />
       );
     case "live":
       return session.value && hasSaved.value ? <Saved /> : null;
@@ -53,10 +51,10 @@ function State(): JSX.Element | null {
   }
 }
 
-function Pill({ words, title }: { words: string; title: string }): JSX.Element {
+function Pill({ words, title, icon }: { words: string; title: string; icon?: IconName }): JSX.Element {
   return (
     <span class="pill" title={title}>
-      <span class="spinner" />
+      {icon ? <Icon name={icon} /> : <span class="spinner" />}
       {words}
     </span>
   );

@@ -1,6 +1,6 @@
 /** The picture of a run's time: stretches in their order, the moments worth a mark, and the sums; pure. */
 import type { AnyEvent, LogRecord } from "../events.ts";
-import { Spending, type Spent } from "../timeline.ts";
+import { Spending, type Spent, STALLS } from "../timeline.ts";
 
 /** A stretch of time; both ends in milliseconds since the first event. */
 export interface Stretch {
@@ -24,8 +24,6 @@ export interface Picture {
   /** What took longest comes first. */
   readonly sums: readonly (readonly [Spent, number])[];
 }
-
-const STALLS: ReadonlySet<string> = new Set(["no_first_event", "stalled", "upload_stalled"]);
 
 export function pictureOf(records: readonly LogRecord[]): Picture {
   const stretches: Stretch[] = [];

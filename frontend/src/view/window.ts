@@ -2,6 +2,7 @@
 
 import type { LogRecord } from "../events.ts";
 import { emptyView, type View } from "../view.ts";
+import type { Doing } from "./doing.ts";
 import { type Entry, entryOf, type Message, type ShownEntry } from "./entries.ts";
 import type { Phase, RunView, Tally } from "./runs.ts";
 
@@ -23,6 +24,7 @@ export interface PageRun {
   readonly answers: boolean;
   readonly context_tokens: number;
   readonly usage: Tally;
+  readonly doing: Doing;
   readonly texts: readonly number[];
   readonly thoughts: readonly number[];
 }

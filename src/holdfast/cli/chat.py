@@ -236,7 +236,7 @@ class Chat:
                         case Seen():
                             await self._hear(one.event)
                         case LiveLine():
-                            self.teller.server_says = one.text
+                            self.teller.server_says = one
                         case Away():
                             self.teller.lost(one)
                         case Back():

@@ -70,7 +70,7 @@ class TerminalOutput:
             case Seen():
                 text = self._teller.hear(heard.event)
             case LiveLine():
-                self._teller.server_says = heard.text
+                self._teller.server_says = heard
             case Away():
                 self._teller.lost(heard)
             case Back():

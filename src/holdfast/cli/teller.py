@@ -10,24 +10,18 @@ from holdfast.cli.answer_text import AnswerText
 from holdfast.cli.ink import Ink
 from holdfast.cli.safe_text import safe, safe_line
 from holdfast.cli.telling import ending_text, tool_line, tool_words
-from holdfast.client.heard import Away
+from holdfast.client.heard import Away, LiveLine
+from holdfast.doing import CERTAIN, MOVING, Doing
 
 Asked: TypeAlias = e.ApprovalAsked | e.QuestionAsked
 THOUGHT_CHARS_MAX = 4_000
+TOOL_CHARS_MAX = 60
 TRIES_TOLD = 8  # some ten seconds
 
 
 def ask_id(asked: Asked) -> str:
     """By which it is answered."""
     return asked.approval_id if isinstance(asked, e.ApprovalAsked) else asked.question_id
-
-
-@dataclass(slots=True)
-class Doing:
-    """What goes on at the moment, since when."""
-
-    words: str
-    since_ms: int
 
 
 @dataclass(slots=True)
@@ -40,8 +34,8 @@ class Teller:
     asks: dict[str, Asked] = field(default_factory=dict[str, Asked])
     tools: dict[str, str] = field(default_factory=dict[str, str])  # tool calls that are not over
     waiting: dict[str, str] = field(default_factory=dict[str, str])  # messages that no run has taken up
-    doing: Doing | None = None
-    server_says: str = ""
+    doings: dict[str, Doing] = field(default_factory=dict[str, Doing])  # of the open runs
+    server_says: LiveLine | None = None
     away: str | None = None  # why, once it takes long
     last_run: str = ""
     _text: AnswerText = field(init=False)
@@ -57,9 +51,13 @@ class Teller:
 
     def hear(self, event: e.Event) -> str:
         """What is to be printed for good after this event."""
-        self.server_says = ""
+        self.server_says = None
         step = _STEPS.get(type(event))
-        return step(self, event) if step is not None else ""
+        shown = step(self, event) if step is not None else ""
+        doing = self.doings.get(getattr(event, "run_id", ""))
+        if doing is not None:
+            doing.take(event)
+        return shown
 
     @property
     def run_id(self) -> str:
@@ -80,32 +78,26 @@ class Teller:
             return f"reconnecting … {safe_line(self.away, 80)}".rstrip()
         if not self.open_runs:
             return ""
-        if self.asks:
-            words = "waits for your answer"
-        elif self.server_says:
-            words = safe_line(self.server_says)
-        elif self.doing is not None:
-            passed_s = max(0, now_ms - self.doing.since_ms) // 1000
-            words = f"{self.doing.words} · {passed_s} s" if passed_s else self.doing.words
-        else:
-            words = "in the queue"
+        words = self._words(self.doings[self.run_id], now_ms)
         return f"{words} · {len(self.waiting)} waiting" if self.waiting else words
+
+    def _words(self, doing: Doing, now_ms: int) -> str:
+        said = self.server_says
+        if said is not None and said.run_id == self.run_id and doing.name not in CERTAIN:
+            return safe_line(said.text)
+        words = doing.words(tool=safe_line(self.tools.get(doing.tool_call_id, ""), TOOL_CHARS_MAX))
+        passed_s = 0 if doing.name in MOVING else max(0, now_ms - doing.since_ms) // 1000
+        return safe_line(f"{words} · {passed_s} s" if passed_s else words)
 
     def lost(self, away: Away) -> None:
         """The server is away; a person is told why when it stays away."""
         self.away = f"({away.why})" if away.tries > TRIES_TOLD else ""
-
-    def do(self, words: str, event: e.Event) -> None:
-        """Something else goes on from now."""
-        if self.doing is None or self.doing.words != words:
-            self.doing = Doing(words, event.at_ms)
 
     def text(self, event: e.TextDelta) -> str:
         """More of the answer."""
         if not self._is_answer:
             return ""
         shown = self._thought_over(event)
-        self.do("answering", event)
         return shown + self._text.add(event.text)
 
     def text_done(self, event: e.TextDone) -> str:
@@ -122,7 +114,6 @@ class Teller:
                 self._thinking_since_ms = event.at_ms
             self._thinking = event.segment
             self._thought = (self._thought + event.text)[:THOUGHT_CHARS_MAX]
-            self.do("thinking", event)
         return ""
 
     def thought_done(self, event: e.ReasoningDone) -> str:
@@ -144,21 +135,17 @@ class Teller:
     def call_started(self, event: e.CallStarted) -> str:
         """Titles and summaries are calls too, and no part of the conversation."""
         self._is_answer = event.purpose == "answer"
-        if not self._is_answer:
-            self.do("summing up what came before" if event.purpose == "compaction" else "at work", event)
         return ""
 
-    def attempt_started(self, event: e.AttemptStarted) -> str:
+    def attempt_started(self, _: e.AttemptStarted) -> str:
         """A connection is made."""
         self._thoughts_told.clear()
-        self.do(f"waiting for {safe_line(event.model or event.target, 40)}", event)
         return ""
 
-    def superseded(self, event: e.AttemptSuperseded) -> str:
+    def superseded(self, _: e.AttemptSuperseded) -> str:
         """What the attempt said counts for nothing."""
         self._text.supersede()
         self._thought = ""
-        self.do("asking again", event)
         return ""
 
     def tool_asked(self, event: e.ToolAsked) -> str:
@@ -166,16 +153,9 @@ class Teller:
         self.tools[event.tool_call_id] = tool_words(event)
         return self._thought_over(event)
 
-    def tool_started(self, event: e.ToolStarted) -> str:
-        """A tool is at work."""
-        words = self.tools.get(event.tool_call_id, "")
-        self.doing = Doing(f"running {safe_line(words, 60)}", event.at_ms)
-        return ""
-
     def tool_ended(self, event: e.ToolEnded) -> str:
         """A tool call is over."""
         words = self.tools.pop(event.tool_call_id, "a tool")
-        self.do("at work", event)
         return tool_line(self.ink, words, event)
 
     def ended(self, event: e.RunEnded) -> str:
@@ -188,8 +168,7 @@ class Teller:
             self.open_runs.remove(event.run_id)
         self.asks = {key: one for key, one in self.asks.items() if one.run_id != event.run_id}
         shown = self._text.end() if self._text.is_begun else ""
-        if not self.open_runs:
-            self.doing = None
+        self.doings.pop(event.run_id, None)
         self.tools.clear()
         self._thought = ""
         return shown
@@ -197,6 +176,7 @@ class Teller:
     def queued(self, event: e.RunQueued) -> str:
         """A run exists."""
         self.open_runs.append(event.run_id)
+        self.doings[event.run_id] = Doing(changed_ms=event.at_ms)
         self._messages[event.run_id] = event.message_id
         self.last_run = event.run_id
         return ""
@@ -208,7 +188,7 @@ class Teller:
         self.open_runs.insert(0, event.run_id)
         self.last_run = event.run_id
         self.waiting.pop(self._messages.pop(event.run_id, ""), None)
-        self.do("at work", event)
+        self.doings.setdefault(event.run_id, Doing())
         return ""
 
     def accepted(self, event: e.MessageAccepted) -> str:
@@ -235,7 +215,6 @@ class Teller:
         """An ask is no longer open."""
         key = getattr(event, "approval_id", "") or getattr(event, "question_id", "")
         self.asks.pop(key, None)
-        self.do("at work", event)
         return ""
 
 
@@ -247,14 +226,6 @@ def _approved(teller: Teller, event: e.ApprovalAnswered) -> str:
 
 def _notice(words: Callable[[Any], str]) -> Callable[[Teller, Any], str]:
     return lambda teller, event: teller.ink.dim("· " + safe_line(words(event)))
-
-
-def _status(words: str) -> Callable[[Teller, Any], str]:
-    def step(teller: Teller, event: e.Event) -> str:
-        teller.do(words, event)
-        return ""
-
-    return step
 
 
 def _removed(teller: Teller, event: e.MessageRemoved) -> str:
@@ -275,15 +246,12 @@ _STEPS: Mapping[type[e.Event], Callable[[Teller, Any], str]] = MappingProxyType(
         e.RunStarted: Teller.started,
         e.CallStarted: Teller.call_started,
         e.AttemptStarted: Teller.attempt_started,
-        e.AttemptFailed: _status("asking again"),
         e.AttemptSuperseded: Teller.superseded,
-        e.CallGated: _status("waiting for a time that the provider named"),
         e.TextDelta: Teller.text,
         e.TextDone: Teller.text_done,
         e.ReasoningDelta: Teller.thought,
         e.ReasoningDone: Teller.thought_done,
         e.ToolAsked: Teller.tool_asked,
-        e.ToolStarted: Teller.tool_started,
         e.ToolEnded: Teller.tool_ended,
         e.ApprovalAsked: Teller.asked,
         e.QuestionAsked: Teller.asked,
@@ -293,7 +261,6 @@ _STEPS: Mapping[type[e.Event], Callable[[Teller, Any], str]] = MappingProxyType(
         e.QuestionExpired: _expired,
         e.ApprovalWithdrawn: Teller.settled,
         e.QuestionWithdrawn: Teller.settled,
-        e.StopRequested: _status("stopping"),
         e.TargetSwitched: _notice(lambda event: f"answered by {event.to_target}, because {event.why}"),
         e.ContextCompacted: _notice(lambda _: "the model goes on from a summary of what came before"),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),

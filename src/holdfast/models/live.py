@@ -3,16 +3,17 @@
 from collections.abc import Callable
 
 from holdfast.deadlines import DeadlineKind, State
+from holdfast.doing import WORDS
 from holdfast.models.watchdog import Watchdog
 from holdfast.values import FailureKind
 
 DOING: dict[State, str] = {
     State.CONNECTING: "connecting to {model}",
     State.UPLOADING: "sending the request to {model}",
-    State.WAITING: "waiting for {model}",
-    State.BEGUN: "{model} is at work",
-    State.STREAMING: "{model} is answering",
-    State.OPENED: "{model} is thinking",
+    State.WAITING: WORDS["waiting"],
+    State.BEGUN: WORDS["pausing"],
+    State.STREAMING: WORDS["answering"],
+    State.OPENED: WORDS["thinking"],
     State.ENDING: "{model} has answered",
 }
 WOULD_BE: dict[DeadlineKind, FailureKind] = {

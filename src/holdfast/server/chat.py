@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from holdfast.rows import RunRow
 from holdfast.server.bodies import checked_session_id, json_answer, parsed, read_body
-from holdfast.server.feeds import HermesFeed, Live, live_logs
+from holdfast.server.feeds import HermesFeed, Live, live_lines
 from holdfast.server.hermes import code_of, error_of, usage_of
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_for
@@ -56,7 +56,7 @@ class ChatRoutes:
         with means.streams.promise(means.limits.streams_max) as place:
             row, headers = await self._begun(request)
             live = Live(
-                lambda: live_logs(means.supervisor, row.session_id), limits=means.limits, view="hermes"
+                lambda: live_lines(means.supervisor, row.session_id), limits=means.limits, view="hermes"
             )
             frames = means.read.frames(row, 0)
             feed = _Named(HermesFeed(means.store, row, after=0, live=live, frames=frames), row)

@@ -9,7 +9,7 @@ from weakref import WeakSet
 import msgspec
 
 from holdfast import events as e
-from holdfast.agent.runlog import RunLog
+from holdfast.doing import WORDS
 from holdfast.interfaces import Following, Journal, Record
 from holdfast.rows import RunRow, run_of
 from holdfast.runner.supervisor import Supervisor
@@ -23,17 +23,22 @@ View: TypeAlias = Literal["hermes", "native"]
 _encode = msgspec.json.Encoder().encode
 
 
-def live_logs(supervisor: Supervisor, session_id: str) -> Mapping[str, RunLog]:
-    """The voices of the session's runs that are under way, by run id; each may have a live line."""
+def live_lines(supervisor: Supervisor, session_id: str) -> dict[str, str]:
+    """What the log does not say of the session's runs that are under way, by run id; may be empty."""
     owner = supervisor.owner(session_id)
-    return owner.logs if owner else {}
+    logs = owner.logs if owner else {}
+    return {id_: log.live_line() or _in_line(supervisor.place(id_)) for id_, log in logs.items()}
+
+
+def _in_line(place: int) -> str:
+    return f"{WORDS['queued']} · place {place}" if place else ""
 
 
 class Live:
     """Live lines as ephemeral frames: from some seconds of silence on, each time that they change."""
 
-    def __init__(self, logs: Callable[[], Mapping[str, RunLog]], *, limits: Limits, view: View) -> None:
-        self._logs = logs
+    def __init__(self, lines: Callable[[], Mapping[str, str]], *, limits: Limits, view: View) -> None:
+        self._lines = lines
         self._limits = limits
         self._field = "event" if view == "hermes" else "type"
         self._shown: Mapping[str, str] = {}
@@ -42,7 +47,7 @@ class Live:
         """See Feed.aside."""
         if silent_s < self._limits.live_after_s:
             return ()
-        lines = {run_id: log.live_line() for run_id, log in self._logs().items()}
+        lines = self._lines()
         shown, self._shown = self._shown, lines
         return [
             b"data: %b\n\n" % _encode({self._field: "live", "run_id": run_id, "text": line})
@@ -52,7 +57,7 @@ class Live:
 
     def look_again_s(self, silent_s: float) -> float | None:
         """See Feed.look_again_s."""
-        if not self._logs():
+        if not self._lines():
             return None
         return max(self._limits.live_after_s - silent_s, self._limits.live_every_s)
 

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
-from holdfast.agent.runlog import RunLog
 from holdfast.interfaces import KeyConflict, Replayed, RunQuery
 from holdfast.rows import RunRow, run_of
 from holdfast.runner.inbox import Message, NotSent, Sent
@@ -17,7 +16,7 @@ from holdfast.server import hermes
 from holdfast.server.bodies import json_answer, known_workspace, parsed, raw_answer, read_body, whole_number
 from holdfast.server.contents import keep_attached
 from holdfast.server.continuing import continued, said_in
-from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_logs
+from holdfast.server.feeds import HermesFeed, Live, RunFeed, View, live_lines
 from holdfast.server.hangups import Hangups
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import OnceKey, earlier_answer, once_for, replayed
@@ -227,11 +226,11 @@ class RunRoutes:
         return self._hangups.read_by(row)
 
     def _live(self, row: RunRow, view: View) -> Live:
-        def logs() -> dict[str, RunLog]:
-            known = live_logs(self._means.supervisor, row.session_id)
+        def lines() -> dict[str, str]:
+            known = live_lines(self._means.supervisor, row.session_id)
             return {row.run_id: known[row.run_id]} if row.run_id in known else {}
 
-        return Live(logs, limits=self._means.limits, view=view)
+        return Live(lines, limits=self._means.limits, view=view)
 
     async def _polled(self, row: RunRow, view: View, *, given: str) -> Response:
         after = await self._after(row, given)

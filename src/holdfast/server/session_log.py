@@ -29,7 +29,7 @@ from holdfast.server.bodies import (
 )
 from holdfast.server.cursors import EPOCH_HEADER, cursor_in
 from holdfast.server.exports import json_of, markdown_in_pieces, with_events, within
-from holdfast.server.feeds import Live, NewsFeed, SessionFeed, live_logs
+from holdfast.server.feeds import Live, NewsFeed, SessionFeed, live_lines
 from holdfast.server.means import ServerMeans
 from holdfast.server.once import earlier_answer, once_key, replayed
 from holdfast.server.problems import Problem, bad_request, session_not_found
@@ -37,7 +37,7 @@ from holdfast.server.purging import OPENAI
 from holdfast.server.session_answers import entry, listed, marks_of_open_runs, page_of, wrapped
 from holdfast.server.sessions import checked_title, session_of
 from holdfast.server.stream import EventStream
-from holdfast.server.window import live_lines, newest, runs_of, unsettled_seq
+from holdfast.server.window import newest, runs_of, unsettled_seq
 from holdfast.session import Session
 from holdfast.transcript import Transcript, unsettled
 
@@ -90,7 +90,8 @@ class SessionLogRoutes:
             answer["runs"] = runs_of(state, seen, page)
         else:
             answer |= newest(state, seen, page) | {"session": listed(found, means.marks)}
-            answer["live"] = live_lines(live_logs(means.supervisor, session_id))
+            lines = live_lines(means.supervisor, session_id)
+            answer["live"] = {run_id: line for run_id, line in lines.items() if line}
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
         if not means.supervisor.has_caught_up:
             marks = {run_id: unsettled(said) for run_id, said in marks.items()}
@@ -107,7 +108,7 @@ class SessionLogRoutes:
             return await self._stretch(request, found.row, after)
         if after > await means.store.last_seq(session_id):
             after = 0  # a cursor of another log: a replay changes nothing, a gap would
-        live = Live(lambda: live_logs(means.supervisor, session_id), limits=means.limits, view="native")
+        live = Live(lambda: live_lines(means.supervisor, session_id), limits=means.limits, view="native")
         records = means.store.follow(session_id, after=after)
         feed = SessionFeed(records, means.news, live=live)
         pace_s = whole_number(request, "pace_ms", default=0, most=PACE_MS_MAX) / 1000

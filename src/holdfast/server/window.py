@@ -1,11 +1,10 @@
 """A window on a session: a page of its transcript, and what a client needs to go on by events from there."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from holdfast.agent.runlog import RunLog
 from holdfast.entries import AskCard, Entry, Text, Thinking, ToolCard
 from holdfast.run import Run
 from holdfast.run_view import RunView
@@ -61,12 +60,6 @@ def newest(state: Session, seen: Transcript, page: Sequence[Entry]) -> dict[str,
     }
 
 
-def live_lines(logs: Mapping[str, RunLog]) -> dict[str, str]:
-    """What the runs that are under way wait for, as far as they wait."""
-    lines = {run_id: log.live_line() for run_id, log in logs.items()}
-    return {run_id: line for run_id, line in lines.items() if line}
-
-
 def _run(run: Run, view: RunView) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
@@ -85,6 +78,7 @@ def _run(run: Run, view: RunView) -> dict[str, Any]:
         "answers": view.answers,
         "context_tokens": run.context_tokens,
         "usage": msgspec.to_builtins(run.usage),
+        "doing": msgspec.to_builtins(view.doing),
         "texts": [text.seq for text in view.texts.values()] if view.answers else [],
         "thoughts": [thought.seq for thought in view.thoughts.values()] if view.answers else [],
     }

@@ -1,0 +1,255 @@
+"""What a run is doing right now, as a fold of its events: the states of the live line, with their words.
+
+The page has the same tables (scripts/page_events.py writes them) and the same fold (view/doing.ts); the golden
+logs hold the two together. What the log does not say, such as a call's next deadline, comes from models/live.py.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from holdfast import events as e
+
+DoingName: TypeAlias = Literal[
+    "queued",
+    "starting",
+    "between",
+    "waiting",
+    "thinking",
+    "answering",
+    "pausing",
+    "retrying",
+    "gated",
+    "compacting",
+    "asking",
+    "next",
+    "tool",
+    "tools",
+    "approval",
+    "question",
+    "stopping",
+    "resumed",
+    "ended",
+]
+
+AskKind: TypeAlias = Literal["approval", "question"]
+
+WORDS: Mapping[DoingName, str] = MappingProxyType(
+    {
+        "queued": "in the queue",
+        "starting": "starting",
+        "between": "at work",
+        "waiting": "waiting for {model}",
+        "thinking": "{model} is thinking",
+        "answering": "{model} is answering",
+        "pausing": "{model} is at work",
+        "retrying": "trying again",
+        "gated": "waiting for the provider",
+        "compacting": "summing up the conversation",
+        "asking": "{model} asks for {tool}",
+        "next": "about to run {tool}",
+        "tool": "running {tool}",
+        "tools": "running {count} tools",
+        "approval": "waiting for your approval",
+        "question": "waiting for your answer",
+        "stopping": "stopping",
+        "resumed": "going on after a {after}",
+        "ended": "",
+    }
+)
+
+# After an event of this type the run is doing this, unless a tool, a person or a stop says more.
+AFTER: Mapping[type[e.Event], DoingName] = MappingProxyType(
+    {
+        e.RunQueued: "queued",
+        e.RunStarted: "starting",
+        e.CallStarted: "between",
+        e.AttemptStarted: "waiting",
+        e.AttemptFailed: "retrying",
+        e.TextDelta: "answering",
+        e.TextDone: "pausing",
+        e.ReasoningDelta: "thinking",
+        e.ReasoningDone: "pausing",
+        e.CallGated: "gated",
+        e.CallEnded: "between",
+        e.ContextCompacted: "between",
+        e.ToolAsked: "asking",
+        e.ToolStarted: "between",
+        e.ToolEnded: "between",
+        e.ApprovalAsked: "between",
+        e.ApprovalAnswered: "between",
+        e.ApprovalExpired: "between",
+        e.ApprovalWithdrawn: "between",
+        e.QuestionAsked: "between",
+        e.QuestionAnswered: "between",
+        e.QuestionExpired: "between",
+        e.QuestionWithdrawn: "between",
+        e.StopRequested: "stopping",
+        e.RunResumed: "resumed",
+        e.RunEnded: "ended",
+    }
+)
+
+# Here words keep coming, so that a number of seconds beside them would say nothing.
+MOVING = frozenset({"answering", "thinking"})
+# Here the log says all there is to say; elsewhere the server may know more (see models/live.py).
+CERTAIN = frozenset({"stopping", "approval", "question"})
+
+
+@dataclass(slots=True)
+class Doing:
+    """What the newest events of one run say of it; plain data, so that a page can go on from it."""
+
+    latest: DoingName = "queued"
+    changed_ms: int = 0  # when the state that people see began
+    compacting: bool = False  # one thing to people, however its call goes
+    model: str = ""
+    after: str = ""  # a crash or a restart
+    stopping: bool = False
+    asked: list[str] = field(default_factory=list[str])  # tool calls that have not begun
+    running: dict[str, int] = field(default_factory=dict[str, int])  # those that have, and when
+    # open ones: of which kind, and about which tool call
+    asks: dict[str, tuple[AskKind, str]] = field(default_factory=dict[str, tuple[AskKind, str]])
+
+    @property
+    def name(self) -> DoingName:
+        """The state that people are told."""
+        if self.latest == "ended":
+            return "ended"
+        if self.stopping:
+            return "stopping"
+        # A later call may wait for a person meanwhile: the card says so, the line says what happens.
+        if at_work := self.at_work:
+            return "tool" if len(at_work) == 1 else "tools"
+        if self.asks:
+            return "approval" if "approval" in [kind for kind, _ in self.asks.values()] else "question"
+        if self.latest == "between" and self.asked:
+            return "next"
+        return "compacting" if self.compacting else self.latest
+
+    @property
+    def at_work(self) -> list[str]:
+        """The tool calls that do something, and do not wait for a person."""
+        waiting = {id_ for _, id_ in self.asks.values()}
+        return [id_ for id_ in self.running if id_ not in waiting]
+
+    @property
+    def tool_call_id(self) -> str:
+        """The tool call that the state is about, if it is about one."""
+        match self.name:
+            case "tool":
+                return self.at_work[0]
+            case "next":
+                return self.asked[0]
+            case "asking":
+                return self.asked[-1]
+            case _:
+                return ""
+
+    @property
+    def since_ms(self) -> int:
+        """Since when; a tool's own time, even if others ran beside it for a while."""
+        return self.running[self.tool_call_id] if self.name == "tool" else self.changed_ms
+
+    def take(self, event: e.Event) -> None:
+        """One more event of the run."""
+        kind = type(event)
+        latest = AFTER.get(kind)
+        if latest is None or (latest in MOVING and latest == self.latest):
+            return
+        was = self.name, self.tool_call_id
+        self.latest = latest
+        step = _STEPS.get(kind)
+        if step is not None:
+            step(self, event)
+        if was != (self.name, self.tool_call_id):
+            self.changed_ms = event.at_ms
+
+    def words(self, *, tool: str = "") -> str:
+        """The state in words; `tool` is what its tool call is to do."""
+        return WORDS[self.name].format(
+            model=self.model or "the model", tool=tool or "a tool", count=len(self.at_work), after=self.after
+        )
+
+
+def _call_started(doing: Doing, event: e.CallStarted) -> None:
+    doing.compacting = event.purpose == "compaction"
+
+
+def _compacted(doing: Doing, _: e.ContextCompacted) -> None:
+    doing.compacting = False
+
+
+def _attempt_started(doing: Doing, event: e.AttemptStarted) -> None:
+    doing.model = event.model or event.target
+    # What an attempt before it asked for counts no more, or it would have been run.
+    doing.asked = []
+
+
+def _tool_asked(doing: Doing, event: e.ToolAsked) -> None:
+    doing.asked = [*doing.asked, event.tool_call_id]
+
+
+def _tool_started(doing: Doing, event: e.ToolStarted) -> None:
+    doing.asked = [one for one in doing.asked if one != event.tool_call_id]
+    doing.running[event.tool_call_id] = event.at_ms
+
+
+def _tool_ended(doing: Doing, event: e.ToolEnded) -> None:
+    doing.asked = [one for one in doing.asked if one != event.tool_call_id]
+    doing.running.pop(event.tool_call_id, None)
+
+
+def _approval(doing: Doing, event: e.ApprovalAsked) -> None:
+    doing.asks[event.approval_id] = "approval", event.tool_call_id
+
+
+def _question(doing: Doing, event: e.QuestionAsked) -> None:
+    doing.asks[event.question_id] = "question", event.tool_call_id
+
+
+def _approval_over(doing: Doing, event: e.ApprovalAnswered | e.ApprovalExpired | e.ApprovalWithdrawn) -> None:
+    doing.asks.pop(event.approval_id, None)
+
+
+def _question_over(doing: Doing, event: e.QuestionAnswered | e.QuestionExpired | e.QuestionWithdrawn) -> None:
+    doing.asks.pop(event.question_id, None)
+
+
+def _stop(doing: Doing, _: e.StopRequested) -> None:
+    doing.stopping = True
+
+
+def _resumed(doing: Doing, event: e.RunResumed) -> None:
+    doing.after, doing.compacting = event.after, False
+    # No process of an earlier life is at work; what becomes of its tools is said one by one.
+    doing.asked = [*doing.running, *doing.asked]
+    doing.running = {}
+
+
+def _ended(doing: Doing, _: e.RunEnded) -> None:
+    doing.asked, doing.running, doing.asks = [], {}, {}
+
+
+_STEPS: Mapping[type[e.Event], Callable[[Doing, Any], None]] = MappingProxyType(
+    {
+        e.CallStarted: _call_started,
+        e.ContextCompacted: _compacted,
+        e.AttemptStarted: _attempt_started,
+        e.ToolAsked: _tool_asked,
+        e.ToolStarted: _tool_started,
+        e.ToolEnded: _tool_ended,
+        e.ApprovalAsked: _approval,
+        e.QuestionAsked: _question,
+        e.ApprovalAnswered: _approval_over,
+        e.ApprovalExpired: _approval_over,
+        e.ApprovalWithdrawn: _approval_over,
+        e.QuestionAnswered: _question_over,
+        e.QuestionExpired: _question_over,
+        e.QuestionWithdrawn: _question_over,
+        e.StopRequested: _stop,
+        e.RunResumed: _resumed,
+        e.RunEnded: _ended,
+    }
+)

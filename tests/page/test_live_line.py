@@ -1,0 +1,336 @@
+"""The live line in a browser: one row for each state that a run can stand in, held there by a gate."""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+from playwright.async_api import Locator, expect
+
+from holdfast import events as e
+from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Script, Think, Wait
+from holdfast.chaos.statuses import overloaded, overloaded_s, rate_limited_s
+from holdfast.interfaces import Appended, ToolCall, ToolResult, ToolTraits
+from holdfast.journal.memory import MemoryStore
+from holdfast.runner.supervisor import RunnerLimits
+from holdfast.server.options import Limits, ServerOptions
+from holdfast.server.page import BUILT, read_page
+from page.browsing import Chat, Visit, chatting
+from page.test_crashes import configure, process
+from server.toolbox import Counted, Held
+from serving import AsksAbout, Setting, served, target_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BESIDE = ToolTraits(read_only=True, parallel_safe=True)
+# What the log says is shown as long as the server adds nothing, and what it adds comes at once.
+LOG_ALONE = ServerOptions(limits=Limits(live_after_s=3600))
+AT_ONCE = ServerOptions(limits=Limits(live_after_s=0.02, live_every_s=0.02))
+
+
+class HoldsBefore(MemoryStore):
+    """A store that keeps the nth event of a kind, and what follows it, waiting at a gate."""
+
+    def __init__(self, kind: type[e.Event], *, nth: int = 1) -> None:
+        super().__init__()
+        self.gate = Gate()
+        self._kind = kind
+        self._left = nth
+
+    async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
+        for at, event in enumerate(events):
+            self._left -= isinstance(event, self._kind)
+            if not self._left and not self.gate.is_open:
+                if at:
+                    told = await super().append_run(session_id, events[:at], **rest)
+                    assert isinstance(told, Appended)
+                await self.gate.passed()
+                return await super().append_run(session_id, events[at:], **rest)
+        return await super().append_run(session_id, events, **rest)
+
+
+class SlowToStop(Held):
+    """Ends only when its gate opens, also when it is stopped."""
+
+    async def run(self, args: Any, call: ToolCall) -> ToolResult:
+        del args, call
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await self.gate.passed()
+            raise
+        return ToolResult("never")
+
+
+@asynccontextmanager
+async def holding(store: HoldsBefore, *scripts: Script, setting: Setting) -> AsyncGenerator[str]:
+    """A server on the store; at the end its gate is open, so that a test that fails ends too."""
+    async with chatting(*scripts, setting=replace(setting, store=store, options=LOG_ALONE)) as server:
+        try:
+            yield server.url
+        finally:
+            store.gate.open()
+    await store.close()
+
+
+def live(chat: Chat) -> Locator:
+    return chat.page.locator(".live")
+
+
+async def says(chat: Chat, words: str | re.Pattern[str]) -> None:
+    await expect(live(chat).locator(".live-state")).to_have_text(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run that stands still: its model's scripts, and the event that does not come."""
+
+    words: str
+    scripts: tuple[Script, ...]
+    before: type[e.Event]
+    nth: int = 1
+
+
+TOUCH = CallTool("touch", {"path": "a.py"})
+STANDING = {
+    "in the queue": Standing("In the queue", ([Say("a")],), e.MessageDispatched),
+    "starting": Standing("Starting", ([Say("a")],), e.CallStarted),
+    "before an attempt": Standing("At work", ([Say("a")],), e.AttemptStarted),
+    "waiting for the first word": Standing("Waiting for m", ([Say("a")],), e.TextDelta),
+    "thinking": Standing("m is thinking", ([Think("hm"), Say("a")],), e.TextDelta),
+    "writing": Standing("m is answering", ([Say("a")],), e.TextDone),
+    "after a text": Standing("m is at work", ([Say("a")],), e.CallEnded),
+    "trying again": Standing("Trying again", ([overloaded()], [Say("a")]), e.AttemptStarted, 2),
+    "asked again": Standing("Waiting for m", ([overloaded()], [Say("a")]), e.TextDelta),
+    "asking for a tool": Standing("m asks for touch a.py", ([TOUCH], [Say("a")]), e.CallEnded),
+    "a tool is next": Standing("About to run touch a.py", ([TOUCH], [Say("a")]), e.ToolStarted),
+    "a tool is at work": Standing("Running touch a.py", ([TOUCH], [Say("a")]), e.ToolEnded),
+    "after a tool": Standing("At work", ([TOUCH], [Say("a")]), e.CallStarted, 2),
+    "asked again after a tool": Standing("Waiting for m", ([TOUCH], [Say("a")]), e.TextDelta),
+}
+
+
+@pytest.mark.parametrize("row", STANDING.values(), ids=STANDING)
+async def test_the_line_says_what_the_log_says(visit: Visit, row: Standing) -> None:
+    """P3: also after a reload, from what the server then says of the run; an ended run has no line."""
+    store = HoldsBefore(row.before, nth=row.nth)
+    async with holding(store, *row.scripts, setting=Setting(tools=(Counted(),))) as url:
+        chat = await visit(url)
+        await chat.say("go")
+        await says(chat, row.words)
+        await chat.page.reload()
+        await says(chat, row.words)
+        store.gate.open()
+        await chat.answered("a")
+        await expect(live(chat)).to_have_count(0)
+
+
+async def test_after_allow_once_the_line_says_what_runs_and_for_how_long(
+    visit: Visit, tmp_path: Path
+) -> None:
+    """P3: with a real shell behind a real server, from the question to the end of the command."""
+    command = "cat gate > out"
+    async with ChaosServer([CallTool("shell", {"command": command})], [Say("done")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        await asyncio.to_thread(os.mkfifo, tmp_path / "work" / "gate")
+        async with process(tmp_path) as url:
+            chat = await visit(url)
+            await chat.say("go")
+            await says(chat, "Waiting for your approval")
+            card = chat.page.get_by_role("region", name="Approval needed")
+            await card.get_by_role("button", name="Once").click()
+            await says(chat, f"Running shell {command}")
+            await expect(live(chat).locator(".live-part")).to_have_text(re.compile(r"^\d+ s$"))
+            await chat.page.reload()
+            await says(chat, f"Running shell {command}")
+            await asyncio.to_thread((tmp_path / "work" / "gate").write_text, "x")
+            await chat.answered("done")
+            await expect(live(chat)).to_have_count(0)
+
+
+async def test_between_the_answer_to_an_approval_and_its_tool_the_line_says_what_is_next(
+    visit: Visit,
+) -> None:
+    """P3."""
+    store = HoldsBefore(e.ToolStarted)
+    setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+    async with holding(store, [TOUCH], [Say("done")], setting=setting) as url:
+        chat = await visit(url)
+        await chat.say("go")
+        await says(chat, "Waiting for your approval")
+        await chat.page.get_by_role("button", name="Once").click()
+        await says(chat, "About to run touch a.py")
+        store.gate.open()
+        await chat.answered("done")
+
+
+async def test_of_two_tools_that_need_approval_one_runs_while_the_other_waits(visit: Visit) -> None:
+    """P3: the card says that it waits; the line says what happens."""
+    held = Held()
+    setting = Setting(tools=(held, Counted()), judge=AsksAbout(frozenset({"held", "touch"})))
+    async with chatting([CallTool("held", {"path": "b"}), TOUCH], [Say("done")], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await chat.page.get_by_role("button", name="Once").click()
+        await says(chat, "Running held b")
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await expect(card).to_contain_text("touch")
+        held.gate.open()
+        await says(chat, "Waiting for your approval")
+        await card.get_by_role("button", name="Once").click()
+        await chat.answered("done")
+
+
+async def test_several_tools_are_counted_and_the_last_is_named(visit: Visit) -> None:
+    """P3: whichever kind of tool it is."""
+    file, mcp = Held("read_file", traits=BESIDE), Held("github__search", traits=BESIDE)
+    calls = [CallTool("read_file", {"path": "a.py"}), CallTool("github__search", {"query": "bugs"})]
+    async with chatting(calls, [Say("done")], setting=Setting(tools=(file, mcp))) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await says(chat, "Running 2 tools")
+        file.gate.open()
+        await says(chat, "Running github__search bugs")
+        mcp.gate.open()
+        await chat.answered("done")
+
+
+async def test_a_question_is_waited_for(visit: Visit) -> None:
+    """P3."""
+    async with chatting([CallTool("ask_user", {"text": "Which?"})], [Say("done")]) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await says(chat, "Waiting for your answer")
+
+
+async def test_a_stop_is_said_until_the_last_tool_is_dead(visit: Visit) -> None:
+    """P5: nobody reads that a tool runs, or that the model answers, once they have stopped it."""
+    slow = SlowToStop("slow")
+    setting = Setting(tools=(slow,), options=AT_ONCE)
+    async with chatting([CallTool("slow", {})], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await says(chat, "Running slow")
+        await chat.button("Stop").click()
+        await says(chat, "Stopping")
+        slow.gate.open()
+        await chat.sees("Stopped")
+        await expect(live(chat)).to_have_count(0)
+
+
+async def test_a_run_that_waits_for_a_slot_says_its_place(visit: Visit) -> None:
+    """P3."""
+    gate = Gate()
+    setting = Setting(runner=RunnerLimits(runs_max=1), options=AT_ONCE)
+    async with chatting([Wait(gate), Say("first")], [Say("second")], setting=setting) as server:
+        await server.served.start("one", session_id="other")
+        await gate.reached()
+        chat = await visit(server.url)
+        await chat.say("two")
+        await expect(live(chat)).to_have_text("In the queueplace 1")
+        gate.open()
+        await chat.answered("second")
+
+
+ADDED = {
+    "waiting for the first event": ([Hang()], r"^Waiting for m\d+ sreconnects at 20 s$"),
+    "silent between two words": ([Say("a"), Hang()], r"^m is answering\d+ sreconnects at 20 s$"),
+    "backing off": ([overloaded_s(30)], r"^main was overloadedis asked again in \d+ s$"),
+    "gated": ([rate_limited_s(600)], r"^main asked to waitis asked again in \d+ s$"),
+}
+
+
+@pytest.mark.parametrize(("script", "line"), ADDED.values(), ids=ADDED)
+async def test_the_line_says_what_only_the_server_knows(visit: Visit, script: Script, line: str) -> None:
+    """P3: which deadline is next, and what happens then; at once after a reload."""
+    async with chatting(script, setting=Setting(options=AT_ONCE)) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await expect(live(chat)).to_have_text(re.compile(line))
+        await chat.page.reload()
+        await expect(live(chat)).to_have_text(re.compile(line))
+
+
+async def test_a_gate_is_told_from_the_log_before_the_server_says_how_long(visit: Visit) -> None:
+    """P3."""
+    async with chatting([rate_limited_s(600)], setting=Setting(options=LOG_ALONE)) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await says(chat, "Waiting for the provider")
+
+
+async def test_the_line_names_the_model_that_was_fallen_back_to(visit: Visit) -> None:
+    """P3."""
+    options = replace(LOG_ALONE, page=await asyncio.to_thread(read_page, BUILT))
+    gate = Gate()
+    async with (
+        ChaosServer([overloaded()], [overloaded()], [overloaded()]) as first,
+        ChaosServer([Wait(gate), Say("from the other")]) as second,
+        served(
+            target_of(first),
+            structs.replace(target_of(second, name="spare"), model="other-model"),
+            setting=Setting(options=options),
+        ) as server,
+    ):
+        chat = await visit(server.url)
+        await chat.say("go")
+        await says(chat, "Waiting for other-model")
+        gate.open()
+        await chat.answered("from the other")
+
+
+async def test_the_line_says_that_the_conversation_is_summed_up(visit: Visit) -> None:
+    """P3: a summary is no answer, and its words are not told as one."""
+    gate = Gate()
+    scripts = ([Say("one")], [Say("the sum"), Wait(gate)], [Say("two")])
+    setting = Setting(context_window=4000, options=LOG_ALONE)
+    async with chatting(*scripts, setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("long " * 1500)
+        await chat.answered("one")
+        await chat.say("more " * 1500)
+        await says(chat, "Summing up the conversation")
+        await gate.reached()
+        await says(chat, "Summing up the conversation")
+        gate.open()
+        await chat.answered("two")
+
+
+async def test_the_line_says_that_a_run_goes_on_after_a_restart(visit: Visit) -> None:
+    """P6: until it does something again."""
+    store = HoldsBefore(e.CallStarted, nth=2)
+    options = replace(LOG_ALONE, page=await asyncio.to_thread(read_page, BUILT))
+    async with ChaosServer([Say("half"), Hang()], [Say("whole")]) as chaos:
+        async with served(target_of(chaos), setting=Setting(store=store, options=options)) as server:
+            chat = await visit(server.url)
+            await chat.say("go")
+            await chat.answered("half")
+            session = chat.page.url.removeprefix(server.url)
+        await expect(live(chat)).to_contain_text("Reconnecting")
+        async with served(target_of(chaos), setting=Setting(store=store, options=options)) as server:
+            chat = await visit(server.url + session)
+            await says(chat, "Going on after a restart")
+            store.gate.open()
+            await chat.answered("whole")
+    await store.close()
+
+
+async def test_without_a_network_the_line_says_so_and_counts_nothing(visit: Visit) -> None:
+    """P7: nothing is heard of the run, so nothing is said about it."""
+    gate = Gate()
+    async with chatting([Say("half"), Wait(gate), Say(" whole")]) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await chat.answered("half")
+        await chat.page.context.set_offline(True)
+        await expect(live(chat)).to_have_text("No networknothing is lost, the page catches up by itself")
+        gate.open()
+        await chat.page.context.set_offline(False)
+        await chat.answered("half whole")
+        await expect(live(chat)).to_have_count(0)
