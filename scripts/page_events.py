@@ -6,7 +6,7 @@ tables of the live line, from holdfast.doing.
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
@@ -123,11 +123,10 @@ def source(events: Mapping[str, type]) -> str:
     )
 
 
-def table(name: str, about: str, rows: Mapping[str, str]) -> str:
+def table(name: str, about: str, rows: Iterable[tuple[str, str]]) -> str:
     """A table as TypeScript."""
     lines = "".join(
-        f"  {key if key.isidentifier() else json.dumps(key)}: {json.dumps(value)},\n"
-        for key, value in rows.items()
+        f"  {key if key.isidentifier() else json.dumps(key)}: {json.dumps(value)},\n" for key, value in rows
     )
     return f"/** {about} */\nexport const {name} = {{\n{lines}}} as const;"
 
@@ -135,10 +134,10 @@ def table(name: str, about: str, rows: Mapping[str, str]) -> str:
 def doing_words() -> str:
     """The tables of the live line."""
     types = {event: word for word, event in TYPES.items()}
-    after = {types[event]: name for event, name in doing.AFTER.items()}
+    after = [(types[event], name) for event, name in doing.AFTER.items()]
     parts = [
         HEAD.format("doing"),
-        table("WORDS", "What people are told in each state.", dict[str, str](doing.WORDS)),
+        table("WORDS", "What people are told in each state.", doing.WORDS.items()),
         table(
             "AFTER", "What a run is doing after an event, unless a tool, a person or a stop says more.", after
         ),
