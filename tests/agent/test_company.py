@@ -39,23 +39,30 @@ async def test_at_the_beat_all_are_called_in_their_order() -> None:
     company = Company()
     called: list[str] = []
     done = asyncio.Event()
-    for name in "abc":
+    company.join(lambda: called.append("first"))
+    await asyncio.sleep(0)
+    company.join(done.set)  # the others are called in the same beat, before anyone hears of this one
+    for name in "abcd":
         company.join(lambda name=name: called.append(name))
-        await asyncio.sleep(0)
-    company.join(done.set)
+    assert called == ["first"]
     await done.wait()
-    assert called == ["a", "b", "c"]
+    assert called == ["first", "a", "b", "c", "d"]
 
 
-async def test_what_a_caller_does_then_waits_for_the_beat_after_that() -> None:
+async def test_what_a_caller_does_then_waits_for_the_beat_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P10: a run that has more to say at once does not keep the beat from ending."""
+    monkeypatch.setattr("holdfast.agent.company.BEAT_S", 3_600.0)
     company = Company()
-    done = asyncio.Event()
+    called: list[str] = []
 
     def again() -> None:
-        company.join(done.set)
+        called.append("again")
+        company.join(again)
 
     company.join(again)
-    await done.wait()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert called == ["again"]
 
 
 async def test_all_runs_of_a_process_keep_each_other_company(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,16 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from agent.world import Effect, asks_about, ending, messages, people, process, send, tool_ends
 from holdfast import events as e
 from holdfast.agent.runlog import RunLog, Unwritable
-from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.chaos import CallTool, ChaosServer, Gate, Say
 from holdfast.clock import SystemClock
-from holdfast.interfaces import StoreLocked
+from holdfast.interfaces import Following, Record, StoreLocked
 from holdfast.journal.memory import MemoryStore
 from holdfast.secrets_out import NO_SECRETS, Secrets
 from holdfast.tools.contents import ReadMarks
@@ -92,6 +92,49 @@ async def test_what_cannot_be_written_ends_its_run_as_a_bug_of_ours(when: str) -
         last = (await world.until("s", e.RunEnded, times=2))[-1].event
         assert isinstance(last, e.RunEnded)
         assert last.outcome == "completed"
+
+
+async def test_what_was_written_after_all_is_ended_once_although_its_reader_lags() -> None:
+    """P4: the ending is made from what is on the disk, not from how far the log was followed."""
+
+    class Lagging:
+        """A reader that is not shown the end of a tool before the end of its run."""
+
+        def __init__(self, inner: Following, until: Gate) -> None:
+            self._inner, self._until = inner, until
+            self.nudge = inner.nudge
+
+        def __aiter__(self) -> Self:
+            return self
+
+        async def __anext__(self) -> Sequence[Record]:
+            records = await anext(self._inner)
+            if any(isinstance(record.event, e.ToolEnded) for record in records):
+                await self._until.passed()
+            return records
+
+    class Stumbling(MemoryStore):
+        run_ended = Gate()
+
+        def follow(self, session_id: str, **how: Any) -> Any:
+            return Lagging(super().follow(session_id, **how), self.run_ended)
+
+        async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
+            appended = await super().append_run(session_id, events, **rest)
+            if any(isinstance(event, e.RunEnded) for event in events):
+                self.run_ended.open()
+            if any(isinstance(event, e.ToolEnded) and event.ok for event in events):
+                raise TypeError("this cannot be encoded")
+            return appended
+
+    async with (
+        ChaosServer([CallTool("one")]) as chaos,
+        process(chaos, Effect("one", []), store=Stumbling()) as world,
+    ):
+        await send(world)
+        log = await world.until("s", e.RunEnded)
+        assert [ended.ending for ended in tool_ends(log)] == ["finished"]
+        assert ending(log).cause == "local_bug"
 
 
 async def test_what_is_said_behind_it_does_not_hold_up_the_ending() -> None:

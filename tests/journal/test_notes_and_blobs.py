@@ -123,6 +123,19 @@ async def test_an_offer_outlives_whoever_named_the_same_bytes(store: Store) -> N
     assert await store.blob(name) is None
 
 
+@pytest.mark.parametrize("put", ["offered", "put"])
+async def test_a_promise_that_was_swept_away_keeps_no_later_blob_of_the_same_bytes(
+    store: Store, put: str
+) -> None:
+    """P11: what a deleted session held is gone, whoever brought the same bytes before and never used them."""
+    name = await (store.offer_blob(b"data") if put == "offered" else store.put_blob(b"data"))
+    assert await store.sweep_blobs(unnamed_for_s=-60) == 1
+    assert await store.put_blob(b"data") == name
+    await store.append("s1", [created(), message("x", blob=name)])
+    await store.purge("s1")
+    assert await store.blob(name) is None
+
+
 async def test_a_blob_that_no_event_names_goes_after_its_time(store: Store) -> None:
     named, unnamed = await store.put_blob(b"named"), await store.put_blob(b"unnamed")
     await store.append("s1", [created(), message("x", blob=named)])

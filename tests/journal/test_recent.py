@@ -1,6 +1,7 @@
 """Events wait in the order of their arrival before they move into their logs, and nobody can tell."""
 
 import asyncio
+import logging
 import shutil
 from pathlib import Path
 from typing import cast
@@ -122,9 +123,16 @@ def test_room_is_made_a_step_at_a_time_and_no_more_than_the_log_may_need(tmp_pat
     room.close()
 
 
-def test_where_no_room_can_be_made_none_is(tmp_path: Path) -> None:
+def test_where_no_room_can_be_made_it_is_tried_once_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P9: a full disk is the commit's to report; each commit would try, and say, the same again."""
+    caplog.set_level(logging.INFO)
     (tmp_path / "s.db-wal").symlink_to("/dev/full")
     room = LogRoom(tmp_path / "s.db", page_bytes=4_096, pages_max=100)
-    room.make(1)
-    room.make(2)
+    for pages in (1, 2, 50):
+        room.make(pages)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"no room is kept in {tmp_path / 's.db-wal'}: No space left on device"
+    ]
     room.close()
