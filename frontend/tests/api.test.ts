@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
-import { call, type Result } from "../src/api.ts";
+import { call, type Result, uploadFile } from "../src/api.ts";
+import type { Part } from "../src/events.ts";
 import { settled } from "./browser.ts";
 
 let asked: AbortSignal;
@@ -64,6 +65,19 @@ test("a long answer may take minutes, and one that breaks off is none", async ()
   }
 });
 
+test("an answer that does not end in three minutes is given up", async () => {
+  const asking = call("GET", "/endless");
+  const { given, body } = growing();
+  answer(given);
+  await settled();
+  mock.timers.tick(179_999);
+  assert.equal(asked.aborted, false);
+  mock.timers.tick(1);
+  assert.equal(asked.aborted, true);
+  body.error(asked.reason);
+  assert.equal(trouble(await asking), "The server cannot be reached.");
+});
+
 test("an answer that is no JSON is said to be unreadable, and none at all is fine", async () => {
   const asking = call("GET", "/portal");
   answer(new Response("<html>Welcome to our network</html>"));
@@ -77,4 +91,86 @@ test("an answer that is no JSON is said to be unreadable, and none at all is fin
   const nothing = call("DELETE", "/one");
   answer(new Response(null, { status: 204 }));
   assert.deepEqual(await nothing, { ok: true, value: null });
+});
+
+/** The parts of a browser's request that an upload uses; the test says what becomes of it. */
+class Request {
+  static last: Request;
+  readonly upload: { onprogress: (event: { loaded: number; total: number }) => void } = {
+    onprogress: () => {},
+  };
+  onabort = (): void => {};
+  onerror = (): void => {};
+  onload = (): void => {};
+  onloadend = (): void => {};
+  status = 0;
+  response: unknown = null;
+  isAborted = false;
+
+  constructor() {
+    Request.last = this;
+  }
+  open(): void {}
+  setRequestHeader(): void {}
+  send(): void {}
+  abort(): void {
+    this.isAborted = true;
+    this.onabort();
+    this.onloadend();
+  }
+  fail(): void {
+    this.onerror();
+    this.onloadend();
+  }
+}
+
+function uploading(file = new File(["abc"], "a.txt")): { part: Promise<Result<Part>>; told: number[] } {
+  Object.assign(globalThis, { XMLHttpRequest: Request });
+  const told: number[] = [];
+  return { part: uploadFile(file, (share) => told.push(share)), told };
+}
+
+test("an upload may take as long as it gets on, and is given up after three minutes of silence", async () => {
+  const { part, told } = uploading();
+  for (const loaded of [1, 2, 3]) {
+    mock.timers.tick(179_999);
+    assert.equal(Request.last.isAborted, false);
+    Request.last.upload.onprogress({ loaded, total: 4 });
+  }
+  assert.deepEqual(told, [0.25, 0.5, 0.75]);
+  mock.timers.tick(179_999);
+  assert.equal(Request.last.isAborted, false);
+  mock.timers.tick(1);
+  assert.equal(Request.last.isAborted, true);
+  assert.equal(trouble(await part), "The server cannot be reached.");
+});
+
+test("an upload that never begins is given up too, and one that is over is left alone", async () => {
+  const never = uploading();
+  mock.timers.tick(180_000);
+  assert.equal(trouble(await never.part), "The server cannot be reached.");
+  const quick = uploading();
+  Request.last.status = 200;
+  Request.last.response = { blob: "b", media_type: "image/png" };
+  Request.last.onload();
+  Request.last.onloadend();
+  mock.timers.tick(180_000);
+  assert.equal(Request.last.isAborted, false);
+  const value = { kind: "image", blob: "b", media_type: "image/png", name: "a.txt" };
+  assert.deepEqual(await quick.part, { ok: true, value });
+});
+
+test("an upload says whether the server or the file is out of reach", async () => {
+  const { part } = uploading();
+  Request.last.fail();
+  assert.equal(trouble(await part), "The server cannot be reached.");
+  const gone = new File(["abc"], "a.txt");
+  gone.slice = () => {
+    const blob = new Blob();
+    blob.arrayBuffer = () => Promise.reject(new DOMException("gone", "NotFoundError"));
+    return blob;
+  };
+  const vanished = uploading(gone);
+  Request.last.fail();
+  assert.equal(trouble(await vanished.part), "The file cannot be read.");
 });
