@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,29 @@ def test_the_page_is_less_than_80_kb_of_scripts_and_styles_in_files_of_its_own()
     assert named <= {path.relative_to(BUILT).as_posix() for path in files}
     assert {Path(name).suffix for name in named} == {".js", ".css", ".svg"}
     assert not re.search(r"<style|<script(?![^>]*src=)|\son\w+=|\sstyle=|https?://", index)
+
+
+def imported(sheet: Path) -> Iterator[Path]:
+    """The style sheet and all that it imports."""
+    yield sheet
+    for name in re.findall(r'@import "([^"]+)"', sheet.read_text()):
+        yield from imported(sheet.parent / name)
+
+
+@pytest.mark.usefixtures("_built")
+def test_every_style_sheet_is_part_of_the_built_one_once() -> None:
+    """A file that nothing imports would be a part of the page without its looks."""
+    styles = ROOT / "frontend" / "src" / "styles"
+    used = list(imported(styles / "page.css"))
+    assert sorted(used) == sorted(styles.glob("*.css"))
+    (built,) = (BUILT / "assets").glob("main-*.css")
+    text = re.sub(r"\s", "", built.read_text())
+    for sheet in used:
+        rules = re.sub(
+            r"/\*.*?\*/|@(import|media|supports)[^;{]*[;{]", "", sheet.read_text(), flags=re.DOTALL
+        )
+        classes = set(re.findall(r"\.[a-z][\w-]+(?=[^{};]*\{)", rules))
+        assert all(name in text for name in classes), sheet.name
 
 
 @pytest.mark.usefixtures("_built")
