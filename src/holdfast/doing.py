@@ -1,7 +1,8 @@
 """What a run is doing right now, as a fold of its events: the states of the live line, with their words.
 
-The page has the same tables (scripts/page_events.py writes them) and the same fold (view/doing.ts); the golden
-logs hold the two together. What the log does not say, such as a call's next deadline, comes from models/live.py.
+The page has the same tables (scripts/page_events.py writes them) and the same fold (view/doing.ts); the
+golden logs hold the two together. What the log does not say, such as a call's next deadline, comes from
+models/live.py.
 """
 
 from collections.abc import Callable, Mapping
