@@ -256,7 +256,11 @@ class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     allow: Annotated[str, says("The tool whose fitting actions run unasked.", "name")] = ""
     ask: Annotated[str, says("The tool whose fitting actions always ask.", "name")] = ""
     deny: Annotated[str, says("The tool whose fitting actions never run.", "name")] = ""
-    argv: Annotated[tuple[str, ...], says("The words that a fitting command begins with.")] = ()
+    argv: Annotated[
+        tuple[str, ...],
+        says("The words that a fitting command begins with; allow covers only harmless words behind them."),
+    ] = ()
+    exact: Annotated[bool, says("Whether an allowed command has the words of argv and no others.")] = False
     paths: Annotated[
         tuple[str, ...],
         says(

@@ -20,6 +20,7 @@ from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.interfaces import Blobs, JournalError, Tool, ToolResult
 from holdfast.phases import Phase
+from holdfast.policy.shell_syntax import syntax_bytes
 from holdfast.policy.verdicts import Ask, Deny, Verdict
 from holdfast.run import Ask as SettledAsk
 from holdfast.run import Run
@@ -44,6 +45,12 @@ UNKNOWN = (
     "Find out what happened before you repeat it."
 )
 REPEATS_UNKNOWN = "the same action ran before and nobody knows whether it took effect"
+# What one answer may give the policy to read, bodies of documents not counted.
+JUDGED_BYTES_MAX = 32 * 1024
+TOO_MUCH = (
+    f"Not run: the commands of this answer are longer than {JUDGED_BYTES_MAX // 1024} kB in all, "
+    "which is more than can be judged at once. Send fewer or shorter ones."
+)
 CHANGED = "What it would do has changed since it was approved, so it needs a new approval."
 
 
@@ -107,11 +114,14 @@ class ToolCalls:
         self._people = People(view, log, means)
         self._begun: dict[str, float] = {}  # the calls that were carried out, and since when
         self._approved: dict[str, str] = {}  # the digests of the actions that people approved, by their calls
+        # How much of each command of the answer the policy reads; None: the command is not read.
+        self._read_bytes: dict[str, int | None] = {}
         self._judged_paths: dict[str, tuple[str, ...]] = {}  # where the calls may go, by their ids
         self._workspace = Path(view.run(log.run_id).settings.workspace or means.workspace)
 
     async def finish(self) -> bool:
         """Bring every open call to its end, in order; False if an expired ask is to end the run."""
+        self._read_bytes.clear()
         tools, run = self._means.tools, self._view.run(self._log.run_id)
         numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in run.unfinished_tools]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
@@ -244,8 +254,19 @@ class ToolCalls:
         """It looks at files, so it runs in a thread."""
         judge, place = self._means.judge, self._workspace
         action = _action(tool, asked, place)
+        if self._is_too_much(asked, action):
+            return Judged(action, Deny(TOO_MUCH), ())
         verdict = judge.verdict(action, grants, workspace=place)
-        return Judged(action, verdict, judge.choices(action, grants, workspace=place))
+        choices = judge.choices(action, grants, workspace=place) if isinstance(verdict, Ask) else ()
+        return Judged(action, verdict, choices)
+
+    def _is_too_much(self, asked: e.ToolAsked, action: Action) -> bool:
+        """Whether this command is more than what is left to judge of the answer's commands."""
+        if asked.tool_call_id not in self._read_bytes:
+            size, spent = sum(map(syntax_bytes, action.argv)), sum(filter(None, self._read_bytes.values()))
+            fits = not spent or spent + size <= JUDGED_BYTES_MAX
+            self._read_bytes[asked.tool_call_id] = size if fits else None
+        return self._read_bytes[asked.tool_call_id] is None
 
     def _repeats_unknown(self, asked: e.ToolAsked) -> bool:
         digest = arguments_hash(asked.name, asked.args)

@@ -12,9 +12,12 @@ import msgspec
 from holdfast.interfaces import Notes
 from holdfast.policy.approval_rules import Rule
 from holdfast.policy.approvals import ApprovalMode, Policy, choices_for, for_a_person, judge, rule_for
+from holdfast.policy.looking import Look
 from holdfast.policy.places import Places
+from holdfast.policy.shell_verdicts import ReadSteps, steps_of
 from holdfast.policy.verdicts import Ask, Deny, Verdict
 from holdfast.tools.repositories import repository_at
+from holdfast.tools.secret_files import SecretFiles
 from holdfast.tools.trees import below
 from holdfast.values import Action, Choice, GrantRule
 
@@ -90,6 +93,8 @@ class ConfiguredJudge:
     protected: tuple[Path, ...] = ()
     config: Path | None = None
     always: AlwaysGrants | None = None
+    read: ReadSteps = steps_of  # reads commands; a program with an event loop has a CommandReader do it
+    look: Look = field(default_factory=SecretFiles)
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         """See Judge."""
@@ -129,9 +134,18 @@ class ConfiguredJudge:
             workspace=real,
             home=os.path.realpath(self.home),
             protected=tuple(os.path.realpath(path) for path in self.protected),
-            resolve=os.path.realpath,
+            resolve=_resolved,
             config=os.path.realpath(self.config) if self.config else "",
             repository=partial(repository_at, workspace=real),
             below=below,
+            look=self.look,
         )
-        return Policy(places, self.mode, self.rules)
+        return Policy(places, self.mode, self.rules, self.read)
+
+
+def _resolved(path: str) -> str:
+    """Where a path leads. A link that cannot be read leads anywhere but into the workspace."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return os.path.normpath(path) if path.startswith("/proc/") else "/"

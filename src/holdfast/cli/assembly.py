@@ -148,6 +148,8 @@ async def _means(
             protected=own_places(settings),
             config=config,
             always=always,
+            read=tooling.read_command,
+            look=tooling.look,
         ),
         tools=tooling.registry,
         tools_that_change=tooling.from_mcp,

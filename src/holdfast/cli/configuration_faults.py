@@ -119,7 +119,14 @@ def _rule(table: Mapping[str, object]) -> Iterator[Fault]:
 def rules_of(approvals: ApprovalSettings) -> tuple[Rule, ...]:
     """The configured rules as the approval policy knows them."""
     return tuple(
-        Rule(rule.verdict, rule.tool, argv=rule.argv, paths=rule.paths, host=plain_host(rule.host))
+        Rule(
+            rule.verdict,
+            rule.tool,
+            argv=rule.argv,
+            paths=rule.paths,
+            host=plain_host(rule.host),
+            exact=rule.exact,
+        )
         for rule in approvals.rules
     )
 

@@ -25,6 +25,33 @@ itself. Other relative paths begin in the working directory; `~` at the beginnin
 No tool for files opens the file that counts or the data directory, and a command that names the file is asked
 about.
 """
+RULES_NOTE = """\
+The first rule that fits decides. A rule that allows a command covers the words in its `argv`, and further
+words that can do no harm: files in the workspace (not secret files, not git's own) and options that are
+known to be harmless. Holdfast still asks about a word that writes elsewhere, runs another program, reads
+settings from another file or reaches another host, and the question names that word. To allow it, add it to
+`argv`. With `exact = true` the rule covers the words in `argv` and nothing else.
+
+```toml
+[[approvals.rules]]
+allow = "shell"
+argv = ["git", "log"]
+```
+
+This rule covers `git log --oneline -5 src/app.py`. It does not cover `git log --output=/home/you/.bashrc`.
+
+Harmless options are known for `git`, for programs that read (`ls`, `cat`, `grep`, `rg`, `sort`, `diff` and
+so on) and for `cp`, `mv`, `rm`, `mkdir`, `make`, `npm`, `pnpm`, `yarn`, `cargo`, `go`, `pip`, `uv`,
+`pytest`, `ruff`, `mypy`, `tsc`, `jq`, `node` and `python`. For any other program, name every option in
+`argv`. For `docker`, `ssh`, `awk`, `sed`, `find` and the like, a rule covers only the words it names: any
+other word may be a program.
+
+In every mode, Holdfast asks before a command reads a secret file: `.env`, keys, tokens,
+`terraform.tfstate`, `kubeconfig` and so on, but not `.env.example`. It also asks if the command does not
+name the file: `grep -r` above such a file, `git log -p` in a repository that has or had one, `git remote
+-v` if an address holds a password.
+"""
+NOTES = {"[[approvals.rules]]": RULES_NOTE}
 KNOWN_INTRO = """\
 Where no target is configured, each of these keys that is set makes one, in this order; the first is the
 default. A second variable may name another address, as other programs read it. Without any of them, model
@@ -92,6 +119,7 @@ def _tables(kind: inspect.StructType, path: KeyPath, *, header: str) -> Iterator
         yield says[:1].upper() + says[1:]
         yield ""
         yield from ("| key | type | default | variable | |", "| --- | --- | --- | --- | --- |", *rows, "")
+        yield from (NOTES[header],) if header in NOTES else ()
     for own, struct, name in inner:
         yield from _tables(struct, own, header=name)
 

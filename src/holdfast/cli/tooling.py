@@ -13,9 +13,11 @@ from holdfast.cli.configuration_files import own_config_home
 from holdfast.interfaces import Tool
 from holdfast.settings import Settings
 from holdfast.tools.background import Background
+from holdfast.tools.command_reader import CommandReader
 from holdfast.tools.environment import child_environment
 from holdfast.tools.reaper import Orphans, become_subreaper, collect_forever
 from holdfast.tools.registry import Registry, tools_in_the_box
+from holdfast.tools.secret_files import SecretFiles
 from holdfast.tools.workspace import Workspace, Workspaces
 
 
@@ -26,6 +28,8 @@ class Tooling:
     registry: Registry
     from_mcp: Callable[[], Sequence[Tool]]
     workspaces: Workspaces
+    read_command: CommandReader
+    look: SecretFiles
 
 
 @asynccontextmanager
@@ -46,11 +50,19 @@ async def open_tooling(
     )
     registry.put("box", box)
     become_subreaper()
+    read_command = CommandReader()
     collecting = asyncio.create_task(collect_forever(Orphans()), name="collect orphans")
     try:
         async with _mcp(settings, environment) as from_mcp:
-            yield Tooling(registry, from_mcp, partial(Workspace, kept_out=kept_out))
+            yield Tooling(
+                registry,
+                from_mcp,
+                partial(Workspace, kept_out=kept_out),
+                read_command,
+                SecretFiles(environment),
+            )
     finally:
+        await asyncio.to_thread(read_command.close)
         collecting.cancel()
         with suppress(asyncio.CancelledError):
             await collecting

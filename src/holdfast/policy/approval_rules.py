@@ -2,10 +2,11 @@
 
 A rule's `argv` is read word by word and stands for the program, never for a wrapper around it.
 
-- An allow rule matches a command whose first words are these, all of its words being fixed. It covers the
-  program with any further words; redirections that write, settings, secret places and whatever cannot be seen
-  through are covered only by a rule that names `paths` (all that the command may touch must lie there), or,
-  for the shell as a whole, by a rule with neither.
+- An allow rule matches a command whose first words are these, all of its words being fixed. Further words
+  must be harmless: the workspace's own files, or options of which the table of programs says so. With `exact`
+  there must be none. Redirections that write, settings, secret places and whatever cannot be seen through are
+  covered only by a rule that names `paths` (all that the command may touch must lie there), or, for the shell
+  as a whole, by a rule with neither.
 - An ask or deny rule matches more: the words in this order with others between them, under any path to the
   program, and inside every wrapper; and with `paths` if anything that it may touch lies there, or if it
   searches or lists a directory above one of them.
@@ -18,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+from holdfast.policy.further_words import first_uncovered
 from holdfast.policy.places import Places, is_within
 from holdfast.policy.shell_names import known_name, likely_name
 from holdfast.policy.shell_words import Word
@@ -50,6 +52,7 @@ class Rule:
     argv: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     host: str = ""
+    exact: bool = False  # the words of argv and no others
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +79,18 @@ def rule_from(table: Mapping[str, object]) -> Rule:
     verdicts: list[RuleVerdict] = [verdict for verdict in _VERDICTS if verdict in table]
     if len(verdicts) != 1:
         raise BadRule("A rule needs exactly one of allow, ask and deny.")
-    if unknown := sorted(table.keys() - {"argv", "paths", "host", *_VERDICTS}):
-        raise BadRule(f"A rule has no field {unknown[0]!r}; there are argv, paths and host.")
+    if unknown := sorted(table.keys() - {"argv", "paths", "host", "exact", *_VERDICTS}):
+        raise BadRule(f"A rule has no field {unknown[0]!r}; there are argv, exact, paths and host.")
     tool, host = table[verdicts[0]], table.get("host", "")
     if not isinstance(tool, str) or not tool or not isinstance(host, str):
         raise BadRule("A rule names its tool and its host as text.")
     argv, paths = (_texts(table, name) for name in ("argv", "paths"))
     if argv and tool != "shell":
         raise BadRule(f"A rule with argv is about the tool shell, not {tool}.")
-    return Rule(verdicts[0], tool, argv=argv, paths=paths, host=plain_host(host))
+    exact = table.get("exact", False)
+    if not isinstance(exact, bool) or (exact and not (argv and verdicts[0] == "allow")):
+        raise BadRule("exact is true or false, and belongs to a rule that allows an argv.")
+    return Rule(verdicts[0], tool, argv=argv, paths=paths, host=plain_host(host), exact=exact)
 
 
 def _texts(table: Mapping[str, object], name: str) -> tuple[str, ...]:
@@ -113,9 +119,30 @@ def _is_about(rule: Rule, part: Part, *, places: Places) -> bool:
     within = [any(is_within(path, root) for root in roots) for path in touched]
     if rule.verdict == "allow":
         in_place = not roots or (bool(touched) and all(within))
-        return in_place and (not rule.argv or _begins_with(part, rule.argv))
+        return in_place and (
+            not rule.argv or (_begins_with(part, rule.argv) and not beyond(rule, part, places))
+        )
     from_above = any(is_within(root, path) for path in part.down for root in roots)
     return (not roots or any(within) or from_above) and (not rule.argv or _contains(part, rule.argv))
+
+
+def beyond(rule: Rule, part: Part, places: Places) -> str:
+    """The first word of a command that a rule for its first words does not cover; empty if there is none."""
+    if rule.exact:
+        return "".join(part.argv[len(rule.argv) : len(rule.argv) + 1])
+
+    def is_ordinary(text: str) -> bool:
+        # Where a rule names places, everything that the command may touch was seen to lie there.
+        return bool(rule.paths) or all(map(places.ordinary, places.mentioned(Word(text), part.cwds)))
+
+    return first_uncovered(part.argv, len(rule.argv), is_ordinary=is_ordinary)
+
+
+def nearly_covered(part: Part, rules: Sequence[Rule], *, places: Places) -> str:
+    """Which word keeps the longest rule that a command begins with from covering it; empty if none does."""
+    near = [rule for rule in rules if rule.verdict == "allow" and rule.tool == part.tool and rule.argv]
+    near = [rule for rule in near if _begins_with(part, rule.argv)]
+    return beyond(max(near, key=lambda rule: len(rule.argv)), part, places) if near else ""
 
 
 def _begins_with(part: Part, argv: tuple[str, ...]) -> bool:

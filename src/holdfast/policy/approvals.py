@@ -25,11 +25,12 @@ from holdfast.policy.approval_rules import (
     covered_by_rule,
     first_rule,
     grant_for,
+    nearly_covered,
     plain_host,
 )
 from holdfast.policy.lasting_files import lasting_in, written_later
-from holdfast.policy.places import Places, is_secret
-from holdfast.policy.shell_verdicts import judge_script
+from holdfast.policy.places import Places
+from holdfast.policy.shell_verdicts import ReadSteps, judge_script, steps_of
 from holdfast.policy.verdicts import Allow, Ask, Deny, Finding, FindingKind, Verdict
 from holdfast.values import Action, Choice, GrantRule
 
@@ -64,6 +65,7 @@ class Policy:
     places: Places
     mode: ApprovalMode = "ask"
     rules: tuple[Rule, ...] = ()
+    read: ReadSteps = steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ def digest_of(action: Action) -> str:
 
 
 def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _Judged:
-    parts, denials = _parts(action, policy.places)
+    parts, denials = _parts(action, policy)
     open_parts: list[tuple[Part, tuple[Finding, ...]]] = []
     reasons: list[str] = []
     for part in parts:
@@ -175,7 +177,9 @@ def _left(
         covered |= covered_by_rule(rule)
     for grant in grants:
         covered |= covered_by_grant(grant, part)
-    return tuple(finding for finding in findings if finding.kind not in covered)
+    left = tuple(finding for finding in findings if finding.kind not in covered)
+    word = nearly_covered(part, policy.rules, places=policy.places) if left and rule is None else ""
+    return (*left, Finding("rule", f"No rule covers `{word}` here.")) if word else left
 
 
 def _asked_by(rule: Rule) -> Finding:
@@ -195,11 +199,12 @@ def _named(rule: Rule) -> str:
     return " ".join((rule.tool, *rule.argv, *rule.paths, rule.host)).strip()
 
 
-def _parts(action: Action, places: Places) -> tuple[list[Part], list[str]]:
+def _parts(action: Action, policy: Policy) -> tuple[list[Part], list[str]]:
     """What an action consists of, and why it is denied whatever rules and grants say."""
+    places = policy.places
     if action.tool == "shell":
         cwd = action.paths[0] if action.paths else places.workspace
-        script = judge_script(action.argv, places, cwd=cwd)
+        script = judge_script(action.argv, places, cwd=cwd, read=policy.read)
         steps = [
             Part(
                 tool="shell",
@@ -235,8 +240,8 @@ def _parts(action: Action, places: Places) -> tuple[list[Part], list[str]]:
 def _tool_findings(action: Action, paths: tuple[str, ...], places: Places) -> Iterator[Finding]:
     """Reasons to ask about a call of a tool other than the shell."""
     for path in paths:
-        if is_secret(path):
-            yield Finding("secret", f"{path} is a place where secrets are kept.")
+        if why := places.kept(path):
+            yield Finding("secret", why)
     if action.tool in _READING_TOOLS | _WRITING_TOOLS:
         if not paths:
             yield Finding("write_outside", "It does not say which files it is about.")

@@ -3,10 +3,12 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from holdfast.policy.looking import Look, NoLook
 from holdfast.policy.repositories import Repository, no_repository
+from holdfast.policy.secret_names import is_secret
 from holdfast.policy.shell_names import NOTHING
 from holdfast.policy.shell_words import GLOB, Word
 
@@ -14,23 +16,17 @@ PIECES_MAX = 16
 SPELLINGS_MAX = 16
 HARMLESS_DEVICES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 
-FILE_ONLY = "credentials"  # a secret if it is a file; packages have folders of this name
-_SECRET_PARTS = frozenset((".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", "keyrings"))
-_SECRET_TREES = ("/.config/gh/", "/.config/gcloud/", "/.docker/config.json/")
 # fmt: off
-_SECRET_NAMES = frozenset((
-    ".netrc", "_netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".envrc",
-    FILE_ONLY, "credentials.json", ".bash_history", ".zsh_history", ".python_history", "id_rsa",
-    "id_ed25519", "id_ecdsa", "id_dsa",
-))
 _SYSTEM_TREES = frozenset((
     "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/sbin", "/sys", "/usr",
     "/var", "/Applications", "/Library", "/System", "/Users",
 ))
 # fmt: on
-_SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore", ".jks")
-_EXAMPLES = (".example", ".sample", ".template", ".dist")
-_DISK = re.compile(r"/dev/(?:r?disk|sd|hd|vd|xvd|nvme|mmcblk|md|dm-|mapper/|loop|nbd|zd|sr|ram)\w*.*")
+_DISK = re.compile(
+    r"/dev/(?:r?disk|sd|hd|vd|xvd|nvme|mmcblk|md|dm-|mapper/|loop|nbd|zd|sr|ram)\w*.*"
+    r"|/dev/(?!tty)[a-z]{0,3}[$`].*",  # a name that is put together only when it runs
+    re.DOTALL,
+)
 # Possessive, here and below: a text of the model must not make a search go back and forth.
 _CLASS = r"\[(?=[!^]|[^]]*?a-z)[^]]++\]"
 _ALL_OF_IT = re.compile(rf"(?:[.?]|{_CLASS})*+\*(?:[.*?]|{_CLASS})*+")
@@ -41,6 +37,8 @@ _OWN = re.compile(r"/+proc/+(?:self|thread-self)/+(root|cwd)(?=/|$)")
 _BRACES = re.compile(r"\{(?=[^{}]*?(?:,|\.\.))([^{}]*+)\}")
 _PATTERN = re.compile(r"[*?\[]")
 _PIECES = re.compile(r"[=:,@]")
+# An expansion: of a variable, perhaps one that must be set (${x:?}), or of a command's output.
+_EXPANSION = re.compile(r"\$\{(\w++)(:?\?)?[^{}]*+\}|\$(\w++)|\$\(.*\)|`[^`]*+`", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +71,8 @@ class Places:
     config: str = ""  # the configuration file that counts, if any
     repository: Callable[[str, str], Repository] = no_repository
     below: Callable[[str], Below] = nothing_below
+    look: Look = field(default_factory=NoLook)
+    given: frozenset[str] = frozenset()  # variables that the script itself sets to something
 
     def inside(self, path: str) -> bool:
         """Whether a resolved path lies in the workspace."""
@@ -85,6 +85,21 @@ class Places:
     def configures(self, path: str) -> bool:
         """Whether a resolved path is the configuration file that counts."""
         return path == self.config and path not in HARMLESS_DEVICES
+
+    def kept(self, path: str) -> str:
+        """Why a resolved path is not read unasked although it is inside; empty if it may be."""
+        if self.configures(path):
+            return f"{path} is Holdfast's configuration."
+        if is_secret(path) or self.holdfast(path):
+            return f"{path} is a place where secrets are kept."
+        if path.lower().endswith("/.git/config") and self.look.secret_in_remotes(posixpath.dirname(path)):
+            return f"{path} holds a password."
+        return ""
+
+    def ordinary(self, path: str) -> bool:
+        """Whether a resolved path is one of the workspace's own files, neither secret nor git's nor ours."""
+        own = self.holdfast(path) or self.configures(path)
+        return self.inside(path) and not (own or is_secret(path) or is_repository_file(path))
 
     def above_holdfast(self, path: str) -> bool:
         """Whether something of Holdfast's own lies below a resolved path."""
@@ -140,8 +155,19 @@ class Places:
         texts = self.spellings(word)
         if word.literal:
             return self.resolved(texts[0], known)
+        texts = (*texts, *filter(None, map(self._unset, texts)))
         whole = frozenset(path for text in texts for path in self.resolved(_whole(text, word.why), known))
         return whole | self._matched(texts, known, among=(*_SYSTEM_TREES, self.home))
+
+    def _unset(self, text: str) -> str:
+        """What a text becomes if its variables hold nothing: /$x is as good as /, and so is $x/."""
+        text = text.replace('"', "")
+        first = _EXPANSION.search(text)
+        if first is None:
+            return ""
+        name = first[1] or first[3]
+        is_set = first[2] or not name or name in self.given
+        return "" if first.start() == 0 and is_set else _EXPANSION.sub("", text)
 
     def _matched(
         self, texts: Iterable[str], cwds: tuple[str, ...], *, among: Iterable[str]
@@ -202,28 +228,6 @@ def _as_its_own(path: str, cwd: str) -> str:
 def is_within(path: str, root: str) -> bool:
     """Whether a path is a directory or lies below it."""
     return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def is_secret(path: str) -> bool:
-    """Whether a path looks like one where secrets are kept."""
-    parts = path.lower().split("/")
-    name = parts[-1]
-    if name.startswith(".env") and not name.endswith(_EXAMPLES):
-        return name in {".env", ".envrc"} or name.startswith(".env.")
-    if path.startswith("/proc/") or any(tree in f"{path.lower()}/" for tree in _SECRET_TREES):
-        return True
-    return name in _SECRET_NAMES or name.endswith(_SECRET_ENDINGS) or not _SECRET_PARTS.isdisjoint(parts)
-
-
-def secret_globs(folder: str) -> Iterator[str]:
-    """Globs, as ripgrep reads them, of what is secret below a folder: all but FILE_ONLY, and examples too."""
-    yield from sorted({".env", ".env.*", *_SECRET_NAMES, *_SECRET_PARTS} - {FILE_ONLY})
-    yield from (f"*{ending}" for ending in _SECRET_ENDINGS)
-    for tree in _SECRET_TREES:
-        yield f"**{tree.rstrip('/')}"
-        above, _, name = tree.rstrip("/").rpartition("/")
-        if folder.lower().endswith(above):
-            yield f"/{name}"
 
 
 def is_repository_file(path: str) -> bool:

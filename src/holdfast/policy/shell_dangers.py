@@ -12,7 +12,7 @@ from holdfast.policy.places import Places, is_disk
 from holdfast.policy.shell_commands import Command
 from holdfast.policy.shell_names import likely_name
 from holdfast.policy.shell_readers import READERS
-from holdfast.policy.shell_words import FROM_INPUT, Word
+from holdfast.policy.shell_words import EXPANDED, FROM_INPUT, Word
 
 _FORMATS = frozenset(("mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "sgdisk", "sfdisk"))
 _WRITES_DISKS = frozenset(("dd", "shred", "tee", "truncate", "badblocks"))
@@ -149,7 +149,13 @@ def _of_everything(
     for word in words:
         for path in sorted(places.emptied(word, cwds)):
             if not word.text.startswith("-") and word.text and places.dear(path):
-                yield f"`{name}` would reach everything below {path}."
+                yield f"`{name}` would reach everything below {path}{_if_empty(word)}."
+
+
+def _if_empty(word: Word) -> str:
+    """What to do about a variable at the beginning of a path."""
+    is_variable = word.text.lstrip('"').startswith("$") and word.why == EXPANDED
+    return " if the variable is empty; write ${NAME:?} to make sure that it is not" if is_variable else ""
 
 
 def _of_holdfast(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from holdfast.policy.shell_readers import ALWAYS, READERS, Reader, Reading, read_with, reader
+from holdfast.policy.shell_readers import ALWAYS, READERS, Reading, Usage, read_with, usage
 from holdfast.policy.shell_words import Word
 
 _DIFF = (
@@ -22,45 +22,45 @@ _LOG_VALUED = (
     f"{_DIFF_VALUED} -nSL --max-count --skip --since --after --until --before --author --committer --grep "
     "--date"
 )
-_GIT: dict[str, Reader] = {
-    "status": reader("-sbuvz --short --branch --porcelain --long --untracked-files --ignored --show-stash"),
-    "diff": reader(_DIFF, _DIFF_VALUED),
-    "log": reader(_LOG, _LOG_VALUED, numbers=True),
-    "show": reader(_LOG, _LOG_VALUED, numbers=True),
-    "shortlog": reader("-sne --summary --numbered --email --all", "--since --until", numbers=True),
-    "blame": reader("-wMCse --line-porcelain --porcelain --show-email", "-L --since --date"),
-    "branch": reader(
+GIT_READERS: dict[str, Usage] = {
+    "status": usage("-sbuvz --short --branch --porcelain --long --untracked-files --ignored --show-stash"),
+    "diff": usage(_DIFF, _DIFF_VALUED),
+    "log": usage(_LOG, _LOG_VALUED, numbers=True),
+    "show": usage(_LOG, _LOG_VALUED, numbers=True),
+    "shortlog": usage("-sne --summary --numbered --email --all", "--since --until", numbers=True),
+    "blame": usage("-wMCse --line-porcelain --porcelain --show-email", "-L --since --date"),
+    "branch": usage(
         "-arv --all --remotes --list --verbose --show-current --no-color",
         "--sort --format --contains --merged --no-merged --points-at",
         listing="--list",
     ),
-    "tag": reader("-l --list", "-n --sort --format --contains --merged --points-at", listing="-l --list"),
-    "rev-parse": reader(
+    "tag": usage("-l --list", "-n --sort --format --contains --merged --points-at", listing="-l --list"),
+    "rev-parse": usage(
         "--abbrev-ref --short --show-toplevel --git-dir --is-inside-work-tree --verify --quiet --symbolic "
         "--show-prefix --show-cdup --absolute-git-dir --git-common-dir"
     ),
-    "rev-list": reader("--all --count --reverse --no-merges", "-n --max-count --since --until", numbers=True),
-    "ls-files": reader(
+    "rev-list": usage("--all --count --reverse --no-merges", "-n --max-count --since --until", numbers=True),
+    "ls-files": usage(
         "-cdmosktuvz --cached --deleted --modified --others --stage --exclude-standard --full-name "
         "--error-unmatch --unmerged --killed",
         "-x --exclude",
     ),
-    "ls-tree": reader("-drtlz --name-only --name-status --full-name --full-tree --long"),
-    "cat-file": reader("-pste"),
-    "describe": reader("--tags --all --always --long --dirty", "--abbrev --match"),
-    "merge-base": reader("-a --all --is-ancestor"),
-    "grep": reader(
+    "ls-tree": usage("-drtlz --name-only --name-status --full-name --full-tree --long"),
+    "cat-file": usage("-pste"),
+    "describe": usage("--tags --all --always --long --dirty", "--abbrev --match"),
+    "merge-base": usage("-a --all --is-ancestor"),
+    "grep": usage(
         "-EFGPHIacilnqvwhz --cached --count --files-with-matches --heading --ignore-case --line-number "
         "--name-only --word-regexp --break --show-function --untracked",
         "-ABCem --max-depth --max-count",
         operands="pattern",
         down=ALWAYS,
     ),
-    "remote": reader("-v --verbose", operands="none"),
-    "stash list": reader(operands="none"),
-    "stash show": reader(_DIFF, _DIFF_VALUED),
-    "worktree list": reader("--porcelain", operands="none"),
-    "reflog": reader(operands="none"),
+    "remote": usage("-v --verbose", operands="none"),
+    "stash list": usage(operands="none"),
+    "stash show": usage(_DIFF, _DIFF_VALUED),
+    "worktree list": usage("--porcelain", operands="none"),
+    "reflog": usage(operands="none"),
 }
 _GIT_GLOBAL = frozenset(
     ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects")
@@ -133,9 +133,9 @@ def _git(words: tuple[Word, ...]) -> Reading:
     if name in _GIT_TWO_WORDS and at + 1 < len(words):
         at += 1
         name = f"{name} {words[at].text}"
-    if name not in _GIT:
+    if name not in GIT_READERS:
         return Reading(f"`git {name}` is not known to only read.")
-    reading = read_with(_GIT[name], (Word(f"git {name}"), *words[at + 1 :]))
+    reading = read_with(GIT_READERS[name], (Word(f"git {name}"), *words[at + 1 :]))
     reading.from_root_only = True
     return reading
 

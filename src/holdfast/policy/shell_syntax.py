@@ -22,6 +22,8 @@ TEXT_BYTES_MAX = 65_536
 # The parser's recovery from errors takes quadratic time, so what is not the body of a document is kept short.
 SYNTAX_BYTES_MAX = 8_192
 DEPTH_MAX = 60
+# The parser holds the interpreter's lock. So much of the worst text takes it a few milliseconds.
+QUICK_BYTES_MAX = 256
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _OPERATORS: dict[str, RedirectKind] = {
@@ -39,6 +41,8 @@ _OPERATORS: dict[str, RedirectKind] = {
 # The parser looks characters up in a table of 256, and far enough behind its end the process dies.
 _FAR = re.compile("[\u0100-\U0010ffff]")
 _NEAR = {2: "\xe9", 3: "\xe9_", 4: "\xe9\xe9"}  # as many bytes, and no more than letters to a shell either
+# What stands outside quotes, for a count of parentheses; quotes that do not end stay as they are.
+_QUOTED = re.compile(r"""\\.|\$?'[^'\\]*+'|'[^']*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
 _DESCRIPTOR = re.compile(r"\d+-?|-")
 _DESCRIPTOR_STARTS = frozenset("-0123456789")
 # fmt: off
@@ -58,6 +62,24 @@ _NOT_READ = {
     "c_style_for_statement": "It holds an arithmetic loop.",
     "case_statement": "It chooses by pattern (case).",
 }
+
+
+def syntax_bytes(text: str) -> int:
+    """How much of a text is for the parser to read: all but the bodies of quoted documents."""
+    _, documents = mask_documents(text)
+    return len(text.encode("utf-8", "replace")) - sum(end - start for start, end in documents)
+
+
+def is_costly(text: str) -> bool:
+    """Whether the parser may hold everything up over a text: a long one, or one that it must recover from."""
+    if len(text) > QUICK_BYTES_MAX or len(text.encode("utf-8", "replace")) > QUICK_BYTES_MAX:
+        return True
+    depth = 0
+    for char in _QUOTED.sub("_", text):
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            return True
+    return depth > 0
 
 
 def parse(text: str) -> Script:

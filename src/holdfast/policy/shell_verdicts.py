@@ -1,26 +1,33 @@
 """What is found in a shell command: its steps with their reasons to ask, and reasons to refuse the whole."""
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
+from typing import TypeAlias
 
 from holdfast.policy.lasting_files import lasting_in, written_later
-from holdfast.policy.places import HARMLESS_DEVICES, Places, is_secret
+from holdfast.policy.places import HARMLESS_DEVICES, Places
+from holdfast.policy.secret_reads import secret_reads
 from holdfast.policy.shell_commands import Command, Redirect, Script
 from holdfast.policy.shell_dangers import bombs, circles, dangers, losses
 from holdfast.policy.shell_git import repository_findings
+from holdfast.policy.shell_guesses import guessed
 from holdfast.policy.shell_lasting import lasting_findings, links_made, through_links
 from holdfast.policy.shell_names import SYSTEM_DIRECTORIES, known_name, likely_name
 from holdfast.policy.shell_programs import concerns
 from holdfast.policy.shell_reading import Reading, reading_of
-from holdfast.policy.shell_syntax import parse
-from holdfast.policy.shell_words import Word
+from holdfast.policy.shell_syntax import TEXT_BYTES_MAX, parse
+from holdfast.policy.shell_words import LOOPED, Word
 from holdfast.policy.shell_wrappers import Step, steps
 from holdfast.policy.verdicts import Finding
 
 DIRECTORIES_MAX = 4
-GUESSES_MAX = 10_000
+STEPS_MAX = 1_000
+GUESSES_MAX = 2_000
+STEPS_READ_MAX = 20_000
+TOO_MANY = "It runs more commands than are judged."
 
 # fmt: off
 # Variables that only change how a program prints or how much it says.
@@ -30,6 +37,9 @@ _HARMLESS_SETTINGS = frozenset((
 ))
 # fmt: on
 _COPIES = frozenset(("cp", "mv", "install", "ln"))
+_TOO_LONG = (
+    f"A command can be up to {TEXT_BYTES_MAX // 1024} kB long. Write the text to a file, and run that."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +67,31 @@ class JudgedScript:
     guesses: tuple[tuple[str, ...], ...] = ()
 
 
-def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedScript:
-    """Look at everything that an argv would run; `sh -c TEXT` stands for its text."""
+ReadSteps: TypeAlias = Callable[[tuple[str, ...]], tuple[Step, ...]]
+
+
+def judge_script(
+    argv: tuple[str, ...], places: Places, *, cwd: str, read: ReadSteps | None = None
+) -> JudgedScript:
+    """Look at everything that an argv would run; `sh -c TEXT` stands for its text.
+
+    `read` is `steps_of`, or does the same elsewhere.
+    """
+    if any(len(text.encode("utf-8", "replace")) > TEXT_BYTES_MAX for text in argv):
+        return JudgedScript((), (_TOO_LONG,))
     judged: list[JudgedStep] = []
     denials = [sentence for text in argv for sentence in bombs(text)]
     # A path is looked at for several reasons, and a real resolver asks the disk each time.
     places = replace(places, resolve=cache(places.resolve), repository=cache(places.repository))
     places = replace(places, below=cache(places.below))
     cwds = tuple(places.resolved(cwd, ("/",)))
-    found, guesses = list(_steps(argv)), list[Command]()
+    found = (read or steps_of)(argv)
+    places = replace(places, given=_given(found))
     links: frozenset[str] = frozenset()
     denials += circles([step.command for step in found])
     for step in found:
         command = step.command
         if step.guess:
-            guesses += [command] if len(guesses) < GUESSES_MAX else []
             continue
         denials += dangers(command, places, cwds=cwds, reads_only=_only_reads(command))
         one = _judge_step(step, _reading(command), places, cwds=cwds)
@@ -79,6 +99,7 @@ def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedSc
         judged.append(replace(one, findings=(*one.findings, *more)))
         links |= links_made(command, places, cwds=cwds)
         cwds = _moved(command, places, cwds)
+    guesses = [step.command for step in found if step.guess]
     # Seen from every directory that the script may have come to: what they say is too generous anyway.
     for command in guesses:
         cwds = _moved(command, places, cwds)
@@ -86,6 +107,35 @@ def judge_script(argv: tuple[str, ...], places: Places, *, cwd: str) -> JudgedSc
         denials += dangers(command, places, cwds=cwds, reads_only=_only_reads(command))
     words = dict.fromkeys(tuple(word.text for word in command.words) for command in guesses if command.words)
     return JudgedScript(tuple(judged), tuple(dict.fromkeys(denials)), tuple(words))
+
+
+def steps_of(argv: tuple[str, ...]) -> tuple[Step, ...]:
+    """Everything that an argv would run, and what it may run besides; how much is judged has an end."""
+    certain: list[Step] = []
+    guesses: dict[Command, Step] = {}
+    for step in islice(_steps(argv), STEPS_READ_MAX):
+        if not step.guess:
+            certain.append(step)
+        elif len(guesses) < GUESSES_MAX:
+            guesses.setdefault(step.command, step)
+    if len(certain) > STEPS_MAX:
+        certain = [Step(Command(), (Finding("syntax", TOO_MANY),)), *certain[:STEPS_MAX]]
+    return (*certain, *guesses.values())
+
+
+def unread(argv: tuple[str, ...], why: str) -> tuple[Step, ...]:
+    """What can be said of an argv that was not read: why not, and what it may run by its signs alone."""
+    commands = [command for text in argv for command in guessed(text)]
+    guesses = (Step(command, guess=True) for command in commands[:GUESSES_MAX])
+    return (Step(Command(), (Finding("syntax", why),)), *guesses)
+
+
+def _given(found: tuple[Step, ...]) -> frozenset[str]:
+    """The variables that are set to something wherever they are set at all."""
+    settings = [each for step in found for each in step.command.assignments]
+    empty = {name for name, value in settings if not value.text and value.why != LOOPED}
+    unknown = {name for name, value in settings if value.text and not value.literal}
+    return frozenset(name for name, _ in settings) - empty - unknown
 
 
 def _steps(argv: tuple[str, ...]) -> Iterator[Step]:
@@ -193,6 +243,7 @@ def _program(
     command: Command, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]
 ) -> Iterator[Finding]:
     """Findings for the program with its words: nothing but its paths if it only reads."""
+    yield from secret_reads(command, reading, places, cwds=cwds)
     reads = reading is not None and not reading.problem
     if likely_name(command.words[0]).lower() == "git":
         yield from repository_findings(command.words, places, cwds=cwds, reads=reads)
@@ -234,10 +285,8 @@ def _named(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Fin
 
 def _kept(path: str, places: Places) -> Iterator[Finding]:
     """Doubt a place that is kept for secrets, or for what Holdfast itself is told."""
-    if places.configures(path):
-        yield Finding("secret", f"{path} is Holdfast's configuration.")
-    elif is_secret(path) or places.holdfast(path):
-        yield Finding("secret", f"{path} is a place where secrets are kept.")
+    if why := places.kept(path):
+        yield Finding("secret", why)
 
 
 def _put_in_place(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import stat
 import sys
 from collections.abc import Iterator
 
-from holdfast.policy.places import is_secret
+from holdfast.policy.secret_names import is_secret
 from holdfast.tools.globs import NOT_LISTED, glob_fits
 
 MATCHES_IN_FILE_MAX = 50
@@ -23,7 +23,7 @@ def search(
     `real` is that directory's own path, and `kept_out` what is not searched, relative to it.
     """
     wanted = re.compile(re.escape(pattern) if literal else pattern, re.IGNORECASE if ignore_case else 0)
-    above = "" if is_secret(real) else real  # whoever searches a place for secrets was allowed to
+    above = above_for(real)
     found = False
     for folder, folders, files, folder_fd in os.fwalk(".", follow_symlinks=False):
         within = f"{folder}/".removeprefix("./")
@@ -39,6 +39,11 @@ def search(
                 found = True
                 sys.stdout.write(f"./{path}:{number}:{line[:_LINE_CHARS]}\n")
     return found
+
+
+def above_for(real: str) -> str:
+    """What stands before a path when it is asked whether that is secret."""
+    return "" if is_secret(real) else real  # whoever searches a place for secrets was allowed to
 
 
 def _matches(folder_fd: int, name: str, wanted: re.Pattern[str]) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,7 @@
 """Searching in files: ripgrep if there is one, Python in a child process otherwise; bounded and killable."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
-from holdfast.policy.places import FILE_ONLY, secret_globs
+from holdfast.policy.secret_names import FILE_ONLY, is_secret, secret_globs
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.functions import Place, call_in_child, importable
-from holdfast.tools.grep import MATCHES_IN_FILE_MAX, search
+from holdfast.tools.grep import MATCHES_IN_FILE_MAX, above_for, search
 from holdfast.tools.marker import Marker, foreground
 from holdfast.tools.process import Command, Ended, run_command
 from holdfast.tools.workspace import Folder, Refused, Workspace, Workspaces
@@ -37,19 +37,48 @@ class SearchFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Enough:
-    """Keeps the first output and says when it is enough."""
+    """Keeps the first lines that may be shown and says when they are enough."""
 
-    def __init__(self) -> None:
+    def __init__(self, show: Callable[[bytes], bytes | None] = bytes) -> None:
+        self._show = show
         self._data = bytearray()
+        self._rest = b""
 
     def take(self, data: bytes) -> bool:
         """See Sink.take."""
-        self._data += data[: _BYTES_ENOUGH - len(self._data)]
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _BYTES_ENOUGH:
+            lines.append(self._rest)
+            self._rest = b""
+        self._keep(lines)
         return len(self._data) >= _BYTES_ENOUGH or self._data.count(b"\n") > MATCHES_MAX
 
     def lines(self) -> list[str]:
         """What came, by line."""
+        if self._rest:
+            self._keep([self._rest])
+            self._rest = b""
         return self._data.decode("utf-8", "replace").splitlines()
+
+    def _keep(self, lines: list[bytes]) -> None:
+        for shown in map(self._show, lines):
+            if shown is not None:
+                self._data += (shown + b"\n")[: _BYTES_ENOUGH - len(self._data)]
+
+
+class Unkept:
+    """Turns ripgrep's lines into path:line:text, without those of secret files."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._above = above_for(folder.real)
+
+    def __call__(self, line: bytes) -> bytes | None:
+        """The line to show, if any; a zero stands behind ripgrep's paths, so that no text looks like one."""
+        path, zero, match = line.partition(b"\0")
+        if not zero:
+            return line
+        name = path.decode(errors="replace").removeprefix("./")
+        return None if is_secret(f"{self._above}/{name}") else b":".join((path, match))
 
 
 class SearchFiles:
@@ -60,7 +89,7 @@ class SearchFiles:
         "search_files",
         "Search the text of files in the workspace with a regular expression; shows path:line:text. "
         f"At most {MATCHES_MAX} matches, {MATCHES_IN_FILE_MAX} of one file. "
-        "Files where secrets are kept, and examples of .env, are left out; read them by name.",
+        "Files where secrets are kept are left out; read them by name.",
         args=SearchFilesArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=SEARCH_S + 30.0)
@@ -94,7 +123,7 @@ class SearchFiles:
         except Refused as refused:
             return ToolResult(str(refused), ok=False)
         marker = foreground(call.run_id, call.tool_call_id)
-        sink = Enough()
+        sink = Enough(Unkept(folder)) if self._ripgrep else Enough()
         with folder:
             if self._ripgrep:
                 ended, problem = await self._with_ripgrep(self._ripgrep, given, folder, sink, marker)
@@ -155,6 +184,7 @@ def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs, folder: Folder) -> tuple
             "--color=never",
             "--no-heading",
             "--with-filename",
+            "--null",
             "--line-number",
         ),
         *(
