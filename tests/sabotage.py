@@ -12,12 +12,14 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from posixpath import normpath
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.deadlines import Asked, effective
 from holdfast.interfaces import ToolCall, ToolResult
@@ -28,6 +30,11 @@ from holdfast.models.sse import Frame
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.outages import Outage, outage_at
+from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approvals import Policy, judge
+from holdfast.policy.looking import Look, NoLook
+from holdfast.policy.places import Places
+from holdfast.policy.verdicts import Allow, Ask, Verdict
 from holdfast.retry import Decision, GiveUp, History, Tried, decide
 from holdfast.runner.inbox import Message
 from holdfast.secrets_out import Secrets, StreamFilter
@@ -41,8 +48,9 @@ from holdfast.tools.marker import foreground, marked
 from holdfast.tools.proctable import look
 from holdfast.tools.quick_end import end_now
 from holdfast.tools.scope import find_marked, kill_leftovers
+from holdfast.tools.secret_files import SecretFiles
 from holdfast.tools.shell import Shell
-from holdfast.values import Failure
+from holdfast.values import Action, Failure
 from models.calls.calling import TestClock, line_of
 from tools.calls import ENVIRONMENT, Call, shell
 
@@ -225,7 +233,35 @@ async def check_an_outage_uses_up_no_attempts(judge: Callable[[Failure, History]
         tried = (*tried, Tried("main", refused))
 
 
+# P8: an approval is one exact action
+
+
+def covers_whatever_follows(action: Action, policy: Policy) -> Verdict:
+    """Looks at the words that the rule names, and at no others."""
+    (rule,) = policy.rules
+    return judge(replace(action, argv=action.argv[: len(rule.argv)]), policy)
+
+
+async def check_a_rule_covers_no_word_that_writes(decide: Callable[[Action, Policy], Verdict]) -> None:
+    """P8: whoever allows `git log` has not allowed it to write a file elsewhere."""
+    places = Places("/home/u/work", "/home/u", (), normpath)
+    policy = Policy(places, rules=(Rule("allow", "shell", argv=("git", "log")),))
+    action = Action(tool="shell", summary="", argv=("git", "log", "--output=/home/u/.bashrc"))
+    assert isinstance(decide(action, policy), Ask)
+
+
 # P11: no secret gets out
+
+
+async def check_a_search_from_above_shows_no_secret(make: Callable[[], Look]) -> None:
+    """P11: `grep -r` does not run unasked where it would read a secret file."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        await asyncio.to_thread((folder / ".env").write_text, "KEY=secret")
+        configured = ConfiguredJudge(home=folder / "home", look=make())
+        action = Action(tool="shell", summary="", argv=("bash", "-c", "grep -r KEY ."), paths=(name,))
+        found = await asyncio.to_thread(configured.verdict, action, (), workspace=folder)
+    assert not isinstance(found, Allow)
 
 
 class ForgetsTheCut(StreamFilter):
@@ -274,6 +310,8 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P5", check_a_stop_leaves_no_process, right_shell, Abandons),
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
     Sabotage("P5", check_a_second_signal_leaves_no_process, end_now, leaves_at_once),
+    Sabotage("P8", check_a_rule_covers_no_word_that_writes, judge, covers_whatever_follows),
+    Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoLook),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
     Sabotage("P12", check_bad_input_is_refused, message_of, takes_anything),
 )

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from agent.world import Effect, World, asks_about, ending, messages, people, process, send, tool_ends
 from holdfast import events as e
-from holdfast.agent.calls import CHANGED
+from holdfast.agent.calls import CHANGED, JUDGED_BYTES_MAX, TOO_MUCH
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.agent.rest import Rest
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
@@ -22,6 +23,7 @@ from holdfast.policy.approval_rules import Rule
 from holdfast.secrets_out import Secrets
 from holdfast.tools.contents import ReadMarks
 from holdfast.tools.edits import EditFile, WriteFile
+from holdfast.values import Action
 from serving import AsksAbout
 
 READING = ToolTraits(read_only=True, parallel_safe=True)
@@ -374,3 +376,25 @@ async def test_an_answer_counts_for_one_call_also_if_the_model_repeats_an_id_tha
     assert len(asked_ids) == 2
     assert len(tool_ends(log)) == 3
     assert done == (["act {'text': 'which?'}"] * 2 if name == "act" else [])
+
+
+class Runs(Effect):
+    """A tool that runs commands."""
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        return replace(super().action(args, workspace=workspace), argv=("bash", "-c", str(args["command"])))
+
+
+async def test_one_answer_gives_only_so_much_to_judge() -> None:
+    """P10: what is more than that is refused unread, and bodies of documents do not count."""
+    done: list[str] = []
+    size = JUDGED_BYTES_MAX // 3 - 100
+    long = [f"echo {'x' * size} {nth}" for nth in range(5)]
+    document = "cat > f <<'E'\n" + "x" * size + "\nE"
+    script = [CallTool("act", {"command": text}) for text in (document, *long, document)]
+    async with ChaosServer(script, [Say("ok")]) as chaos, process(chaos, Runs("act", done)) as world:
+        await send(world)
+        ended = tool_ends(await world.until("s", e.RunEnded))
+    assert [end.ending for end in ended] == [*["finished"] * 4, "denied", "denied", "finished"]
+    assert len(done) == 5
+    assert ended[-2].result == TOO_MUCH

@@ -5,9 +5,12 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from holdfast.policy.approval_rules import Rule
 from holdfast.policy.approvals import ApprovalMode, Policy, judge, rule_for
-from holdfast.policy.places import Places
+from holdfast.policy.places import Places, is_within
+from holdfast.policy.shell_readers import Reach
 from holdfast.policy.shell_syntax import parse
 from holdfast.policy.verdicts import Verdict
 from holdfast.values import Action, GrantRule
@@ -15,6 +18,7 @@ from holdfast.values import Action, GrantRule
 WORKSPACE = "/home/u/project"
 LINKS = {f"{WORKSPACE}/out": "/etc", f"{WORKSPACE}/up": "/home/u", f"{WORKSPACE}/link": f"{WORKSPACE}/src"}
 CORPUS = Path(__file__).parent / "commands.toml"
+TOO_MILD = Path(__file__).parent / "too_mild.toml"
 RANK = {"Allow": 0, "Ask": 1, "Deny": 2}
 
 
@@ -26,11 +30,34 @@ class Shape:
     ask: str
     workspace: str
     commands: tuple[str, ...]
+    rule: tuple[str, ...] = ()
+    exact: bool = False
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule("allow", "shell", argv=self.rule, exact=self.exact),) if self.rule else ()
 
 
-def shapes() -> list[Shape]:
-    tables = tomllib.loads(CORPUS.read_text("utf-8"))["shape"]
-    return [Shape(**table | {"commands": tuple(table["commands"])}) for table in tables]
+def shapes(corpus: Path = CORPUS) -> list[Shape]:
+    return msgspec.convert(tomllib.loads(corpus.read_text("utf-8"))["shape"], list[Shape])
+
+
+class Secrets:
+    """A look at the files of too_mild.toml."""
+
+    below = tuple(f"{WORKSPACE}/{name}" for name in (".env", "config/prod.env", "certs/server.key"))
+
+    def secret_below(self, folder: str, *, reach: Reach) -> str:
+        seen = [path for path in self.below if is_within(path, folder)]
+        if reach == "shown":
+            seen = [path for path in seen if "/." not in path[len(folder) :]]
+        return f"{seen[0]}, where secrets are kept" if seen else ""
+
+    def secret_in_history(self, folder: str) -> str:
+        return ".env in the repository" if is_within(folder, WORKSPACE) else ""
+
+    def secret_in_remotes(self, folder: str) -> str:
+        return ".git/config, which holds a password" if is_within(folder, WORKSPACE) else ""
 
 
 def resolve(path: str) -> str:

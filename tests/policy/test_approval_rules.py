@@ -17,7 +17,7 @@ def grant(*argv: str, cwd: str = WORKSPACE, writes: tuple[str, ...] = ()) -> Gra
     return GrantRule(tool="shell", argv=argv, paths=(cwd, *writes))
 
 
-def test_the_rule_of_the_manual_allows_git_status_with_any_fixed_words() -> None:
+def test_a_rule_allows_its_words_with_harmless_ones_behind_them() -> None:
     rule = rule_from({"allow": "shell", "argv": ["make"]})
     assert isinstance(verdict("make test", rule), Allow)
     assert isinstance(verdict("/usr/bin/make", rule), Allow)
@@ -34,6 +34,41 @@ def test_the_rule_of_the_manual_allows_git_status_with_any_fixed_words() -> None
         "make &",
     ):
         assert isinstance(verdict(beyond, rule), Ask), beyond
+
+
+def test_the_question_names_the_word_that_no_rule_covers() -> None:
+    found = verdict("git log --output=x", Rule("allow", "shell", argv=("git", "log")))
+    assert isinstance(found, Ask)
+    assert found.findings[-1] == "No rule covers `--output=x` here."
+
+
+def test_a_later_rule_may_cover_what_an_earlier_one_does_not() -> None:
+    rules = (
+        Rule("allow", "shell", argv=("git",)),
+        rule_from({"allow": "shell", "argv": ["git", "push", "-f"]}),
+    )
+    assert isinstance(verdict("git push -f origin main", *rules), Allow)
+    assert isinstance(verdict("git push --mirror", *rules), Ask)
+    assert isinstance(verdict("git push --mirror", *rules, Rule("deny", "shell", argv=("git", "push"))), Deny)
+
+
+def test_an_exact_rule_is_read_from_the_configuration() -> None:
+    rule = rule_from({"allow": "shell", "argv": ["make"], "exact": True})
+    assert isinstance(verdict("make", rule), Allow)
+    assert isinstance(verdict("make test", rule), Ask)
+
+
+def test_a_rule_with_places_covers_no_option_that_runs_something() -> None:
+    rule = Rule("allow", "shell", argv=("sort",), paths=("build",))
+    assert isinstance(verdict("sort -o build/x build/y", rule), Allow)
+    assert isinstance(verdict("sort --compress-program=build/x build/y", rule), Ask)
+
+
+def test_a_grant_covers_the_words_that_it_was_given_for_whatever_they_are() -> None:
+    """A person who allowed this very command has seen every word of it."""
+    rule = rule_made_for(shell("git log --output=x"), policy())
+    assert isinstance(verdict("git log --output=x", grants=(rule,)), Allow)
+    assert isinstance(verdict("git log --output=y", grants=(rule,)), Ask)
 
 
 def test_a_rule_with_a_longer_argv_covers_no_shorter_command() -> None:
@@ -162,6 +197,9 @@ def test_rules_run_unattended() -> None:
         ({"allow": "shell", "paths": [1]}, "list of texts"),
         ({"allow": "read_file", "argv": ["ls"]}, "not read_file"),
         ({"allow": "fetch_url", "host": 1}, "as text"),
+        ({"allow": "shell", "argv": ["ls"], "exact": "yes"}, "true or false"),
+        ({"allow": "shell", "exact": True}, "allows an argv"),
+        ({"deny": "shell", "argv": ["ls"], "exact": True}, "allows an argv"),
     ],
 )
 def test_a_rule_that_cannot_be_meant_is_refused_with_a_sentence(

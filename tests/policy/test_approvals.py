@@ -7,7 +7,7 @@ import pytest
 from holdfast.policy.approval_rules import Rule, rule_from
 from holdfast.policy.approvals import FINDINGS_MAX, ApprovalMode, describe, digest_of, judge, rule_for
 from holdfast.policy.places import SPELLINGS_MAX
-from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX, parse
+from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, parse
 from holdfast.policy.shell_verdicts import judge_script
 from holdfast.policy.shell_words import BRACES, Word
 from holdfast.policy.shell_wrappers import steps
@@ -215,6 +215,14 @@ def test_a_wipe_in_a_text_that_is_too_long_to_be_read_is_denied_all_the_same() -
     assert isinstance(verdict(f"{text[:9_000]} rm -rf /"), Deny)
     assert isinstance(verdict(f"rm -rf / ; {text * 3}"), Deny)
     assert isinstance(verdict(f"{text[:9_000]} echo 'rm -rf /'"), Ask)
+
+
+def test_a_command_that_is_too_long_is_refused_unread() -> None:
+    """P10 P12: nobody approves 64 kB by looking at them, and nothing need be read to say so."""
+    found = verdict("cat > f <<'E'\n" + "x" * TEXT_BYTES_MAX + "\nE", Rule("allow", "shell"))
+    assert isinstance(found, Deny)
+    assert "64 kB" in found.why
+    assert isinstance(verdict("cat > f <<'E'\n" + "x" * 60_000 + "\nE", Rule("allow", "shell")), Allow)
 
 
 def test_what_a_find_runs_is_its_own_to_run() -> None:

@@ -107,6 +107,28 @@ async def test_secrets_and_what_is_holdfasts_own_are_not_found_by_searching(
     assert found == ToolResult("\n".join(f"{name}:1:needle" for name in files) or "No match.")
 
 
+async def test_examples_of_secret_files_are_found_and_backups_are_not(
+    search: SearchFiles, call: Call
+) -> None:
+    """P11: what is left out is what holds secrets, name by name."""
+    shown = [".env.example", ".env.local.sample", "certs/cacert.pem", "example.env", "id_rsa.pub"]
+    kept = [
+        ".env.production",
+        ".env~",
+        ".env.bak",
+        "prod.env",
+        "certs/x.pem",
+        "terraform.tfstate",
+        "id_rsa.old",
+    ]
+    for name in (*shown, *kept, "odd:1:x.txt"):
+        path = call.workspace / name
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(path.write_text, "needle\n")
+    found = (await search.run({"pattern": "needle"}, call)).text.splitlines()
+    assert sorted(found) == sorted(f"{name}:1:needle" for name in (*shown, "odd:1:x.txt"))
+
+
 @pytest.mark.skipif(not RIPGREP, reason="there is no ripgrep here")
 async def test_a_folder_that_git_ignores_is_not_searched_for_the_sake_of_its_name(call: Call) -> None:
     for name in ("a.json", "credentials/b.json", "lib/credentials/c.json", ".git/x"):
