@@ -163,7 +163,7 @@ class Served:
         async for frame in self.follow(f"/v1/runs/{run_id}/events?view={view}", headers=headers):
             yield frame
 
-    async def follow(self, path: str, *, headers: Mapping[str, str] | None = None) -> AsyncIterator[Frame]:
+    async def follow(self, path: str, *, headers: Mapping[str, str] | None = None) -> AsyncGenerator[Frame]:
         """The frames of any stream."""
         async with self.http.get(self.url + path, headers=headers) as answer:
             assert answer.status in {200, 204}, await answer.text()

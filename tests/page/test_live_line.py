@@ -245,7 +245,7 @@ async def test_a_run_that_waits_for_a_slot_says_its_place(visit: Visit) -> None:
         await gate.reached()
         chat = await visit(server.url)
         await chat.say("two")
-        await expect(live(chat)).to_have_text("In the queueplace 1")
+        await expect(live(chat)).to_have_text("In the queueplace 1other runs are using all slots")
         gate.open()
         await chat.answered("second")
 

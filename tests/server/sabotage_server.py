@@ -176,7 +176,7 @@ async def check_a_cursor_of_an_earlier_log_skips_nothing(make: Callable[[], Sett
             if len(epochs) == 1:
                 await server.call("DELETE", "/api/sessions/s?now=true")
         frames = server.follow("/api/sessions/s/events", headers={"Last-Event-ID": f"2@{epochs[0]}"})
-        async with aclosing(frames) as found:  # pyright: ignore[reportArgumentType]
+        async with aclosing(frames) as found:
             async for frame in found:
                 if frame.id:
                     assert frame.id == 1, "the beginning of the new log was skipped"

@@ -31,7 +31,7 @@ async def first_id(server: Served, cursor: str, *, as_header: bool) -> int:
     """The id of the first event after the cursor."""
     path = "/api/sessions/s/events" if as_header else f"/api/sessions/s/events?after={cursor}"
     frames = server.follow(path, headers={"Last-Event-ID": cursor} if as_header else None)
-    async with aclosing(frames) as found:  # pyright: ignore[reportArgumentType]
+    async with aclosing(frames) as found:
         async for frame in found:
             if frame.id:
                 return frame.id

@@ -108,7 +108,7 @@ async def test_a_run_that_waits_for_its_turn_after_a_crash_is_queued_and_says_wh
         waiting = next(run_id for run_id, status in states.items() if status == "queued")
         _, shown = await server.get(f"/v1/runs/{waiting}")
         assert (shown["status"], shown["queue_position"]) == ("queued", 1)
-        reason = "crashed 2 times in a row" if crashes > 1 else "all slots for runs are taken"
+        reason = "crashed 2 times in a row" if crashes > 1 else "other runs are using all slots"
         assert reason in shown["queue_reason"]
         assert next(run for run in listed["data"] if run["run_id"] == waiting)["queue_reason"]
         live = (frame async for frame in server.frames(waiting) if frame.data["event"] == "live")

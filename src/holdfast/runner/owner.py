@@ -22,6 +22,7 @@ from holdfast.agent.means import AgentMeans
 from holdfast.agent.rest import in_flight
 from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.view import SessionView
+from holdfast.doing import WORDS
 from holdfast.entries import Text, Thinking
 from holdfast.inputs import MessageState, SessionMessage
 from holdfast.interfaces import Fence, IfAskOpen, IfRunOpen, JournalError
@@ -68,17 +69,17 @@ class Floor:
         if place := self.suspects.place(run_id):
             why = (
                 f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
-                f"resume one at a time, {self.alone_s:g} s apart at most"
+                f"resume one at a time, at most {self.alone_s:g} s apart"
             )
             return Turn(place, why)
         if place := self.slots.place(run_id):
-            return Turn(place, "all slots for runs are taken")
+            return Turn(place, "other runs are using all slots")
         return None
 
     def waiting_line(self, run_id: str) -> str:
         """The live line of a run that waits for its turn."""
         turn = self.turn(run_id)
-        return f"waiting for its turn, number {turn.place}: {turn.why}" if turn is not None else ""
+        return f"{WORDS['queued']} · place {turn.place} · {turn.why}" if turn is not None else ""
 
 
 class SessionOwner:

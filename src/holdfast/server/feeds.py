@@ -9,7 +9,6 @@ from weakref import WeakSet
 import msgspec
 
 from holdfast import events as e
-from holdfast.doing import WORDS
 from holdfast.interfaces import Following, Journal, Record
 from holdfast.rows import RunRow, run_of
 from holdfast.runner.supervisor import Supervisor
@@ -27,11 +26,7 @@ def live_lines(supervisor: Supervisor, session_id: str) -> dict[str, str]:
     """What the log does not say of the session's runs that are under way, by run id; may be empty."""
     owner = supervisor.owner(session_id)
     logs = owner.logs if owner else {}
-    return {id_: log.live_line() or _in_line(supervisor.place(id_)) for id_, log in logs.items()}
-
-
-def _in_line(place: int) -> str:
-    return f"{WORDS['queued']} · place {place}" if place else ""
+    return {id_: log.live_line() for id_, log in logs.items()}
 
 
 class Live:
