@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agent.world import AskingJudge, Effect, World, asks_about, ending, process
 from holdfast import events as e
 from holdfast.agent.view import SessionView
-from holdfast.chaos import CallTool, ChaosServer, Hang, Say
+from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from holdfast.interfaces import Record, RunQuery, StoreDamaged, Tool
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.rows import RunRow
@@ -452,3 +452,20 @@ async def test_what_a_crashed_server_left_running_is_ended_even_if_its_run_does_
             seen = await server.events(run_id)
             assert not await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
     assert (seen[-1].data["type"], seen[-1].data["outcome"]) == ("run.ended", "interrupted")
+
+
+async def test_a_run_in_a_session_that_is_at_work_takes_one_place_and_no_more() -> None:
+    """P10: however the storing of a run and its owner's look at it fall together, no place is lost."""
+    gate = Gate()
+    async with (
+        ChaosServer([Wait(gate), Say("x")], after_last="repeat") as chaos,
+        process(chaos, patience=PATIENT, limits=RunnerLimits(runs_max=2)) as world,
+    ):
+        for nth in range(30):
+            await sent(world, f"s{nth % 3}")
+        gate.open()
+        for nth in range(3):
+            await world.until(f"s{nth}", e.RunEnded, times=10)
+        with ExitStack() as places:
+            held = [places.enter_context(world.supervisor.promised_place(waiting_max=3)) for _ in range(6)]
+        assert held == [True] * 5 + [False]

@@ -89,6 +89,7 @@ class SessionOwner:
         self.session_id = session_id
         self.view = view
         self.reacted_seq = 0  # how far it has done what the log asks for
+        self.arrived_seq = 0  # up to where each run is in the line, or waits for something else
         self._means = means
         self._floor = floor
         self._current: asyncio.Task[None] | None = None
@@ -129,10 +130,12 @@ class SessionOwner:
 
     async def _react(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         """Do what the log asks for; False if there is nothing more to do."""
+        seq = self.view.last_seq
         has_more = await self._do_what_is_asked(tasks, fence)
         for run_id in self.view.session.open_ids:
-            if run_id != self._current_id:
+            if run_id != self._current_id or self._slot.has_asked:
                 self._floor.slots.arrived(run_id)
+        self.arrived_seq = seq
         return has_more
 
     async def _do_what_is_asked(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:

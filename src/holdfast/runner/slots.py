@@ -96,10 +96,12 @@ class Slot:
     def __init__(self, slots: Slots, run_id: str) -> None:
         self._slots = slots
         self._run_id = run_id
+        self.has_asked = False  # whether it is in the line, or was
         self._is_taken = False  # whether the block is entered
         self._is_lent = False
 
     async def __aenter__(self) -> Self:
+        self.has_asked = True
         await self._slots.take(self._run_id)
         self._is_taken = True
         return self

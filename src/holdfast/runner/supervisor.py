@@ -149,7 +149,9 @@ class Supervisor:
 
     def wake_for(self, run_id: str, *, session_id: str, seq: int) -> None:
         """There is a new run on the session's log, which ends at `seq`."""
-        self._floor.slots.expect(run_id, session_id=session_id)
+        owner = self.owner(session_id)
+        if owner is None or owner.arrived_seq < seq:  # else it was quicker than we are
+            self._floor.slots.expect(run_id, session_id=session_id)
         self.wake(session_id, seq)
 
     def wake(self, session_id: str, seq: int) -> None:
