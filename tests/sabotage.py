@@ -19,9 +19,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from doings import ROWS
+from holdfast import events as e
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.deadlines import Asked, effective
+from holdfast.doing import Doing
 from holdfast.interfaces import ToolCall, ToolResult
 from holdfast.model_events import Finished, ModelEvent
 from holdfast.models.chat_completions import ChatParser
@@ -102,6 +105,22 @@ async def check_a_wait_is_a_length_and_no_time_of_day(kind: type[TestClock]) -> 
         clock.jumped_ms = -3_600_000
         await line.ask()
         assert sum(clock.slept_s) <= 1
+
+
+class GuessesFromTheNewestEntry(Doing):
+    """Does not notice that a tool starts, since no entry is new then: the answered approval still is."""
+
+    def take(self, event: e.Event) -> None:
+        if not isinstance(event, e.ToolStarted):
+            super().take(event)
+
+
+async def check_the_line_says_what_runs(kind: type[Doing]) -> None:
+    """P3: after "allow once" people read that the tool runs, not that somebody is waited for."""
+    doing, row = kind(), next(row for row in ROWS if row.about == "approved and at work")
+    for event in row.events:
+        doing.take(event)
+    assert doing.name == row.state
 
 
 # P4: one true ending
@@ -306,6 +325,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
         Patience(first_event_s=0, first_progress_s=0, upload_s=0, connect_s=0),
     ),
     Sabotage("P3", check_a_wait_is_a_length_and_no_time_of_day, TestClock, WallWaits),
+    Sabotage("P3", check_the_line_says_what_runs, Doing, GuessesFromTheNewestEntry),
     Sabotage("P4", check_a_cut_answer_is_not_finished, ChatParser, EndOfFileIsTheEnd),
     Sabotage("P5", check_a_stop_leaves_no_process, right_shell, Abandons),
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
