@@ -26,7 +26,7 @@ def bash(text: str) -> tuple[str, ...]:
 
 @pytest.fixture
 def reader() -> Iterator[CommandReader]:
-    reader = CommandReader()
+    reader = CommandReader(patience_s=60)  # a busy machine is no reason to give up here
     yield reader
     reader.close()
 
@@ -97,7 +97,7 @@ async def test_many_threads_share_few_processes(reader: CommandReader) -> None:
 
 
 def test_closed_it_has_no_process_and_reads_nothing_more() -> None:
-    reader = CommandReader()
+    reader = CommandReader(patience_s=60)
     reader(bash(LONG))
     (pid,) = reader.pids
     reader.close()
@@ -109,7 +109,7 @@ def test_closed_it_has_no_process_and_reads_nothing_more() -> None:
 
 
 def test_one_that_nobody_holds_ends_its_process() -> None:
-    reader = CommandReader()
+    reader = CommandReader(patience_s=60)
     reader(bash(LONG))
     (pid,) = reader.pids
     del reader

@@ -78,7 +78,8 @@ class CommandReader:
             return tuple(child.pid for child in self._living)
 
     def _read(self, argv: tuple[str, ...]) -> tuple[Step, ...]:
-        if not self._slots.acquire(timeout=self._patience_s):
+        # Whoever is before us may have to wait for a process to start.
+        if not self._slots.acquire(timeout=START_S + self._patience_s):
             return unread(argv, TOO_SLOW)
         try:
             child = self._take()
