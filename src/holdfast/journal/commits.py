@@ -297,14 +297,25 @@ class Commits:
 
     def tidy(self) -> None:
         """Do a little of what a purge left to do, or move a long write-ahead log into the main file."""
-        if self.trouble is not None:
+        if not self._is_untidy:
+            return
+        if not self.look():
             self._transaction.wiping = "failed"
         elif self._wiping.is_wanted:
             self._wipe()
         elif self._is_purged_text_in_log:
             self._wipe_log()
-        elif self._wal_pages >= WAL_PAGES_MAX:
+        else:
             self._move_log()
+
+    @property
+    def _is_untidy(self) -> bool:
+        return (
+            self._wiping.is_wanted
+            or self._is_purged_text_in_log
+            or self._wal_pages >= WAL_PAGES_MAX
+            or self.trouble is not None
+        )
 
     def _move_log(self) -> None:
         try:

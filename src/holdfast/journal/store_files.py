@@ -14,6 +14,7 @@ import apsw
 
 LOG_HEADER_BYTES = 32
 FRAME_HEADER_BYTES = 24
+_COMMIT, _SALT = slice(4, 8), slice(8, 16)  # of a frame's header: not zero if a commit ends there; which log
 
 Kind: TypeAlias = Literal["removed", "replaced", "overwritten", "moved", "unreachable", "index"]
 
@@ -51,6 +52,7 @@ class StoreFiles:
         self.index = self.db.with_name(f"{self.db.name}-shm")
         self._frame_bytes = FRAME_HEADER_BYTES + page_bytes
         self._pages = 0
+        self._is_torn = False
         self._anchor: tuple[int, bytes] | None = None  # where the last commit ends in the log, and how
         self._log_file = os.open(self.log, os.O_RDONLY | os.O_CLOEXEC)
         self._log_identity = _of(os.fstat(self._log_file))
@@ -89,6 +91,8 @@ class StoreFiles:
             return FileFault("removed", self.log)
         if _of(found) != self._log_identity:
             return FileFault("replaced", self.log)
+        if self._is_torn:
+            return FileFault("overwritten", self.log)
         if self._anchor is None:
             return None
         at, frame = self._anchor
@@ -106,11 +110,27 @@ class StoreFiles:
 
     def committed(self, pages: int) -> None:
         """The log has so many pages now; the last one tells whether it is still the same log."""
+        if not pages:
+            self._anchor = None
+            return
+        before = self._anchor
         if pages <= self._pages:
-            self._moved_pages = 0  # the log began anew
+            self._moved_pages, before = 0, None  # the log began anew
         self._pages = pages
         at = LOG_HEADER_BYTES + (pages - 1) * self._frame_bytes
-        self._anchor = (at, os.pread(self._log_file, FRAME_HEADER_BYTES, at)) if pages else None
+        self._anchor = (at, os.pread(self._log_file, FRAME_HEADER_BYTES, at))
+        if not self._follows(self._anchor, before):
+            self._is_torn = True
+
+    def _follows(self, anchor: tuple[int, bytes], before: tuple[int, bytes] | None) -> bool:
+        """Whether a commit ends there, behind the one before; someone may have written over both."""
+        _, frame = anchor
+        if len(frame) < FRAME_HEADER_BYTES or not any(frame[_COMMIT]):
+            return False
+        if before is None:
+            return True
+        at, known = before
+        return frame[_SALT] == known[_SALT] and os.pread(self._log_file, len(known), at) == known
 
     def unsure(self) -> None:
         """A commit failed, or the log was emptied: where it ends is not known."""
