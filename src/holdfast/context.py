@@ -122,7 +122,7 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
             if call not in answers:
                 answers[call] = _Answer(entry.run_id)
                 order.append(answers[call])
-            _add(answers[call], entry)
+            _add(answers[call], entry, goes_on=_goes_on(transcript, entry))
     stretches: list[list[Message]] = []
     answered: set[str] = set()
     for item in reversed(order):
@@ -149,7 +149,12 @@ def _said_by(person: Person, silent: RunView | None) -> UserMessage:
     return UserMessage(text, (*parts, TextPart(UNANSWERED.format(why=why, when=when))))
 
 
-def _add(answer: _Answer, entry: Text | Thinking | ToolCard) -> None:
+def _goes_on(transcript: Transcript, entry: Entry) -> bool:
+    """Whether the next text is the rest of this one."""
+    return isinstance(entry, Text) and entry.segment in transcript.runs[entry.run_id].go_on
+
+
+def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, goes_on: bool) -> None:
     if isinstance(entry, ToolCard):
         target = entry.target if entry.opaque else ""
         asked = AskedTool(entry.tool_call_id, entry.name, entry.args, entry.bad_args, entry.opaque, target)
@@ -160,7 +165,7 @@ def _add(answer: _Answer, entry: Text | Thinking | ToolCard) -> None:
             answer.items.append(Thought(entry.text, entry.opaque, entry.target))
     else:
         answer.begun.append(entry.text)
-        if not entry.goes_on:
+        if not goes_on:
             _end_text(answer, entry.phase, entry.target if entry.phase else "")
 
 

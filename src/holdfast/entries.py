@@ -56,7 +56,6 @@ class Text(ModelOutput):
 
     kind: ClassVar[str] = "text"
     phase: str = ""
-    goes_on: bool = False  # the next stretch is the rest of this text
 
 
 @dataclass(slots=True, kw_only=True)

@@ -44,6 +44,7 @@ class RunView:
     answers: bool = True
     texts: dict[int, Text] = field(default_factory=dict[int, Text])
     thoughts: dict[int, Thinking] = field(default_factory=dict[int, Thinking])
+    go_on: set[int] = field(default_factory=set[int])  # segments whose text the next one goes on with
     tools: dict[str, ToolCard] = field(default_factory=dict[str, ToolCard])
     asks: dict[str, AskCard] = field(default_factory=dict[str, AskCard])
     entries: list[Entry] = field(default_factory=list[Entry])
@@ -110,7 +111,9 @@ def _text(run: RunView, seq: int, event: e.TextDelta | e.TextDone) -> Text | Non
     entry = known or _open(run, seq, event, kind=Text)
     if isinstance(event, e.TextDone):
         entry.gathered.put(event.text)
-        entry.done, entry.phase, entry.goes_on = True, event.phase, event.goes_on
+        entry.done, entry.phase = True, event.phase
+        if event.goes_on:
+            run.go_on.add(event.segment)
     else:
         entry.gathered.add(event.text)
     if known is not None:
