@@ -337,6 +337,8 @@ RULES: tuple[Rule, ...] = (
     Rule("500.no_memory", "model_missing", (500,), words=("requires more system memory",)),
     Rule("500.overloaded", "overloaded", (500,), words=BUSY_WORDS),
     Rule("501", "bad_request", (501, 505)),
+    # A local server that listens already and reads its model's weights: as good as away, and soon there.
+    Rule("503.loading", "overloaded", (503,), words=("loading model",), again="while_unreachable"),
     Rule("503", "overloaded", (503, 529)),
     Rule("5xx", "server_error", range(500, 600)),
     Rule("3xx", "bad_request", range(300, 400)),

@@ -1,7 +1,8 @@
 """Outages: an address where nobody answers, how long it is tried again, and how often.
 
 A connection that is refused, or that never comes about, costs nobody anything. So such attempts are counted
-in time and not in number, and a model that comes back later than we do is waited for.
+in time and not in number, and a model that comes back later than we do is waited for. A server that is still
+loading its model counts as away.
 """
 
 import msgspec
@@ -15,6 +16,7 @@ FALL_BACK_MS = 5_000  # so long, before a target at another address is asked
 STRANGER_MS_MAX = 10_000  # so long at most, where nobody has ever answered: the address may be mistyped
 STEPS_MS = (0, 250, 500, 1_000, 2_000, 4_000, 5_000)
 SPREAD = 0.5  # of a step: runs that wait for the same model do not come back in one burst
+_LOADING = "503.loading"
 _AT_PROXY = frozenset({"proxy.no_way", "proxy.login", "407"})  # rules that are about the proxy itself
 
 
@@ -29,6 +31,11 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
 def is_unreachable(failure: Failure) -> bool:
     """Whether nobody was there to be asked."""
     return again_of(failure) == "while_unreachable"
+
+
+def absence(target: Target, failure: Failure) -> str:
+    """For example: main cannot be reached."""
+    return f"{target.name} " + ("is loading its model" if failure.rule == _LOADING else "cannot be reached")
 
 
 def addresses_of(target: Target) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from holdfast.gates import Breaker, Gate, breaker_wait_ms, gate_wait_ms
 from holdfast.outages import (
     FALL_BACK_MS,
     Outage,
+    absence,
     addresses_of,
     is_unreachable,
     outage_at,
@@ -53,11 +54,15 @@ class RetryAfter(msgspec.Struct, frozen=True):
 
 
 class Reconnect(msgspec.Struct, frozen=True):
-    """Nobody is there: try the same target again after a wait, for `left_s` in all; then ask `to`, if any."""
+    """Nobody is there: try the same target again after a wait, for `left_s` in all; then ask `to`, if any.
+
+    `now` says it in the present, for the live line.
+    """
 
     wait_s: float
     left_s: float
     why: str
+    now: str
     to: str = ""
 
 
@@ -239,7 +244,8 @@ def _nobody_there(history: History, failure: Failure, *, why: str) -> Reconnect 
     after = _wait(history, max(min(pause, left_ms), gate_ms), why=why)
     if not isinstance(after, RetryAfter):
         return after
-    return Reconnect(after.wait_s, left_ms / 1000, why, other.name if other else "")
+    now = absence(target, failure)
+    return Reconnect(after.wait_s, left_ms / 1000, why, now, other.name if other else "")
 
 
 def _outage(history: History, target: Target) -> Outage | None:

@@ -83,6 +83,11 @@ def overloaded_s(retry_after_s: float = 1) -> Status:
     return Status(503, {"retry-after": f"{retry_after_s:g}"})
 
 
+def loading() -> Status:
+    """The 503 of a llama.cpp server that is still reading its model."""
+    return Status(503, message="Loading model", type="unavailable_error")
+
+
 def server_error(status: int = 500) -> Status:
     """A server error."""
     return Status(status)

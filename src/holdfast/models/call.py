@@ -295,7 +295,7 @@ class _Call:
 
     async def _reconnect(self, target: Target, decision: retry.Reconnect) -> None:
         until_s = self._now_s() + decision.left_s
-        self._away = lambda: away_line(target.name, left_s=until_s - self._now_s(), to=decision.to)
+        self._away = lambda: away_line(decision.now, left_s=until_s - self._now_s(), to=decision.to)
         if decision.wait_s and not self._gate_ms(target):
             self._voice.live = self._away
             await self._means.clock.sleep_s(decision.wait_s)
@@ -304,7 +304,8 @@ class _Call:
         self._why_other, self._away = decision.why, None
         if decision.wait_s:
             until_s = self._now_s() + decision.wait_s
-            self._voice.live = lambda: away_line(target.name, left_s=until_s - self._now_s(), to=decision.to)
+            why = f"{target.name} cannot be reached"
+            self._voice.live = lambda: away_line(why, left_s=until_s - self._now_s(), to=decision.to)
             await self._means.clock.sleep_s(decision.wait_s)
         return next(other for other in self._targets if other.name == decision.to)
 

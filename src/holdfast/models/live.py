@@ -43,10 +43,10 @@ def live_line(
     return " · ".join(words)
 
 
-def away_line(name: str, *, left_s: float, to: str) -> str:
+def away_line(why: str, *, left_s: float, to: str) -> str:
     """For example: main cannot be reached; trying again for 47 s."""
     left = f"{max(0.0, left_s):.0f} s"
-    return f"{name} cannot be reached; " + (f"asking {to} in {left}" if to else f"trying again for {left}")
+    return f"{why}; " + (f"asking {to} in {left}" if to else f"trying again for {left}")
 
 
 def waiting_line(why: str, *, left_s: float, then: str) -> str:

@@ -11,10 +11,11 @@ from holdfast import events as e
 from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, closed_port, rate_limited_s, server_error
 from holdfast.chaos.server import ServerOptions
+from holdfast.chaos.statuses import loading
 from holdfast.journal.memory import MemoryDisk
 from holdfast.targets import RetryLimits, Target, Wire
 
-from .calling import HANGS_S, Line, TestClock, ended_by, line_to, nothing_left, target_of
+from .calling import HANGS_S, Line, TestClock, ended_by, line_of, line_to, nothing_left, target_of
 
 GOOD = [Say("hello")]
 
@@ -71,6 +72,16 @@ async def test_a_model_that_comes_back_in_time_answers_as_if_nothing_had_been(wi
             "one at once, and one after each wait but the last"
         )
         assert server.seen.requests_seen == 1
+        assert line.told.notices == []
+
+
+async def test_a_server_that_is_still_loading_its_model_is_waited_for(wire: Wire) -> None:
+    """P6: after a reboot a local model server listens long before it can answer."""
+    async with line_of(wire, *([loading()] for _ in range(12)), GOOD) as (line, chaos):
+        assert isinstance(await line.ask(), Answer)
+        assert line.told.text == "hello"
+        assert set(line.told.kinds) == {"overloaded"}
+        assert chaos.seen.requests_seen == 13
         assert line.told.notices == []
 
 
