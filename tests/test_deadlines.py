@@ -95,6 +95,7 @@ def test_a_reasoning_model_gets_more_time_to_its_first_progress(asked: Asked) ->
         # Learning raises, as far as the cap.
         (first(slow(SMALL, 20)), 60, "learned"),
         (first(slow(SMALL, 5)), 45, "default"),
+        (first(slow(SMALL, 15)), 45, "default"),  # just as long: nothing was raised
         (first(slow(SMALL, 100)), 180, "learned"),
         (first(slow(LARGE, 30)), 90, "learned"),
         (first(slow(SMALL, 100), strict=True), 45, "default"),

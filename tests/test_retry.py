@@ -23,6 +23,7 @@ from holdfast.retry import (
     RetryAfter,
     Tried,
     backoff_ms,
+    beside,
     decide,
 )
 from holdfast.targets import RetryLimits, Target
@@ -322,3 +323,12 @@ def test_every_call_ends_within_its_budget_and_never_asks_in_vain(turns: list[Tu
             assert 0 <= decision.wait_s <= 60
         if isinstance(decision, FallBack):
             assert decision.to != name
+
+
+def test_whether_another_target_is_asked_beside_a_slow_one_is_for_the_preferred_one_to_say() -> None:
+    eager = msgspec.structs.replace(A, retry=RetryLimits(hedge=True, attempts_max=3))
+    assert beside(history(eager, B)) == B
+    assert beside(history(A, msgspec.structs.replace(B, retry=RetryLimits(hedge=True)))) is None
+    assert beside(history(eager, B, after=("overloaded",))) == B
+    assert beside(history(eager, B, after=("overloaded", "overloaded"))) is None
+    assert beside(history(eager)) is None

@@ -288,6 +288,9 @@ def test_a_gate_holds_until_the_next_attempt_or_the_end() -> None:
     assert run_of(*RUNNING, CALL, gated).gate_until_ms == 99_000
     assert run_of(*RUNNING, CALL, gated, ATTEMPT).gate_until_ms == 0
     assert run_of(*RUNNING, CALL, gated, ENDED).gate_until_ms == 0
+    assert run_of(*RUNNING, CALL, ATTEMPT, gated).target == "b"
+    unnamed = msgspec.structs.replace(gated, target="")
+    assert run_of(*RUNNING, CALL, ATTEMPT, unnamed).target == ATTEMPT.target != ""
 
 
 def test_the_time_at_work_leaves_out_waiting_for_people_and_the_time_that_nobody_carried_it_out() -> None:

@@ -307,3 +307,22 @@ def test_a_run_is_queued_once() -> None:
     with pytest.raises(IllegalEvent, match=r"run.queued of run r1 \(phase running\) is illegal") as caught:
         fold(log_of(*RUNNING, queued("r1", "m1")))
     assert caught.value.reason == "the run was queued before"
+
+
+PAUSED = (*RUNNING, ended("r1"), e.QueuePaused(at_ms=4))
+
+
+@pytest.mark.parametrize(
+    ("later", "is_held"),
+    [
+        ((said("m2", mode="queue"), queued("r2", "m2")), True),
+        ((said("m2", mode="send"), queued("r2", "m2")), False),
+        ((said("m2", mode="queue"), queued("r2", "m2"), ended("r2"), queued("r3", "m2")), False),
+    ],
+    ids=["lined up", "sent", "lined up and tried again"],
+)
+def test_a_pause_holds_what_is_lined_up_later_and_neither_what_is_sent_nor_what_is_tried_again(
+    later: tuple[e.Event, ...], *, is_held: bool
+) -> None:
+    session = fold(log_of(*PAUSED, *later))
+    assert session.holds(session.inbox.messages["m2"]) is is_held

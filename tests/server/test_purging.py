@@ -234,19 +234,20 @@ class Counting(MemoryStore):
             await self.has_looked.wait()
 
 
-async def test_bytes_that_no_event_came_to_name_are_gone_after_a_start_a_day_later() -> None:
-    """P11: an upload that nobody sent; what a session shows stays, and so does what is younger."""
+async def test_bytes_that_no_event_came_to_name_are_gone_after_a_start_a_week_later() -> None:
+    """P2, P11: an upload that nobody sent; what a session shows stays, and so does what is younger."""
     disk = MemoryDisk()
     store = Counting(disk)
-    shown, old, young = [await store.offer_blob(data) for data in (b"shown", b"old", b"young")]
+    shown, old, young, new = [await store.offer_blob(data) for data in (b"shown", b"old", b"young", b"new")]
     image = ImagePart(blob=shown, media_type="image/png")
     said = e.MessageAccepted(at_ms=1, message_id="m", text="", parts=(image,))
     await store.append("s", [e.SessionCreated(at_ms=1, epoch="e"), said])
-    disk.blobs_touched_s |= {shown: 1.0, old: 1.0}
+    day_s, now_s = 86_400.0, disk.blobs_touched_s[new]
+    disk.blobs_touched_s |= {shown: 1.0, old: now_s - 7.1 * day_s, young: now_s - 6.9 * day_s}
     async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
         await store.until("blobs", 1)
-        found = [await server.call("GET", f"/api/blobs/{name}") for name in (shown, old, young)]
-        assert [answer.status for answer in found] == [200, 404, 200]
+        found = [await server.call("GET", f"/api/blobs/{name}") for name in (shown, old, young, new)]
+        assert [answer.status for answer in found] == [200, 404, 200, 200]
     await store.close()
 
 
