@@ -1,4 +1,4 @@
-"""scripts/setup: it makes the virtual environment that the locked requirements ask for, and no more."""
+"""`scripts/setup` makes the virtual environment that the locked requirements ask for, and no more."""
 
 import asyncio
 import os
