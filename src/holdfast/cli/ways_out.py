@@ -1,10 +1,13 @@
 """The ways out of a program that runs tools: whichever it takes, the tools are dead first."""
 
 import signal
-from collections.abc import Generator
-from contextlib import contextmanager
+import sys
+import termios
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
+from holdfast.cli.terminal_out import restore
 from holdfast.tools.quick_end import end_now, kill_foreground
 
 AT_ONCE = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -15,6 +18,13 @@ def tools_die_first() -> Generator[None]:
     """See to it until this is left, by an exception too; a signal that nobody else takes ends the program."""
     # Under nohup it is to outlive its terminal.
     taken = [number for number in AT_ONCE if signal.getsignal(number) != signal.SIG_IGN]
+    tidy = _terminal_as_it_is()
+
+    def at_once(number: int, frame: FrameType | None) -> None:
+        del frame
+        tidy()
+        end_now(number)
+
     before = {number: signal.signal(number, at_once) for number in taken}
     try:
         yield
@@ -26,7 +36,18 @@ def tools_die_first() -> Generator[None]:
             signal.signal(number, earlier)
 
 
-def at_once(number: int, frame: FrameType | None) -> None:
-    """End the program now; for `signal.signal`."""
-    del frame
-    end_now(number)
+def _terminal_as_it_is() -> Callable[[], None]:
+    """How to give the terminal back as it is now: whoever is ended at once may have changed its mode."""
+    try:
+        terminal = sys.stdin.fileno()
+        mode = termios.tcgetattr(terminal)
+    except (OSError, ValueError, AttributeError, termios.error):
+        return lambda: None  # no terminal, or no standard input at all
+
+    def tidy() -> None:
+        # It may be gone: a closed window is a way out too.
+        with suppress(OSError, termios.error):
+            restore()
+            termios.tcsetattr(terminal, termios.TCSANOW, mode)
+
+    return tidy
