@@ -10,7 +10,7 @@ from holdfast.session import Session
 from holdfast.transcript import Transcript
 
 RUNS_KEPT = 128
-PAGE = 500
+PAGE = 64  # records of an answer have up to a megabyte, and all of a page are in memory at once
 
 
 class RunFold:

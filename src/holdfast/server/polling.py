@@ -12,7 +12,7 @@ from holdfast.server.feeds import View
 from holdfast.server.hermes import RunFrames
 
 EVENTS_MAX = 1000
-READ_AT_ONCE = 256
+READ_AT_ONCE = 64  # a record may have a megabyte
 _encode = msgspec.json.Encoder().encode
 
 
