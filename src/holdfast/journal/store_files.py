@@ -50,6 +50,7 @@ class StoreFiles:
         self.db = Path(os.path.realpath(store))  # the others lie beside the file, not beside a link to it
         self.log = self.db.with_name(f"{self.db.name}-wal")
         self.index = self.db.with_name(f"{self.db.name}-shm")
+        self._db_name, self._log_name, self._index_name = map(os.fspath, (self.db, self.log, self.index))
         self._frame_bytes = FRAME_HEADER_BYTES + page_bytes
         self._pages = 0
         self._is_torn = False
@@ -71,7 +72,7 @@ class StoreFiles:
 
     def _db_fault(self) -> FileFault | None:
         try:
-            found = os.stat(self.db)  # noqa: PTH116  # twice as quick, and this is asked before each commit
+            found = os.stat(self._db_name)  # noqa: PTH116  # quicker, and this is asked before each commit
         except (FileNotFoundError, NotADirectoryError):
             return self._moved() or FileFault("removed", self.db)
         if _of(found) != self._db_identity:
@@ -86,7 +87,7 @@ class StoreFiles:
 
     def _log_fault(self) -> FileFault | None:
         try:
-            found = os.stat(self.log)  # noqa: PTH116
+            found = os.stat(self._log_name)  # noqa: PTH116
         except FileNotFoundError:
             return FileFault("removed", self.log)
         if _of(found) != self._log_identity:
@@ -103,7 +104,7 @@ class StoreFiles:
 
     def _index_fault(self) -> FileFault | None:
         try:
-            found = os.stat(self.index)  # noqa: PTH116
+            found = os.stat(self._index_name)  # noqa: PTH116
         except FileNotFoundError:
             return FileFault("index", self.index)
         return None if _of(found) == self._index_identity else FileFault("index", self.index)
