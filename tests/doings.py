@@ -45,6 +45,7 @@ MAY_IT_READ = e.ApprovalAsked(
     at_ms=2000, run_id=RUN, approval_id="apr_2", tool_call_id="t2", action=Action(tool="read", summary="s")
 )
 YES = e.ApprovalAnswered(at_ms=2500, run_id=RUN, approval_id="apr_1", choice="once")
+NO = e.ApprovalAnswered(at_ms=2500, run_id=RUN, approval_id="apr_1", choice="deny")
 NOBODY = e.ApprovalExpired(at_ms=2500, run_id=RUN, approval_id="apr_1")
 WITHDRAWN = e.ApprovalWithdrawn(at_ms=2500, run_id=RUN, approval_id="apr_1", cause="user_stop")
 WHICH = e.QuestionAsked(at_ms=2000, run_id=RUN, question_id="que_1", tool_call_id="t3", text="Which?")
@@ -107,7 +108,15 @@ ROWS = (
     ),
     Row("approval", "approval", (*ASKS, CALL_ENDED, MAY_IT), "waiting for your approval", 2000),
     Row("approved", "next", (*ASKS, CALL_ENDED, MAY_IT, YES), "about to run shell make test", 2500),
-    Row("nobody approved", "next", (*ASKS, CALL_ENDED, MAY_IT, NOBODY), "about to run shell make test", 2500),
+    Row("nobody approved", "between", (*ASKS, CALL_ENDED, MAY_IT, NOBODY), "at work", 2500),
+    Row("denied", "between", (*ASKS, CALL_ENDED, MAY_IT, NO), "at work", 2500),
+    Row(
+        "denied, and another is next",
+        "next",
+        (*ASKS, READ, CALL_ENDED, MAY_IT, NO),
+        "about to run read_file a.py",
+        2500,
+    ),
     Row("approval withdrawn", "between", (*ASKS, CALL_ENDED, MAY_IT, RAN, WITHDRAWN), "at work", 2500),
     Row(
         "approved and at work",

@@ -211,7 +211,10 @@ def _question(doing: Doing, event: e.QuestionAsked) -> None:
 
 
 def _approval_over(doing: Doing, event: e.ApprovalAnswered | e.ApprovalExpired | e.ApprovalWithdrawn) -> None:
-    doing.asks.pop(event.approval_id, None)
+    _, tool_call_id = doing.asks.pop(event.approval_id, ("approval", ""))
+    if not isinstance(event, e.ApprovalAnswered) or event.choice == "deny":
+        # It will not run, so nobody may read that it is about to.
+        doing.asked = [one for one in doing.asked if one != tool_call_id]
 
 
 def _question_over(doing: Doing, event: e.QuestionAnswered | e.QuestionExpired | e.QuestionWithdrawn) -> None:

@@ -95,7 +95,7 @@ async def test_on_a_terminal_neither_trace_nor_live_line_is_left(tmp_path: Path)
         run = (*HOLDFAST, "run", "hi", "--config", str(tmp_path / "holdfast.toml"))
         async with terminal(*run, folder=tmp_path) as window:
             screen = await window.until("the whole")
-            assert "⋯ answering" in screen
+            assert "⋯ m is answering" in screen
             gate.open()
             screen = await window.until("exit=0")
             assert screen.strip() == "the whole answer\nexit=0"

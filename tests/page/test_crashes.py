@@ -160,3 +160,8 @@ async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, 
             await expect(stranger.page.get_by_label("Key", exact=True)).to_be_focused()
             await stranger.page.reload()
             await stranger.sees("Sign in to Holdfast")
+
+            again = await sign_in_link(tmp_path)
+            await stranger.page.evaluate("link => { location.href = link }", again)  # only the hash changes
+            await expect(stranger.rows).to_have_count(1)
+            assert "token" not in stranger.page.url

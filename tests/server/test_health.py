@@ -24,7 +24,8 @@ async def test_capabilities_name_only_routes_that_are_there() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         _, capabilities = await server.get("/v1/capabilities")
         assert capabilities["object"] == "hermes.api_server.capabilities"
-        assert capabilities["auth"] == {"type": "bearer", "required": False}
+        scopes = ["chat", "approve", "admin"]
+        assert capabilities["auth"] == {"type": "bearer", "required": False, "scopes": scopes}
         features = capabilities["features"]
         assert (
             features["run_submission"] is features["approval_identity_v1"] is features["idempotency"] is True

@@ -84,6 +84,12 @@ function listen(): void {
   addEventListener("online", () => void networkChanged());
   addEventListener("offline", () => void networkChanged());
   addEventListener("pagehide", () => saveDraftNow());
+  // a sign-in link that is opened in a tab of this page changes nothing but the hash
+  addEventListener("hashchange", () => {
+    if (location.hash.startsWith("#token=")) {
+      location.reload();
+    }
+  });
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "visible") {
       tick();

@@ -115,7 +115,14 @@ function change(doing: Doing, event: AnyEvent): void {
 /** An ask is open from the event that names its tool call until the next one about it. */
 function settle(doing: Doing, kind: "approval" | "question", id: string, event: AnyEvent): void {
   if ("tool_call_id" in event) doing.asks[id] = [kind, event.tool_call_id];
-  else delete doing.asks[id];
+  else {
+    // what was not allowed will not run, so nobody may read that it is about to
+    const isRefused = event.type !== "approval.answered" || event.choice === "deny";
+    if (isRefused && kind === "approval") {
+      doing.asked = doing.asked.filter((tool) => tool !== doing.asks[id]?.[1]);
+    }
+    delete doing.asks[id];
+  }
 }
 
 /** The state in words; `tool` is what its tool call is to do. */

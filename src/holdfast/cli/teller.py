@@ -54,10 +54,13 @@ class Teller:
         self.server_says = None
         step = _STEPS.get(type(event))
         shown = step(self, event) if step is not None else ""
-        doing = self.doings.get(getattr(event, "run_id", ""))
-        if doing is not None:
-            doing.take(event)
+        if (run_id := getattr(event, "run_id", "")) in self.open_runs:
+            self._doing(run_id, event.at_ms).take(event)
         return shown
+
+    def _doing(self, run_id: str, now_ms: int) -> Doing:
+        """What an open run is doing; of one that was under way before the first event, "at work" is known."""
+        return self.doings.setdefault(run_id, Doing(latest="between", changed_ms=now_ms))
 
     @property
     def run_id(self) -> str:
@@ -78,7 +81,7 @@ class Teller:
             return f"reconnecting … {safe_line(self.away, 80)}".rstrip()
         if not self.open_runs:
             return ""
-        words = self._words(self.doings[self.run_id], now_ms)
+        words = self._words(self._doing(self.run_id, now_ms), now_ms)
         return f"{words} · {len(self.waiting)} waiting" if self.waiting else words
 
     def _words(self, doing: Doing, now_ms: int) -> str:
