@@ -280,6 +280,19 @@ def test_a_mark_that_someone_wrote_into_is_not_believed(tmp_path: Path) -> None:
     mark.close()
 
 
+async def test_a_mark_that_is_removed_is_made_again_by_a_store_that_is_never_idle(tmp_path: Path) -> None:
+    """P1: without it a log that is cut later would go unnoticed."""
+    desk = Desk(tmp_path)
+    store = await desk.begin()
+    mark = desk.path.with_name(desk.path.name + "-mark")
+    await asyncio.to_thread(mark.unlink)
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(mark.exists):
+            await desk.send(store, 1)
+    assert number_in(await asyncio.to_thread(mark.read_bytes)) > BEFORE
+    await store.close()
+
+
 @pytest.mark.parametrize("how", ["empty", "cut", "replace"])
 def test_a_damaged_blob_is_written_anew_when_its_bytes_come_again(tmp_path: Path, how: str) -> None:
     """P2: what is accepted with them is readable."""

@@ -85,6 +85,23 @@ async def test_an_uploaded_image_and_file_reach_the_model(wire: Wire) -> None:
         assert (back.body, back.headers["Content-Type"]) == (PNG, "image/png")
 
 
+async def test_a_damaged_attachment_is_missing_and_holds_up_no_run(tmp_path: Path) -> None:
+    """P3, P4: the model is told, and every run of the session still ends."""
+    store = await SqliteStore.open(tmp_path / "holdfast.db")
+    async with (
+        ChaosServer([Say("a cat")], after_last="repeat") as chaos,
+        served(target_of(chaos), store=store) as server,
+    ):
+        image = await upload(server, PNG, "image/png")
+        parts = [{"kind": "image", "blob": image["blob"], "media_type": "image/png", "name": "cat.png"}]
+        await server.ended(await server.start("what is it?", parts=parts, session_id="s"))
+        (file,) = await asyncio.to_thread(files_with, tmp_path / "blobs", PNG)
+        await asyncio.to_thread(file.write_bytes, PNG[:-8] + bytes(8))
+        assert (await server.ended(await server.start("and now?", session_id="s")))["status"] == "completed"
+        assert "[cat.png: no longer available]" in str(chaos.seen.requests[1].body)
+    await store.close()
+
+
 async def test_images_and_files_inside_a_request_become_blobs_of_the_session() -> None:
     """OpenAI's forms on every route that takes messages; the log names them and holds no bytes."""
     disk = MemoryDisk()

@@ -279,7 +279,7 @@ class Commits:
     def _write_mark(self) -> None:
         self._arrivals_kept = self._transaction.arrivals
         if self._mark is not None and self._is_marking:
-            self._mark.write(self._transaction.arrivals)
+            self._mark.keep(self._transaction.arrivals)
 
     def _drop_purged(self, transaction: Transaction) -> None:
         self._is_purged_text_in_log = True

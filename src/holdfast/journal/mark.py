@@ -3,6 +3,7 @@
 import logging
 import os
 import struct
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -17,6 +18,7 @@ from holdfast.journal.queries import queries
 _log = logging.getLogger(__name__)
 _FORM = struct.Struct("<QI")  # the number and its CRC-32
 _NUMBER = struct.Struct("<Q")  # alone, as it was written once
+RENEW_S = 2.0
 # Before this schema each commit counted itself.
 ARRIVALS_SINCE = 5
 
@@ -52,11 +54,17 @@ class CommitMark:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._arrival = 0
+        self._renew_at_s = 0.0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def check(self, found: int, store: Path) -> None:
         """Raise StoreDamaged if fewer arrivals are readable than were published."""
-        published = number_in(os.pread(self._file, _FORM.size + 1, 0))
+        data = os.pread(self._file, _FORM.size + 1, 0)
+        published = number_in(data)
+        if data and not published:
+            _log.warning(
+                "%s holds no mark of ours, so a cut write-ahead log would not be noticed", self._path
+            )
         if found < published:
             raise StoreDamaged(
                 f"integrity check failed at {store}: {published} writes were published, but only {found} "
@@ -73,6 +81,14 @@ class CommitMark:
         except OSError as error:
             # The commit itself is safe: a mark that is too low only notices less.
             _log.warning("could not write %s: %s", self._path, error.strerror)
+
+    def keep(self, arrival: int) -> None:
+        """Write it, and from time to time see that the file is still the one that others would find."""
+        self.write(arrival)
+        now_s = time.monotonic()
+        if now_s >= self._renew_at_s:
+            self._renew_at_s = now_s + RENEW_S
+            self.renew()
 
     def renew(self) -> None:
         """Write it again where someone took it away or wrote over it."""

@@ -235,8 +235,16 @@ class Attempt:
             for part in message.parts
         ]
         names = {part.blob for part in parts if isinstance(part, ImagePart | FilePart)}
-        found = {name: await self._means.blobs.blob(name) for name in names}
+        found = {name: await self._blob(name) for name in names}
         return {name: data for name, data in found.items() if data is not None}
+
+    async def _blob(self, name: str) -> bytes | None:
+        """None if it is gone or damaged: the run goes on without it, and the model is told."""
+        try:
+            return await self._means.blobs.blob(name)
+        except JournalError as error:
+            _log.warning("an attachment is left out of the request: %s", error)
+            return None
 
     def _emit_started(self, deadlines: Deadlines) -> None:
         self._emit(
