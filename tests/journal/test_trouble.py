@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import apsw
 import pytest
 
 from holdfast import interfaces as seams
+from holdfast.journal.connection import named
 from holdfast.journal.sqlite import SqliteStore
 from journal.labs import SqliteLab, until
 from journal.sample import begin, created, delta, message, say
@@ -78,6 +80,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from holdfast import events as e
 from holdfast.interfaces import Appended, StoreFull
+from holdfast.journal.connection import named
 from holdfast.journal.sqlite import SqliteStore
 
 def message(text):
@@ -128,6 +131,7 @@ from holdfast import events as e
 from holdfast.interfaces import StoreReadOnly
 from holdfast.journal.queries import migrations, queries
 from holdfast.journal.reader import SqliteReader
+from holdfast.journal.connection import named
 from holdfast.journal.sqlite import SqliteStore
 
 async def main(path):
@@ -302,3 +306,22 @@ def _child(script: str, path: Path) -> str:
 def test_these_tests_do_not_limit_themselves() -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
     assert os.geteuid() != NOBODY
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (apsw.SQLITE_IOERR_SHORT_READ, seams.StoreDamaged, "ends too early"),
+        (apsw.SQLITE_IOERR_READ, seams.StoreFailed, "reading .* failed"),
+        (apsw.SQLITE_IOERR_WRITE, seams.StoreFailed, "writing .* failed"),
+    ],
+)
+def test_a_read_that_fails_is_not_called_a_write(
+    code: int, kind: type[seams.JournalError], says: str, tmp_path: Path
+) -> None:
+    """P12: the advice fits what went wrong."""
+    error = apsw.IOError("disk I/O error")
+    error.__dict__["extendedresult"] = code
+    failure = named(error, tmp_path / "holdfast.db")
+    assert type(failure) is kind
+    assert re.search(says, str(failure))

@@ -71,8 +71,18 @@ def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> seams.Jour
             )
         case apsw.CorruptError() | apsw.NotADBError():
             return seams.StoreDamaged(f"integrity check failed at {path}: {error}. {how_to_restore(path)}")
+        case apsw.IOError() if _detail(error) == apsw.SQLITE_IOERR_SHORT_READ:
+            return seams.StoreDamaged(
+                f"integrity check failed at {path}: the file ends too early. {how_to_restore(path)}"
+            )
+        case apsw.IOError() if _detail(error) == apsw.SQLITE_IOERR_READ:
+            return seams.StoreFailed(f"reading {path} failed ({error}): check the disk")
         case _:
             return seams.StoreFailed(f"writing {path} failed ({error}): check the disk; nothing was accepted")
+
+
+def _detail(error: apsw.Error) -> int:
+    return getattr(error, "extendedresult", 0)
 
 
 def how_to_restore(path: Path) -> str:

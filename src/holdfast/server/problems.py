@@ -106,7 +106,7 @@ def problem_of(error: Exception) -> Problem:
             _log.error("the store failed a request: %s", error)
             return Problem(
                 503,
-                f"The store does not take writes: {error}",
+                f"The store cannot be used now: {error}",
                 code="store_unavailable",
                 headers={"Retry-After": "2"},
             )
