@@ -1,6 +1,7 @@
-"""No repository has git run a program of its own unasked, shown with a real git for each way to try it."""
+"""No repository has git run a program or show a file elsewhere unasked, tried in each way with a real git."""
 
 import os
+import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from holdfast.policy.approval_rules import Rule
 from holdfast.policy.approvals import ApprovalMode
 from holdfast.policy.verdicts import Allow, Ask, Verdict
 from holdfast.tools.environment import child_environment
+from holdfast.tools.git_folders import ENTRIES_MAX
 from holdfast.values import Action
 from policy.hostile_repositories import (
     COMMANDS,
@@ -25,6 +27,8 @@ from policy.hostile_repositories import (
     submodule,
     watcher,
 )
+from policy.leaking_repositories import COMMANDS as SHOWING
+from policy.leaking_repositories import LEAKING, SECRET, linked_alternates
 
 # Git's own wishes for who commits, and no file of the user's; all else is what every child gets.
 KEPT = ("GIT_AUTHOR", "GIT_COMMITTER", "GIT_CONFIG_NOSYSTEM")
@@ -39,16 +43,18 @@ def judged(command: str, made: Ground, *rules: Rule, mode: ApprovalMode = "ask")
     return judge.verdict(action, (), workspace=made.root)
 
 
-def run(command: str, made: Ground, environment: dict[str, str]) -> None:
-    subprocess.run(
+def run(command: str, made: Ground, environment: dict[str, str]) -> str:
+    done = subprocess.run(
         ["/bin/bash", "-c", command],
         cwd=made.root,
         env={**environment, "HOME": str(made.root.parent)},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         timeout=60,
         check=False,
     )
+    return done.stdout.decode("utf-8", "replace")
 
 
 @pytest.mark.parametrize("build", HOSTILE, ids=lambda build: build.__name__)
@@ -201,3 +207,100 @@ def test_a_working_tree_or_objects_outside_ask(tmp_path: Path) -> None:
     assert isinstance(judged("git grep --untracked key", made), Allow)
     (made.root / ".git" / "objects" / "info" / "alternates").write_text(f"{tmp_path}/other\n")
     assert isinstance(judged("git log", made), Ask)
+
+
+@pytest.mark.parametrize("build", LEAKING, ids=lambda build: build.__name__)
+def test_no_repository_shows_a_file_elsewhere_unasked(
+    build: Callable[[Ground], None], tmp_path: Path
+) -> None:
+    """P11."""
+    made = ground(tmp_path)
+    build(made)
+    for command in SHOWING:
+        if isinstance(judged(command, made, mode="allow-workspace"), Allow):
+            assert SECRET not in run(command, made, ENVIRONMENT), command
+
+
+@pytest.mark.parametrize("build", LEAKING, ids=lambda build: build.__name__)
+def test_each_of_these_repositories_would_show_what_it_should_not(
+    build: Callable[[Ground], None], tmp_path: Path
+) -> None:
+    made = ground(tmp_path)
+    build(made)
+    assert any(SECRET in run(command, made, GIT_ENVIRONMENT) for command in SHOWING)
+
+
+def test_a_person_hears_which_entry_is_a_link_and_which_file_is_named(tmp_path: Path) -> None:
+    """P8."""
+    made = ground(tmp_path)
+    linked_alternates(made)
+    made.says("[mailmap]\n\tfile = ~/names\n[http]\n\tcookieFile = /cookies\n")
+    found = judged("git log", made)
+    assert isinstance(found, Ask)
+    assert "`.git/objects/info/alternates` is a link, which git would follow or wait for." in found.findings
+    assert (
+        "This repository's configuration names a file outside the workspace: mailmap.file = ~/names."
+        in found.findings
+    )
+    assert not any("cookie" in finding for finding in found.findings), "only what reaches a server reads it"
+
+
+@pytest.mark.parametrize(
+    "name", ["info/exclude", "info/attributes", "info/grafts", "refs/heads/x", "HEAD.lock"]
+)
+def test_a_fifo_in_the_git_folder_asks(name: str, tmp_path: Path) -> None:
+    """P3."""
+    made = ground(tmp_path)
+    made.make()
+    entry = made.root / ".git" / name
+    entry.unlink(missing_ok=True)
+    os.mkfifo(entry)
+    found = judged("git status", made)
+    assert isinstance(found, Ask)
+    assert f"`.git/{name}` is a FIFO, which git would follow or wait for." in found.findings
+
+
+def test_a_setting_that_names_a_fifo_asks(tmp_path: Path) -> None:
+    """P3."""
+    made = ground(tmp_path)
+    made.make()
+    os.mkfifo(made.root / "ignored")
+    made.says("[core]\n\texcludesFile = ignored\n")
+    assert isinstance(judged("git status", made), Ask)
+
+
+def test_a_git_folder_with_very_many_files_asks(tmp_path: Path) -> None:
+    """P3."""
+    made = ground(tmp_path)
+    made.make()
+    folder = made.root / ".git" / "many"
+    folder.mkdir()
+    (folder / "0").touch()
+    for number in range(1, ENTRIES_MAX):
+        os.link(folder / "0", folder / str(number))
+    found = judged("git status", made)
+    assert isinstance(found, Ask)
+    assert found.findings == ("`.git` has more than 50,000 files, too many to check.",)
+
+
+def test_linked_hooks_and_files_of_the_workspace_are_not_asked_about(tmp_path: Path) -> None:
+    made = ground(tmp_path)
+    made.make()
+    (made.root / ".git" / "hooks" / "pre-commit").symlink_to(made.program)
+    (made.root / ".git-blame-ignore-revs").write_text("# none\n")
+    made.says(
+        "[blame]\n\tignoreRevsFile = .git-blame-ignore-revs\n[mailmap]\n\tfile = .mailmap\n"
+        f"[core]\n\texcludesFile = /dev/null\n\tattributesFile = {made.root}/attributes\n"
+        "[commit]\n\ttemplate = ~/template\n[http]\n\tsslCAInfo = /etc/ssl/ca\n"
+    )
+    for command in ("git status", "git blame a.txt", "git log"):
+        assert isinstance(judged(command, made), Allow), command
+    assert isinstance(judged("git commit -m x", made, mode="allow-workspace"), Ask)
+
+
+def test_the_socket_of_gits_own_watcher_is_not_asked_about(tmp_path: Path) -> None:
+    made = ground(tmp_path)
+    made.make()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(made.root / ".git" / "fsmonitor--daemon.ipc"))
+        assert isinstance(judged("git status", made), Allow)

@@ -1,4 +1,4 @@
-"""What a repository's own settings and hooks would have git run, and which git commands run it.
+"""What a repository's own settings and hooks would have git run or read, and which git commands do.
 
 The person who opened a repository need not have written its `.git` folder. A setting of the user's own files
 (`~/.gitconfig`) is the user's choice and is not looked at here.
@@ -16,12 +16,21 @@ NAMED_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A setting that has git read a file which it should not read unasked."""
+
+    setting: Setting
+    what: str  # such as "a file outside the workspace"
+
+
+@dataclass(frozen=True, slots=True)
 class Repository:
     """What git would heed in one directory: settings, hooks, and what cannot be known about them."""
 
     settings: tuple[Setting, ...] = ()
     hooks: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()  # sentences, each a reason to ask about any git command
+    files: tuple[NamedFile, ...] = ()
 
 
 def no_repository(_directory: str, _git_dir: str) -> Repository:
@@ -58,6 +67,13 @@ _TRANSPORT_NAMES = frozenset((
     "alternaterefscommand",
 ))
 _TRANSPORT_KEYS = frozenset((("protocol", "allow"), ("url", "insteadof"), ("url", "pushinsteadof")))
+# Names of settings that stand for a file to read, besides those that end in "file".
+_FILE_NAMES = frozenset((
+    "skiplist", "sslcert", "sslkey", "sslcainfo", "sslcapath", "proxysslcert", "proxysslkey",
+    "proxysslcainfo", "pinnedpubkey", "smtpsslcertpath",
+))
+_FILE_KEYS = frozenset((("commit", "template"),))
+_FILES_OF_TRANSPORT = frozenset(("http", "imap", "sendemail"))
 _HOOK_WHILE_READING = "post-index-change"  # `git status` and `git diff` store what they found out
 _HOOKS_OF_ALL = frozenset((_HOOK_WHILE_READING, "reference-transaction"))
 # These change files or the index, and run no other hook.
@@ -78,6 +94,11 @@ def named_programs(
             found.append(f"This repository is a partial clone, so git may fetch: {_shown(setting)}.")
         elif _runs(setting, subcommand=subcommand, reads=reads, network=network or partial):
             found.append(f"This repository's configuration names a program: {_shown(setting)}.")
+    found += (
+        f"This repository's configuration names {named.what}: {_shown(named.setting)}."
+        for named in repository.files
+        if _reads_file(named.setting, reads=reads, network=network or partial)
+    )
     hooks = [name for name in repository.hooks if _runs_hook(name, subcommand=subcommand, reads=reads)]
     if hooks:
         found.append(f"This repository has hooks that git may run: {', '.join(hooks[:NAMED_MAX])}.")
@@ -85,6 +106,19 @@ def named_programs(
     yield from (Finding("repository", sentence) for sentence in sentences[:NAMED_MAX])
     if len(sentences) > NAMED_MAX:
         yield Finding("repository", f"It names {len(sentences) - NAMED_MAX} more.")
+
+
+def names_file(setting: Setting) -> bool:
+    """Whether the value of a setting is the name of a file that git would read."""
+    named = setting.name.endswith("file") or setting.name in _FILE_NAMES
+    return bool(setting.value) and (named or (setting.section, setting.name) in _FILE_KEYS)
+
+
+def _reads_file(setting: Setting, *, reads: bool, network: bool) -> bool:
+    """Whether this git command may read the file that the setting names."""
+    if setting.section in _FILES_OF_TRANSPORT:
+        return network
+    return not (reads and setting.section == "commit")
 
 
 def _runs(setting: Setting, *, subcommand: str, reads: bool, network: bool) -> bool:

@@ -27,6 +27,7 @@ _NAMES = frozenset((
     "vault.yml", "vault.yaml", ".vault-token", ".vault_pass", ".vault_pass.txt", ".vault_password",
     "vault_pass.txt", "vault_password.txt", ".bash_history", ".zsh_history", ".python_history",
     ".node_repl_history", ".psql_history", ".mysql_history", ".sqlite_history", ".rediscli_history",
+    "api-key",
 ))
 _ENDINGS = (
     ".key", ".p12", ".pfx", ".kdbx", ".kdb", ".keystore", ".jks", ".ppk", ".ovpn", ".tfstate", ".agekey",

@@ -7,6 +7,7 @@ there (as a linked working tree is) gives a reason to ask instead of an answer.
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,7 +15,9 @@ from pathlib import Path
 
 from holdfast.policy.git_config import BadGitConfig, Setting, read_git_config
 from holdfast.policy.places import is_within
-from holdfast.policy.repositories import Repository
+from holdfast.policy.repositories import NamedFile, Repository, names_file
+from holdfast.policy.secret_names import is_secret
+from holdfast.tools.git_folders import GitFolders
 from holdfast.tools.git_index import BadIndex, submodules_of
 from holdfast.tools.regular_files import read_regular
 
@@ -24,11 +27,12 @@ REPOSITORIES_MAX = 64
 FILES_MAX = 100
 INCLUDES_DEEP_MAX = 10
 HOOKS_MAX = 200
+_OPTIONAL = ":(optional)"  # what git takes off the name of a file that need not be there
 
 
 def repository_at(directory: str, git_dir: str, *, workspace: str) -> Repository:
     """What a git command in the directory would heed; `git_dir` is the folder it is told to use, if any."""
-    look = _Look(workspace)
+    look = _Look(workspace, directory)
     try:
         if git_dir:
             look.enter(os.path.realpath(git_dir), top=directory)
@@ -37,7 +41,10 @@ def repository_at(directory: str, git_dir: str, *, workspace: str) -> Repository
     except ValueError:  # a name with characters that no file has
         look.doubts.append("The place where git would run cannot be looked at.")
     return Repository(
-        tuple(look.settings), tuple(dict.fromkeys(look.hooks)), tuple(dict.fromkeys(look.doubts))
+        tuple(look.settings),
+        tuple(dict.fromkeys(look.hooks)),
+        tuple(dict.fromkeys(look.doubts)),
+        tuple(dict.fromkeys(look.named)),
     )
 
 
@@ -46,9 +53,13 @@ class _Look:
     """One look at a place; it stops by itself, however the files refer to one another."""
 
     workspace: str
+    directory: str  # where git starts
     settings: list[Setting] = field(default_factory=list[Setting])
     hooks: list[str] = field(default_factory=list[str])
     doubts: list[str] = field(default_factory=list[str])
+    named: list[NamedFile] = field(default_factory=list[NamedFile])
+    folders: GitFolders = field(default_factory=GitFolders)
+    stores: set[str] = field(default_factory=set[str])  # folders of objects besides the repositories' own
     entered: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     files: int = 0
 
@@ -88,14 +99,18 @@ class _Look:
                 f"The repository {git_dir} takes its settings from {common}, outside the workspace."
             )
             return
+        for folder in (common, git_dir):
+            self.doubts += self.folders.doubts(folder, top=os.path.realpath(top))
         found = [
             *self._config(Path(common, "config"), inside),
             *self._config(Path(git_dir, "config.worktree"), inside),
         ]
         self.settings += found
         self._look_at_hooks(found, common=common, top=top)
-        self._look_at_alternates(common, inside)
-        for tree in (top, *self._trees(found, git_dir, inside)):
+        self._look_at_alternates(Path(common, "objects"), inside)
+        trees = (top, *self._trees(found, git_dir, inside))
+        self._look_at_named_files(found, (*trees, git_dir, self.directory))
+        for tree in trees:
             self._look_at_submodules(git_dir, tree)
 
     def _named_by(self, place: Path) -> str:
@@ -110,9 +125,13 @@ class _Look:
         except OSError as error:
             self.doubts.append(f"{dot} cannot be read: {error.strerror}.")
             return ""
-        if not text.startswith("gitdir:") or "\0" in text:
+        if not text.startswith("gitdir:"):
             return ""
-        return os.path.realpath(place / text.removeprefix("gitdir:").strip())
+        if "\0" in text:
+            self.doubts.append(f"{dot} holds a NUL byte.")
+            return ""
+        # Git takes off one blank before the name and line ends after it, and no more.
+        return os.path.realpath(place / text.removeprefix("gitdir:").removeprefix(" ").rstrip("\r\n"))
 
     def _common_of(self, git_dir: str) -> str:
         """Where the settings of a linked working tree are: with those of the others."""
@@ -130,15 +149,18 @@ class _Look:
         return any(os.path.realpath(Path(git_dir, tree)) == os.path.realpath(top) for tree in trees)
 
     def _pointer(self, path: Path) -> str:
-        """The one line of a file that names another place; nothing if there is no such file."""
+        """What a file that names other places says; nothing if there is no such file."""
         try:
-            text = os.fsdecode(read_regular(path, bytes_max=POINTER_BYTES_MAX)).strip()
+            text = os.fsdecode(read_regular(path, bytes_max=POINTER_BYTES_MAX)).rstrip("\r\n")
         except FileNotFoundError:
             return ""
         except OSError as error:
             self.doubts.append(f"{path} cannot be read: {error.strerror}.")
             return ""
-        return text if "\0" not in text else ""
+        if "\0" in text:
+            self.doubts.append(f"{path} holds a NUL byte.")
+            return ""
+        return text
 
     def _config(self, path: Path, inside: tuple[str, ...], *, depth: int = 0) -> list[Setting]:
         """The settings of a file and of those that it includes, whatever the conditions of including them."""
@@ -188,17 +210,37 @@ class _Look:
             # What has an ending is an example.
             self.hooks += sorted(one for one in names if "." not in one and os.access(folder / one, os.X_OK))
 
-    def _look_at_alternates(self, common: str, inside: tuple[str, ...]) -> None:
-        objects = Path(common, "objects")
+    def _look_at_alternates(self, objects: Path, inside: tuple[str, ...]) -> None:
+        """Look through the folders that more objects are taken from, and those that these name in turn."""
         text = self._pointer(objects / "info" / "alternates")
-        for line in islice(
-            (line for line in text.splitlines() if line and not line.startswith("#")), FILES_MAX
-        ):
-            real = os.path.realpath(objects / line.strip('"'))
+        for line in text.split("\n"):
+            if not line or line.startswith("#"):
+                continue
+            if line.startswith('"'):
+                self.doubts.append(f"The repository takes objects from {line}, a name in quotes.")
+                continue
+            real = os.path.realpath(objects / line)
             if not any(is_within(real, root) for root in inside):
                 self.doubts.append(
                     f"The repository takes objects from {real}, which is outside the workspace."
                 )
+                continue
+            if real in self.stores:
+                continue
+            if len(self.stores) >= FILES_MAX:
+                self.doubts.append(f"The repository takes objects from more than {FILES_MAX} folders.")
+                return
+            self.stores.add(real)
+            self.doubts += self.folders.doubts(real, top=self.workspace)
+            self._look_at_alternates(Path(real), inside)
+
+    def _look_at_named_files(self, settings: list[Setting], starts: tuple[str, ...]) -> None:
+        """Note the settings by which git would read a file that it should not, from wherever it starts."""
+        for setting in filter(names_file, settings):
+            name = _at_home((setting.value or "").removeprefix(_OPTIONAL))
+            reasons = (_unfit(Path(start, name), self.workspace) for start in starts)
+            if name and (why := next(filter(None, reasons), "")):
+                self.named.append(NamedFile(setting, why))
 
     def _look_at_submodules(self, git_dir: str, tree: str) -> None:
         try:
@@ -230,6 +272,22 @@ def _is_repository(folder: str) -> bool:
         return os.path.lexists(f"{folder}/{name}")
 
     return has("HEAD") and ((has("objects") and has("refs")) or has("commondir"))
+
+
+def _unfit(path: Path, workspace: str) -> str:
+    """Why git should not read a file because a repository says so; nothing if it may."""
+    real = os.path.realpath(path)
+    if real == os.devnull:
+        return ""
+    if not is_within(real, workspace):
+        return "a file outside the workspace"
+    if is_secret(real) or is_secret(str(path)):
+        return "a file that may hold secrets"
+    try:
+        mode = Path(real).stat().st_mode
+    except OSError:
+        return ""  # git cannot read it either
+    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "a special file"
 
 
 def _at_home(text: str) -> str:

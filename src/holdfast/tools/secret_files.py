@@ -136,11 +136,16 @@ def _repository(folder: str) -> Path | None:
         if found.is_dir():
             return found
         if found.is_file():
-            named = _contents(str(found)).partition(b"gitdir:")[2].strip().decode(errors="replace")
+            named = _name_in(_contents(str(found)).partition(b"gitdir:")[2].removeprefix(b" "))
             gitdir = place / named if named else found
-            common = _contents(str(gitdir / "commondir")).strip().decode(errors="replace")
+            common = _name_in(_contents(str(gitdir / "commondir")))
             return gitdir / common if common else gitdir
     return None
+
+
+def _name_in(data: bytes) -> str:
+    """The name that git takes from a file: up to a NUL byte, and without line ends after it."""
+    return os.fsdecode(data.partition(b"\0")[0].rstrip(b"\r\n"))
 
 
 def _is_secret_in_repository(path: str) -> bool:
