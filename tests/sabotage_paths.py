@@ -18,7 +18,8 @@ from holdfast.tools.files import ReadFile
 from holdfast.tools.repositories import repository_at
 from holdfast.tools.workspace import Workspace
 from holdfast.values import Action
-from policy.hostile_repositories import GIT_ENVIRONMENT, ground, other_diff, watcher
+from policy.hostile_repositories import GIT_ENVIRONMENT, Ground, ground, other_diff, watcher
+from policy.leaking_repositories import linked_shallow, names_of_authors
 from sabotage import Sabotage
 from tools.calls import Call
 
@@ -73,17 +74,29 @@ def knows_of_no_settings(_directory: str, _git_dir: str, *, workspace: str) -> R
 
 async def check_a_program_that_a_repository_names_is_asked_about(read: Callable[..., Repository]) -> None:
     """P11: a command that only reads is asked about where git would run something for it."""
+    assert not await asyncio.to_thread(_is_allowed, "git diff", other_diff, read)
 
-    def look() -> bool:
-        with TemporaryDirectory() as folder:
-            made = ground(Path(folder))
-            other_diff(made)
-            root = str(made.root.resolve())
-            places = Places(root, folder, (), lambda path: path, repository=partial(read, workspace=root))
-            diff = Action(tool="shell", summary="", argv=("bash", "-c", "git diff"), paths=(root,))
-            return isinstance(judge(diff, Policy(places)), Allow)
 
-    assert not await asyncio.to_thread(look)
+def heeds_settings_alone(directory: str, git_dir: str, *, workspace: str) -> Repository:
+    """Reads the configuration and takes the rest of the git folder for what git made."""
+    found = repository_at(directory, git_dir, workspace=workspace)
+    return Repository(found.settings, found.hooks)
+
+
+async def check_what_a_repository_leads_to_is_asked_about(read: Callable[..., Repository]) -> None:
+    """P11: a command that only reads is asked about where git would show a file that lies elsewhere."""
+    for command, build in {"git status": linked_shallow, "git log": names_of_authors}.items():
+        assert not await asyncio.to_thread(_is_allowed, command, build, read), command
+
+
+def _is_allowed(command: str, build: Callable[[Ground], None], read: Callable[..., Repository]) -> bool:
+    with TemporaryDirectory() as folder:
+        made = ground(Path(folder))
+        build(made)
+        root = str(made.root.resolve())
+        places = Places(root, folder, (), lambda path: path, repository=partial(read, workspace=root))
+        action = Action(tool="shell", summary="", argv=("bash", "-c", command), paths=(root,))
+        return isinstance(judge(action, Policy(places)), Allow)
 
 
 # P8: an approval is one exact action
@@ -115,5 +128,6 @@ SABOTAGES = (
     Sabotage(
         "P11", check_a_program_that_a_repository_names_is_asked_about, repository_at, knows_of_no_settings
     ),
+    Sabotage("P11", check_what_a_repository_leads_to_is_asked_about, repository_at, heeds_settings_alone),
     Sabotage("P8", check_a_swapped_link_leads_nowhere, Workspace, GoesAnywhere),
 )
