@@ -17,6 +17,8 @@ _NOTHING = Usage(operands="code")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[A-Za-z%]{0,2}|auto")
 _PLAIN = re.compile(r"[\w.,:+-]*")
 _ADDRESS = re.compile(r"://|^[^/\s]+@[^/\s]+:")
+# A file of further arguments, apart or behind an option: what stands in it is not seen here.
+_MORE_ARGUMENTS = re.compile(r"@|-[^-=]{0,8}@|-[^=]*=@")
 _REMOTES = frozenset(("origin", "upstream"))
 _BRANCHES = re.compile(r"[\w./-]+(?::[\w./-]+)?")
 _JQ_MORE = re.compile(r"\b(?:env|ENV|import|include|input_filename|modulemeta|get_search_list)\b")
@@ -43,8 +45,12 @@ def first_uncovered(argv: tuple[str, ...], named: int, *, is_ordinary: IsOrdinar
         if at >= named:
             return argv[at]
     reader = _Reader(program.usage, named, is_ordinary)
-    uncovered = (word for at, word in _from(argv, program.first) if not reader.covers(at, word))
-    return next(uncovered, "")
+    # Git has no files of arguments: there an @ begins the name of a revision.
+    more = None if likely_name(Word(argv[0])) == "git" else _MORE_ARGUMENTS
+    for at, word in _from(argv, program.first):
+        if not reader.covers(at, word) or (at >= named and more and more.match(word)):
+            return word
+    return ""
 
 
 def _from(argv: tuple[str, ...], first: int) -> Iterator[tuple[int, str]]:

@@ -113,7 +113,7 @@ _GO: dict[str, Usage] = {
 }
 _PIP: dict[str, Usage] = {
     "": usage("-V --version"),
-    "list": usage("-ol --outdated --local --not-required", "--format", operands="none"),
+    "list": usage("-l --local --not-required", "--format", operands="none"),
     "freeze": usage("-l --local --all", operands="none"),
     "show": usage("-fv --files --verbose", operands="text"),
     "check": usage("-qv --verbose --quiet", operands="none"),
@@ -131,7 +131,7 @@ _UV: dict[str, Usage] = {
         operands="none",
     ),
     "lock": usage("-qv --check --dry-run --offline", operands="none"),
-    "tree": usage("-q --frozen --outdated --invert", "--depth --package", operands="none"),
+    "tree": usage("-q --frozen --invert", "--depth --package", operands="none"),
     "build": usage("-qv --sdist --wheel", values={"write": "-o --out-dir"}),
     "version": usage("--short", operands="none"),
 }
@@ -147,11 +147,11 @@ _PYTEST = usage(
     "--collect-only --co --no-header --no-summary --strict-markers --runxfail "
     "--disable-warnings --version --fixtures "
     "--showlocals --cache-clear --no-cov --help --markers",
-    "-kmrn --tb --color --durations-min --capture --cov-report --dist --import-mode --show-capture --timeout",
+    "-kmrn --tb --color --durations-min --capture --dist --import-mode --show-capture --timeout",
     values={
         "number": "--maxfail --durations --numprocesses --randomly-seed",
         "read": "--ignore --deselect --cov",
-        "write": "--junitxml --junit-xml",
+        "write": "--junitxml --junit-xml --cov-report",
     },
 )
 _RUFF: dict[str, Usage] = {
