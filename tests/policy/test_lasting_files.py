@@ -18,6 +18,11 @@ LASTING = (
     ".github/workflows/ci.yml", ".gitlab-ci.yml", ".husky/pre-commit", ".pre-commit-config.yaml",
     "Makefile", "sub/GNUmakefile", "justfile", "Rakefile", ".VSCode/tasks.json", "agents.MD",
     ".cargo/config.toml", "x.code-workspace", "venv/lib/x.pth",
+    "rules.mk", "opencode.json", ".opencode/agent/x.md", ".aider.conf.yml", "CONVENTIONS.md",
+    ".junie/guidelines.md", ".run/x.run.xml", ".vs/tasks.vs.json", ".lvimrc", ".vim/vimrc", ".nvim.lua",
+    ".exrc", ".bazelrc", "user.bazelrc", ".tool-versions", "mise.toml", ".mise.toml", ".envrc.local",
+    "cloudbuild.yaml", "cloudbuild.yml", "GEMINI.md", ".cursor/rules/x.mdc", ".cursorrules",
+    ".windsurfrules", ".clinerules", ".continue/config.yaml",
 )
 ORDINARY = (
     "src/main.py", "package.json", "setup.py", "conftest.py", "pyproject.toml", "README.md",
@@ -46,6 +51,54 @@ BRINGS_NOTHING = (
     "echo x > src/new.py", "ln src/main.py src/twin.py", "cat AGENTS.md", "grep -n x Makefile",
     "touch package.json", "gunzip data.gz", "mv src/main.py src/b.py && cat src/b.py",
     "cp -r src lib && ls lib",
+)
+BY_OPTION = (
+    "git log -1 --format=x --output=AGENTS.md", "git log --output AGENTS.md", "git diff --output=CLAUDE.md",
+    "git diff --no-index --output=AGENTS.md a b", "git diff-tree --output=AGENTS.md HEAD",
+    "git shortlog --output=AGENTS.md", "git whatchanged --output=AGENTS.md", "git blame --output=AGENTS.md x",
+    "git range-diff --output=AGENTS.md a b c", "git format-patch -1 --output=AGENTS.md",
+    "git format-patch -1 -o .github/workflows --suffix=.yml", "git format-patch --output-directory=.claude",
+    "git format-patch -1 --suffix=.mk", "git mailinfo AGENTS.md Makefile", "git merge-file AGENTS.md a b",
+    "git bundle create AGENTS.md HEAD", "git fast-export --export-marks=AGENTS.md HEAD",
+    "git credential-store --file AGENTS.md store", "git bugreport -o .vscode", "git diagnose -o .vscode",
+    "git mailsplit -o.vscode x", "git pack-objects .vscode/x", "git archive -oAGENTS.md HEAD",
+    "git --namespace add log --output=AGENTS.md", "git --attr-source add bundle create AGENTS.md HEAD",
+    "git -C .vscode format-patch -1 -o x", "git -C .github format-patch -1 -o workflows",
+    "git -C sub log --output=Makefile", "git stash push AGENTS.md", "git rm AGENTS.md",
+    "sort -oAGENTS.md a", "sort -uoMakefile a", "cc -vvvvvvvvvvvvvvvvvvvvvoMakefile a.c",
+    "ld -osub/AGENTS.md a.o", "prettier --write AGENTS.md", "prettier --check --write AGENTS.md",
+    "prettier --check --cache-location=AGENTS.md x", "make Makefile", "make -f x AGENTS.md",
+    "make -f Makefile Makefile", "make x OUT=AGENTS.md", "markdownlint --fix AGENTS.md",
+    "yamllint -o AGENTS.md", "git rm -- --cached AGENTS.md", "git rm --cached --no-cached AGENTS.md",
+    "pytest --junitxml=AGENTS.md", "pytest --basetemp=.claude", "python -m pytest --junitxml=Makefile",
+)
+BY_NEW_NAME = (
+    "cp -b -S GENTS.md a.txt A", "cp -bSGENTS.md a.txt A", "cp -b --suffix=GENTS.md a.txt A",
+    "cp -b --suf GENTS.md a.txt A", "install -b -S e a.txt Makefil", "ln -b -S e a.txt Makefil",
+    "mv -b -S GENTS.md src/main.py A", "rsync -b --suffix=GENTS.md a.txt A",
+    "SIMPLE_BACKUP_SUFFIX=GENTS.md cp -b a.txt A", "env SIMPLE_BACKUP_SUFFIX=e cp -b a.txt Makefil",
+    "export SIMPLE_BACKUP_SUFFIX=e; cp -b a.txt Makefil", "VERSION_CONTROL=simple cp a.txt Makefil",
+    "split -n4 -a1 x AGENTS.m", "split -n5 -a1 x Makefil", "split -n5 x sub/Makefi", "split x a.m",
+    "split -a1 --additional-suffix=ents.md x a", "split --additional-suffix ENTS.md x A",
+    "csplit -f AGENTS.m x 1", "csplit -fAGENTS.m x 1", "csplit --prefix=Makefil x 1",
+    "csplit -f AGENTS. -b md%.0d x 1", "csplit -f x --suffix-format=%d.mk x 1",
+    "rename.ul x '' AGENTS.mdx", "rename s/x// AGENTS.mdx", "rename x y a", "mmv a b", "logrotate x.conf",
+    "git checkout-index --prefix=A GENTS.md", "sed -iGENTS.md s/a/b/ A", "sed -ni.d s/a/b/ x/../AGENTS.md",
+    "sed --in-place=e s/a/b/ Makefil", "sed -i'../A*' s/a/b/ GENTS.md", "gunzip -S x AGENTS.mdx",
+    "gzip -dSx AGENTS.mdx", "gunzip -N a.gz", "gunzip AGENTS.md-gz", "gunzip Makefile.z",
+)
+LEFT_ALONE = (
+    "git add .vscode AGENTS.md", "git -C . add Makefile", "git commit -o AGENTS.md -m Makefile",
+    "git rm --cached AGENTS.md", "git log -p --stat=200 -- AGENTS.md", "git diff --histogram Makefile",
+    "make", "make test", "make -fMakefile", "make --file=Makefile x", "make -C sub -f Makefile",
+    "pytest --ignore=.claude", "pytest -q tests", "prettier --check AGENTS.md",
+    "shellcheck .husky/pre-commit",
+    "actionlint .github/workflows/ci.yml", "yamllint -s .github/workflows/ci.yml", "markdownlint AGENTS.md",
+    "cp -b a.txt b.txt", "cp -b -S .bak a.txt b.txt", "cp -b --suffix=.orig a.txt b.txt", "mv -S~ -b lib/a b",
+    "split -n4 big part-", "split -l 100 big.csv", "split -a3 -d --additional-suffix=.txt big a",
+    "csplit -f part x 1", "csplit -b %03d.txt x 1", "sed -i.bak s/a/b/ src/main.py",
+    "gzip -k data", "gcc -Wall -omain main.c", "git format-patch -1 -o out",
+    "git -C sub commit -m x", "git merge-file a b c",
 )
 THROUGH_LINKS = (
     "cd sub/deep && ln -s ../.. ../../x && cat ../../x/etc/passwd", "ln -s . x; cat x/a",
@@ -88,13 +141,13 @@ def test_what_an_agent_edits_all_day_is_not_asked_about(root: Path, name: str) -
     assert isinstance(judged(root, shell(root, f"sed -i s/a/b/ {name}")), Allow)
 
 
-@pytest.mark.parametrize("command", BRINGS)
+@pytest.mark.parametrize("command", [*BRINGS, *BY_OPTION, *BY_NEW_NAME])
 def test_no_command_brings_a_file_that_acts_later_unasked(root: Path, command: str) -> None:
     """P8."""
     assert isinstance(judged(root, shell(root, command)), Ask)
 
 
-@pytest.mark.parametrize("command", BRINGS_NOTHING)
+@pytest.mark.parametrize("command", [*BRINGS_NOTHING, *LEFT_ALONE])
 def test_a_command_that_brings_no_such_file_is_not_asked_about(root: Path, command: str) -> None:
     assert isinstance(judged(root, shell(root, command)), Allow)
 

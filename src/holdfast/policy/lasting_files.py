@@ -15,7 +15,8 @@ from holdfast.policy.places import Places, is_repository_file
 _FOLDERS = frozenset((
     ".husky", ".githooks", ".vscode", ".idea", ".zed", ".fleet", ".devcontainer", ".claude", ".agents",
     ".codex", ".cursor", ".gemini", ".windsurf", ".clinerules", ".roo", ".continue", ".kiro", ".circleci",
-    ".buildkite", ".woodpecker", ".lefthook", ".direnv",
+    ".buildkite", ".woodpecker", ".lefthook", ".direnv", ".opencode", ".junie", ".run", ".vs", ".vim",
+    ".mise",
 ))
 # Folders that count only in this place.
 _TREES = (
@@ -28,6 +29,7 @@ _NAMES = frozenset((
     # what agents are told
     "agents.md", "agents.override.md", "agent.md", "claude.md", "claude.local.md", "gemini.md",
     "copilot-instructions.md", ".cursorrules", ".windsurfrules", ".clinerules", ".goosehints", ".mcp.json",
+    "opencode.json", "opencode.jsonc", ".aider.conf.yml", ".aider.conf.yaml", "conventions.md",
     # what git does
     ".gitattributes", ".gitmodules", ".gitconfig", ".lfsconfig", ".pre-commit-config.yaml",
     ".pre-commit-config.yml", ".pre-commit-hooks.yaml", ".overcommit.yml", ".lintstagedrc", ".huskyrc",
@@ -35,11 +37,14 @@ _NAMES = frozenset((
     # what build servers run
     ".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml",
     "jenkinsfile", ".drone.yml", ".cirrus.yml", "appveyor.yml", ".appveyor.yml", ".woodpecker.yml",
+    "cloudbuild.yaml", "cloudbuild.yml", "cloudbuild.json",
     # what runs when a folder or a shell is opened
-    ".envrc", ".autoenv", ".autoenv.zsh", "mise.toml", ".mise.toml", ".rtx.toml", ".devcontainer.json",
+    ".autoenv", ".autoenv.zsh", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml",
+    ".rtx.toml", ".tool-versions", ".devcontainer.json",
     "devcontainer.json", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases",
     ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".exrc", ".vimrc", ".nvimrc",
     ".nvim.lua", ".dir-locals.el", ".gdbinit", ".lldbinit", ".tmux.conf", ".ssh", ".xprofile",
+    ".lvimrc", ".local.vimrc",
     # what starts in place of a known program, or with each of them
     ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".npmrc", "sitecustomize.py", "usercustomize.py",
     # what a person starts by one word
@@ -47,9 +52,12 @@ _NAMES = frozenset((
     "taskfile.yaml", "vagrantfile", "procfile",
 ))
 # fmt: on
-_ENDINGS = (".code-workspace", ".sublime-project", ".pth")
+_ENDINGS = (".code-workspace", ".sublime-project", ".pth", ".mk", ".bazelrc")
+_BEGINNINGS = (".envrc",)
 _ABOVE = frozenset(tree.partition("/")[0] for tree in _TREES)
-_PACKED = re.compile(r"\.(?:gz|bz2|xz|zst|lz4|lzma|Z|br)$")
+_PACKED = re.compile(r"(?:[._-]z|[.-]gz|\.(?:bz2?|xz|zstd?|lz4|lzma|lzo?|br))$", re.IGNORECASE)
+# What a program that numbers its files adds to a name: more letters would take too many files.
+_COUNTED = re.compile(r"[a-z0-9]{1,5}")
 
 
 def is_lasting(path: str) -> bool:
@@ -57,11 +65,25 @@ def is_lasting(path: str) -> bool:
     lower = path.lower()
     parts = lower.split("/")
     name = parts[-1]
-    if name in _NAMES or name.endswith(_ENDINGS) or is_repository_file(path):
+    if name in _NAMES or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS):
+        return True
+    if is_repository_file(path):
         return True
     if not _FOLDERS.isdisjoint(parts):
         return True
     return not _ABOVE.isdisjoint(parts) and any(f"/{tree}/" in f"/{lower}/" for tree in _TREES)
+
+
+def may_grow_lasting(path: str, ending: str = "") -> bool:
+    """Whether a path becomes such a file once a counter, and then this ending, are added to its name."""
+    name = path.lower().rpartition("/")[2]
+    whole = [each.removeprefix(name) for each in _NAMES | _FOLDERS | {*_BEGINNINGS} if each.startswith(name)]
+    # Of an ending, a part may stand there already.
+    parts = [each[at:] for each in _ENDINGS for at in range(len(each)) if name.endswith(each[:at]) or at == 0]
+    return any(
+        rest.endswith(ending.lower()) and _COUNTED.fullmatch(rest[: len(rest) - len(ending)])
+        for rest in (*whole, *parts)
+    )
 
 
 def may_hold_lasting(path: str) -> bool:

@@ -2,10 +2,12 @@
 
 import posixpath
 import re
+import sys
 from collections.abc import Iterator
 from itertools import pairwise, product
 
 from holdfast.policy.lasting_files import is_lasting, lasting_in, may_hold_lasting, unpacked, written_later
+from holdfast.policy.new_names import new_names
 from holdfast.policy.places import Below, Places, is_repository_file, is_within
 from holdfast.policy.shell_commands import Command
 from holdfast.policy.shell_names import likely_name
@@ -13,17 +15,44 @@ from holdfast.policy.shell_words import Word
 from holdfast.policy.verdicts import Finding
 
 PAIRS_MAX = 24
+GIT_DIRECTORIES_MAX = 8
 
 _COPIES = frozenset(("cp", "mv", "install", "ln", "rsync", "ditto"))
-_USES_ONLY = frozenset(("make", "gmake", "just", "rake", "task"))
+# These keep the files that they name as they are. Others that are not known to only read are asked about.
+#
+# Programs that run what one of their options names. As a target or in a variable a file may well be made.
+_RUNS = {
+    **dict.fromkeys(("make", "gmake"), re.compile(r"-[fCI]|--(?:file|makefile|directory|include-dir)")),
+    **dict.fromkeys(("just", "rake"), re.compile(r"-f|--justfile|--rakefile")),
+    "task": re.compile(r"-t|--taskfile"),
+    **dict.fromkeys(("pytest", "py.test"), re.compile(r"--ignore|--deselect")),
+}
+# Programs that check files, with the options that leave it at that.
+_CHECKS = {
+    "prettier": re.compile(r"-c|--check|-l|--list-different"),
+    "shellcheck": re.compile(r"-.*"),  # it never writes
+    "yamllint": re.compile(r"-s|--strict"),
+    "markdownlint": re.compile(r"-q|--quiet"),
+    "actionlint": re.compile(r"-(?:verbose|no-color|color|oneline)"),
+}
+_CHECKS_IF_TOLD = frozenset(("prettier",))  # without an option these print what they would write
+# Git records the content of these, or forgets that it did.
+_GIT_RECORDS = frozenset(("add", "stage", "commit"))
+_FORGETS = frozenset(("--cached", "-r", "-f", "-q", "-rf", "-n"))
+# Git shows these, and writes only where --output says: blame and its like heed that as well.
 # fmt: off
-# Git's commands that write files of the working tree which they are given.
-_GIT_WRITES = frozenset((
-    "apply", "am", "mv", "rm", "checkout", "restore", "checkout-index", "read-tree", "clean", "reset",
-    "switch", "worktree", "sparse-checkout", "init", "clone", "submodule", "stash", "config",
-    "update-index",
+_GIT_SHOWS = frozenset((
+    "status", "diff", "diff-files", "diff-index", "diff-tree", "log", "show", "whatchanged", "shortlog",
+    "range-diff", "blame", "annotate", "grep", "ls-files", "ls-tree", "cat-file", "check-ignore",
+    "check-attr", "rev-parse", "rev-list", "describe", "hash-object", "name-rev", "show-ref", "merge-base",
+))
+_GIT_VALUED = frozenset((
+    "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source", "--super-prefix",
 ))
 # fmt: on
+_OUTPUT = re.compile(r"--o(?:u.*|=.*)?")
+LETTERS_MAX = 8
+NAME_CHARS_MAX = 40  # longer than any name that counts
 # The words that have a program take files out of an archive, each as a whole.
 _TAR = r"-?[A-Za-z]*x[A-Za-z]*|--(?:ex|ge).*"
 _UNPACKS = {
@@ -48,12 +77,14 @@ _INTO = frozenset(("-t", "--target-directory"))
 def lasting_findings(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
     """Reasons to ask about a command that does not only read, because of what would act later."""
     name, words = _called(command)
-    uses_only = _uses_only(name, words)
-    for word in words[1:]:
-        for path in sorted(places.mentioned(word, cwds)):
+    cwds = _git_directories(command.words, places, cwds) if name.startswith("git") else cwds
+    left_alone = _left_alone(name, words)
+    for at, word in enumerate(command.words[1:], start=1 - len(command.words)):
+        for path in sorted(places.mentioned(word, cwds) | _behind_letters(word, places, cwds)):
             for each in dict.fromkeys((path, unpacked(path))):
-                if lasting_in(each, places) and not (uses_only and not is_repository_file(each)):
+                if lasting_in(each, places) and (at not in left_alone or is_repository_file(each)):
                     yield Finding("write_outside", written_later(each))
+    yield from new_names(name, words, places, cwds=cwds)
     if _unpacks(name, words):
         yield Finding(
             "write_outside", f"`{name}` may bring files that have their effect later, such as hooks."
@@ -105,14 +136,62 @@ def _called(command: Command) -> tuple[str, tuple[Word, ...]]:
     if name == "git":
         at = 1
         while at < len(texts) and texts[at].startswith("-"):
-            at += 2 if texts[at] in {"-C", "-c", "--git-dir", "--work-tree"} else 1
+            at += 2 if texts[at] in _GIT_VALUED else 1
         return (f"git {texts[at]}", words[at:]) if at < len(texts) else (name, words)
     return name, words
 
 
-def _uses_only(name: str, words: tuple[Word, ...]) -> bool:
-    """Whether the program reads or runs the files that it is given, and leaves them as they are."""
-    return name in _USES_ONLY or (name.startswith("git ") and words[0].text not in _GIT_WRITES)
+def _git_directories(words: tuple[Word, ...], places: Places, cwds: tuple[str, ...]) -> tuple[str, ...]:
+    """The directories from which git may see its paths: each -C goes on from the one before."""
+    found = cwds
+    for before, word in pairwise(words):
+        if before.text in {"-C", "--work-tree"}:
+            found = (*found, *sorted(places.named(word, found) - {*found}))[:GIT_DIRECTORIES_MAX]
+        elif word.text.startswith("--work-tree="):
+            found = (*found, *sorted(places.mentioned(word, cwds) - {*found}))[:GIT_DIRECTORIES_MAX]
+    return found
+
+
+def _left_alone(name: str, words: tuple[Word, ...]) -> range | frozenset[int]:
+    """Where, counted from the end, stand the words whose files the program leaves as they are."""
+    texts = [word.text for word in words]
+    all_of_them = range(-sys.maxsize, 0)
+    if name in _RUNS:
+        option = _RUNS[name]
+        places = range(1 - len(texts), 0)
+        return frozenset(
+            at for at in places if option.fullmatch(texts[at - 1]) or _is_joined(option, texts[at])
+        )
+    options = [text for text in texts[1:] if text.startswith("-")]
+    if name in _CHECKS:
+        checks = bool(options) or name not in _CHECKS_IF_TOLD
+        known = all(_CHECKS[name].fullmatch(text) for text in options)
+        return all_of_them if checks and known else frozenset()
+    if not name.startswith("git "):
+        return frozenset()
+    shows = texts[0] in _GIT_SHOWS and not any(map(_OUTPUT.fullmatch, options))
+    forgets = texts[0] == "rm" and "--cached" in options and {*options} <= _FORGETS
+    records = texts[0] in _GIT_RECORDS or forgets
+    return all_of_them if shows or records else frozenset()
+
+
+def _is_joined(option: re.Pattern[str], text: str) -> bool:
+    """Whether a word is such an option together with its value."""
+    name, joined, _ = text.partition("=")
+    return bool(joined and option.fullmatch(name)) or bool(text[2:] and option.fullmatch(text[:2]))
+
+
+def _behind_letters(word: Word, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
+    """The paths that may stand right behind an option's letters, as in -o.vscode; how many are not known."""
+    found: set[str] = set()
+    for text in places.spellings(word) if re.match("-[^-]", word.text) else ():
+        head = len(text.partition("/")[0])
+        starts = {*range(2, 2 + LETTERS_MAX), *range(max(2, head - NAME_CHARS_MAX), head)}
+        rests = [text[at:] for at in sorted(starts) if at < len(text)]
+        # A link may lead to such a file too, but nobody hides one behind many letters.
+        found |= {path for rest in rests[:2] for path in places.resolved(rest, cwds)}
+        found |= {posixpath.normpath(posixpath.join(cwd, rest)) for rest in rests for cwd in cwds}
+    return frozenset(found)
 
 
 def _unpacks(name: str, words: tuple[Word, ...]) -> bool:
