@@ -166,6 +166,20 @@ def test_a_rule_that_names_the_place_covers_them(root: Path) -> None:
     assert isinstance(judged(root, action, Rule("allow", "shell", argv=("tar",), paths=(str(root),))), Allow)
 
 
+@pytest.mark.parametrize(
+    "command", ["sed -i.md s/a/b/ CLAUDE", "sed --in-place=.md s/a/b/ CLAUDE", "sed -i*.txt s/a/b/ a"]
+)
+def test_a_rule_for_an_edit_in_place_does_not_cover_a_backup_that_acts_later(
+    root: Path, command: str
+) -> None:
+    """P8."""
+    action = Action(tool="shell", summary="", argv=tuple(command.split()), paths=(str(root),))
+    assert isinstance(judged(root, action, Rule("allow", "shell", argv=action.argv)), Ask)
+    plain = tuple(command.replace("CLAUDE", "a").replace("*", "").split())
+    action = Action(tool="shell", summary="", argv=plain, paths=(str(root),))
+    assert isinstance(judged(root, action, Rule("allow", "shell", argv=plain)), Allow)
+
+
 def test_a_person_hears_why(root: Path) -> None:
     found = judged(root, shell(root, "cp -r evil/. ."))
     assert isinstance(found, Ask)
