@@ -127,8 +127,9 @@ from holdfast import hide_process
 from holdfast.tools import proctable
 hide_process()
 folder = os.open("/", os.O_RDONLY)
-child = subprocess.Popen(["sleep", "60"], env={"MARK": "of-a-test"}, cwd=f"/proc/self/fd/{folder}",
-                         pass_fds=[], stdout=subprocess.PIPE)
+child = subprocess.Popen(["/bin/sh", "-c", "echo up; read line"], env={"MARK": "of-a-test"},
+                         cwd=f"/proc/self/fd/{folder}", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdout.readline()  # its environment is there only once it really runs
 print(b"of-a-test" in proctable.environ_of(child.pid))
 print(proctable.look(os.getpid()).pid == os.getpid())
 print(proctable.tag_of(child.pid) > 0 and proctable.tag_of(os.getpid()) > 0)

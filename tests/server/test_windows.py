@@ -30,8 +30,9 @@ async def test_the_newest_page_holds_all_that_a_client_needs_to_go_on_from_its_s
         assert page["queue_paused"] is False
         gate.open()
         async for frame in server.follow(f"/api/sessions/s/events?after={page['last_seq']}"):
-            assert frame.id == page["last_seq"] + 1
-            break
+            if frame.id:  # a change of the list may be told aside, and is no event of the log
+                assert frame.id == page["last_seq"] + 1
+                break
 
 
 async def _page_with(server: Served, text: str) -> dict[str, Any]:

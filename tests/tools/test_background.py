@@ -55,7 +55,7 @@ async def test_a_background_process_goes_on_is_read_and_ended(background: Backgr
     assert [f"{job_id} is running" in line for line in await listed(background, call)] == [True]
     assert (await kill(background, call, job_id)).text == f"{job_id} has ended with signal SIGTERM."
     assert await call.left() == []
-    assert await asyncio.to_thread(dead_children) == []
+    await until(lambda: dead_children() == [])
     assert "second" in await read(background, call, job_id)
     assert (await kill(background, call, job_id)).ok
 
@@ -90,7 +90,7 @@ async def test_a_hundred_are_listed_and_ended_and_one_more_is_refused(
     assert "end some of them first" in refused.text
     await asyncio.gather(*(kill(background, call, job_id) for job_id in job_ids))
     assert await call.left() == []
-    assert await asyncio.to_thread(dead_children) == []
+    await until(lambda: dead_children() == [])
     one_more = await start(background, call, "sleep 1000")
     assert any(one_more in line for line in await listed(background, call))
     assert len(await listed(background, call)) == 100
