@@ -20,12 +20,12 @@ import uvloop
 
 from holdfast import events as e
 from holdfast.codec import encode
-from holdfast.interfaces import Fence, SessionQuery
-from holdfast.journal.commits import WAL_PAGES_MAX
-from holdfast.journal.connection import connect_for_writing, migrate
-from holdfast.journal.queries import queries
-from holdfast.journal.sqlite import SqliteStore
-from holdfast.transcript import fold
+from holdfast.folds.transcript import fold
+from holdfast.interfaces.journal import Fence, SessionQuery
+from holdfast.journal.sqlite.commits import WAL_PAGES_MAX
+from holdfast.journal.sqlite.connection import connect_for_writing, migrate
+from holdfast.journal.sqlite.queries import queries
+from holdfast.journal.sqlite.store import SqliteStore
 
 AT_MS = 1_700_000_000_000
 TEXT = "and so the quick brown fox "

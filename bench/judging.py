@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.agent.policy import ConfiguredJudge
-from holdfast.policy.shell_verdicts import ReadSteps, steps_of
-from holdfast.tools.command_reader import CommandReader
+from holdfast.policy.shell.verdicts import ReadSteps, steps_of
+from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.values import Action
 
 STALL_MS_MAX = 40

@@ -16,7 +16,7 @@ from pathlib import Path
 import aiohttp
 
 from holdfast.chaos import ChaosServer, Say
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from restart import configure, conversation, serving
 
 

@@ -17,11 +17,11 @@ import openai
 
 from holdfast import events as e
 from holdfast.agent.runlog import RunLog
-from holdfast.capabilities import Answer, Voice
-from holdfast.clock import SystemClock
-from holdfast.interfaces import Store
+from holdfast.interfaces.journal import Store
+from holdfast.interfaces.model import Answer, Voice
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.adapters import ADAPTERS
 from holdfast.models.attempt import CallMeans

@@ -21,8 +21,8 @@ import aiohttp
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
-from holdfast.interfaces import IfSessionNew
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import IfSessionNew
+from holdfast.journal.sqlite.store import SqliteStore
 
 AT_MS = 1_700_000_000_000
 CONFIG = """

@@ -17,10 +17,10 @@ from typing import cast
 import apsw
 
 from holdfast import events as e
-from holdfast.interfaces import Fence
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import Fence
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.transaction import Transaction
 from holdfast.journal.thinning import Joining
-from holdfast.journal.transaction import Transaction
 
 AT_MS = 1_700_000_000_000
 LATE_MS = AT_MS + 1_000

@@ -17,13 +17,13 @@ from msgspec import inspect
 from starlette.routing import Route
 
 from holdfast import events
+from holdfast.api.openapi import described
+from holdfast.api.operations import OTHERS, SAME
+from holdfast.api.run_operations import RUNS
+from holdfast.api.scopes import SCOPES
+from holdfast.api.session_operations import SESSIONS
 from holdfast.cli.commands import app
-from holdfast.cli.configuration_reference import reference
-from holdfast.server.openapi import described
-from holdfast.server.operations import OTHERS, SAME
-from holdfast.server.operations_runs import RUNS
-from holdfast.server.operations_sessions import SESSIONS
-from holdfast.server.scopes import SCOPES
+from holdfast.config.reference import reference
 
 FIRST_ERROR = 400
 DOCS = Path(__file__).parent.parent / "docs"

@@ -1,7 +1,7 @@
 """Writes what the page shares with the server; --check only compares.
 
 frontend/src/events.ts has the types of events, from holdfast.events; frontend/src/doing_words.ts has the
-tables of the live line, from holdfast.doing.
+tables of the live line, from holdfast.folds.doing.
 """
 
 import json
@@ -13,8 +13,9 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec.inspect as mi
 
-from holdfast import doing, values
+from holdfast import values
 from holdfast.codec import TYPES
+from holdfast.folds import doing
 
 PAGE = Path(__file__).parents[1] / "frontend" / "src"
 HEAD = "// Made by scripts/page_events.py from holdfast.{}; change those and run it again."

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from holdfast.deadlines import Deadline, DeadlineKind, Why
-from holdfast.failures import Classified, Facts, classify
+from holdfast.decisions.deadlines import Deadline, DeadlineKind, Why
+from holdfast.decisions.failures import Classified, Facts, classify
 from holdfast.targets import Target
 
 NOW_MS = 1_750_000_000_000  # 2025-06-15T15:06:40Z

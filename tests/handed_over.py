@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.context import SUMMARY_MARK, UNANSWERED
+from holdfast.folds.context import SUMMARY_MARK, UNANSWERED
+from holdfast.folds.transcript import Transcript, apply
 from holdfast.messages import Message, UserMessage
-from holdfast.transcript import Transcript, apply
 from holdfast.values import HistoryMessage, TextPart
 from legal import Log
 

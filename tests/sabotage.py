@@ -23,36 +23,36 @@ from doings import ROWS
 from holdfast import events as e
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.deadlines import Asked, effective
-from holdfast.doing import Doing
-from holdfast.interfaces import ToolCall, ToolResult
+from holdfast.decisions.deadlines import Asked, effective
+from holdfast.decisions.outages import Outage, outage_at
+from holdfast.decisions.retry import Decision, GiveUp, History, Tried, decide
+from holdfast.folds.doing import Doing
+from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.model_events import Finished, ModelEvent
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.http import ModelHttp
 from holdfast.models.sse import Frame
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
-from holdfast.outages import Outage, outage_at
 from holdfast.policy.approval_rules import Rule
 from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.looking import Look, NoLook
 from holdfast.policy.places import Places
 from holdfast.policy.verdicts import Allow, Ask, Verdict
-from holdfast.retry import Decision, GiveUp, History, Tried, decide
+from holdfast.redaction import Secrets, StreamFilter
 from holdfast.runner.inbox import Message
-from holdfast.secrets_out import Secrets, StreamFilter
-from holdfast.server.bodies import parsed
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem
-from holdfast.server.run_requests import RunRequest, message_of
+from holdfast.server.runs.requests import RunRequest, message_of
+from holdfast.server.transport.bodies import parsed
 from holdfast.targets import Patience, Target
-from holdfast.tools.background import Background
-from holdfast.tools.marker import foreground, marked
-from holdfast.tools.proctable import look
-from holdfast.tools.quick_end import end_now
-from holdfast.tools.scope import find_marked, kill_leftovers
-from holdfast.tools.secret_files import SecretFiles
-from holdfast.tools.shell import Shell
+from holdfast.tools.files.secret_files import SecretFiles
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.marker import foreground, marked
+from holdfast.tools.shell.process_table import look
+from holdfast.tools.shell.quick_end import end_now
+from holdfast.tools.shell.scope import find_marked, kill_leftovers
+from holdfast.tools.shell.tool import Shell
 from holdfast.values import Action, Failure
 from models.calls.calling import TestClock, line_of
 from tools.calls import ENVIRONMENT, Call, shell
@@ -182,8 +182,8 @@ def right_shell() -> Shell:
 ENDS_WITH_A_TOOL = """
 import asyncio, importlib, sys
 from pathlib import Path
-from holdfast.tools.background import Background
-from holdfast.tools.reaper import become_subreaper
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.reaper import become_subreaper
 from tools.calls import Call, shell
 
 DAEMON = "env -i setsid -f bash -c 'echo $$ > pid.new; mv pid.new daemon; exec sleep 600' >/dev/null 2>&1"

@@ -12,11 +12,11 @@ from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.places import Places
 from holdfast.policy.repositories import Repository
 from holdfast.policy.verdicts import Allow
-from holdfast.tools.contents import ReadMarks
-from holdfast.tools.environment import child_environment
-from holdfast.tools.files import ReadFile
-from holdfast.tools.repositories import repository_at
-from holdfast.tools.workspace import Workspace
+from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.read_file import ReadFile
+from holdfast.tools.files.workspace import Workspace
+from holdfast.tools.git.repositories import repository_at
+from holdfast.tools.shell.environment import child_environment
 from holdfast.values import Action
 from policy.hostile_repositories import GIT_ENVIRONMENT, Ground, ground, other_diff, watcher
 from policy.leaking_repositories import linked_shallow, names_of_authors

@@ -14,10 +14,12 @@ from agent.world import Effect, World, asks_about, ending, messages, process, se
 from handed_over import check_a_model_is_shown_exactly_what_was_handed_over
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, server_error
-from holdfast.context import context_for
-from holdfast.entries import Ending, Notice, Person
 from holdfast.events import Event
-from holdfast.interfaces import Fence, ToolCall, ToolResult, ToolTraits
+from holdfast.folds.context import context_for
+from holdfast.folds.entries import Ending, Notice, Person
+from holdfast.folds.transcript import Transcript, fold
+from holdfast.interfaces.journal import Fence
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import Message as ModelMessage
 from holdfast.messages import UserMessage
@@ -26,7 +28,6 @@ from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.slots import Slots
-from holdfast.transcript import Transcript, fold
 from sabotage import Sabotage
 from scene import begun
 

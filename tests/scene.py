@@ -7,8 +7,17 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.codec import encode
-from holdfast.entries import AskCard, Ending, Entry, Notice, Person, Text, Thinking, ToolCard
-from holdfast.transcript import Transcript, fold
+from holdfast.folds.entries import (
+    AskCard,
+    Ending,
+    Entry,
+    Notice,
+    Person,
+    Text,
+    Thinking,
+    ToolCard,
+)
+from holdfast.folds.transcript import Transcript, fold
 from holdfast.values import Failure, HistoryMessage, Mode, OutcomeKind
 from legal import Log
 

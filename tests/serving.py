@@ -13,22 +13,24 @@ import aiohttp
 import uvicorn
 from starlette.types import ASGIApp
 
-from holdfast.agent.means import AgentMeans
+from holdfast.agent.deps import AgentMeans
 from holdfast.chaos import ChaosServer
-from holdfast.clock import SystemClock
-from holdfast.interfaces import Clock, Store, Tool
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Store
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
 from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
 from holdfast.policy.verdicts import Allow, Ask, Verdict
+from holdfast.redaction import NO_SECRETS, Secrets
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.secrets_out import NO_SECRETS, Secrets
 from holdfast.server.app import make_app
-from holdfast.server.connection import connection_with
 from holdfast.server.options import Limits, ServerOptions
-from holdfast.server.stream import Streams
+from holdfast.server.streams.stream import Streams
+from holdfast.server.transport.connection import connection_with
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry

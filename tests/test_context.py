@@ -4,7 +4,7 @@ from hypothesis import given, settings
 
 from handed_over import check_a_model_is_shown_exactly_what_was_handed_over
 from holdfast import events as e
-from holdfast.context import (
+from holdfast.folds.context import (
     NO_RESULT,
     NO_RESULT_YET,
     NOT_RUN,
@@ -13,6 +13,7 @@ from holdfast.context import (
     context_for,
     history_instructions,
 )
+from holdfast.folds.transcript import fold
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
@@ -22,7 +23,6 @@ from holdfast.messages import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.transcript import fold
 from holdfast.values import HistoryMessage, TextPart
 from legal import BOUNDED, QUEUEING, Log, logs
 from scene import FAILURE, Scene, begun

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.deadlines import (
+from holdfast.decisions.deadlines import (
     CLOSE_REASONS,
     LIMITS,
     SIGNS,

@@ -8,8 +8,8 @@ from cli.teller_rows import status_after
 from doings import ROWS, RUN, Row
 from holdfast import events as e
 from holdfast.codec import TYPES
-from holdfast.doing import AFTER, CERTAIN, MOVING, WORDS, Doing, DoingName
 from holdfast.events import RunEvent
+from holdfast.folds.doing import AFTER, CERTAIN, MOVING, WORDS, Doing, DoingName
 
 # They change nothing of what a run is doing.
 QUIET = {e.AttemptSuperseded, e.TargetSwitched, e.ToolOutput, e.Usage, e.MessageDispatched}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.entries import ending_words
-from holdfast.gathered import Gathered
+from holdfast.folds.entries import ending_words
+from holdfast.folds.gathered import Gathered
 from holdfast.values import Failure, OutcomeKind
 from legal import BOUNDED
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from holdfast.error_facts import NO_ERROR, TEXT_CHARS_MAX, ErrorFacts, error_facts
+from holdfast.decisions.error_facts import NO_ERROR, TEXT_CHARS_MAX, ErrorFacts, error_facts
 from holdfast.model_events import ErrorReported
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from failing import KEY, TARGET, deadline, failed
-from holdfast.failure_texts import PROVIDER_CHARS_MAX, provider_text
+from holdfast.decisions.failure_texts import PROVIDER_CHARS_MAX, provider_text
 from holdfast.model_events import ErrorReported
 
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from failing import KEY, NOW_MS, TARGET, deadline, failed
-from holdfast.deadlines import Deadline, DeadlineKind, Why
-from holdfast.failure_rules import RULES, Break, Stage
-from holdfast.failures import TREATMENTS, Classified, Facts, again_of, classify
+from holdfast.decisions.deadlines import Deadline, DeadlineKind, Why
+from holdfast.decisions.failure_rules import RULES, Break, Stage
+from holdfast.decisions.failures import TREATMENTS, Classified, Facts, again_of, classify
+from holdfast.decisions.output_room import output_room
 from holdfast.model_events import ErrorReported, FinishReason
 from holdfast.models.error_bodies import find_error, read_error
-from holdfast.output_room import output_room
 from holdfast.values import FailureKind
 
 CORPUS = Path(__file__).parent / "corpus" / "failures"

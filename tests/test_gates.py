@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.gates import (
+from holdfast.decisions.gates import (
     Breaker,
     Gate,
     Moment,

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import session as sessions
-from holdfast import transcript as transcripts
 from holdfast.codec import UPCASTS, UnreadableEvent, Upcast, decode, encode, native_frame
-from holdfast.context import context_for
-from holdfast.entries import shown
-from holdfast.run import Run
-from holdfast.session import Session
-from holdfast.transcript import Transcript, mark, output
+from holdfast.folds import session as sessions
+from holdfast.folds import transcript as transcripts
+from holdfast.folds.context import context_for
+from holdfast.folds.entries import shown
+from holdfast.folds.run import Run
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript, mark, output
 from legal import Log
 
 GOLDEN = Path(__file__).parent / "golden"

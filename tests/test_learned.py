@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast.models
-from holdfast.learned import (
+from holdfast.decisions.learned import (
     KEPT_MAX,
     Learned,
     address_in,
@@ -18,7 +18,7 @@ from holdfast.learned import (
     load_learned,
     p95_s,
 )
-from holdfast.silent_rejects import load_silent_rejects, silent_reject_hint
+from holdfast.decisions.silent_rejects import load_silent_rejects, silent_reject_hint
 from holdfast.targets import Target
 
 TARGET = Target(

@@ -7,9 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.gates import Gate
-from holdfast.outages import Outage, addresses_of, outage_at, pause_ms
-from holdfast.retry import Decision, FallBack, Gated, GiveUp, History, Reconnect, RetryAfter, Tried, decide
+from holdfast.decisions.gates import Gate
+from holdfast.decisions.outages import Outage, addresses_of, outage_at, pause_ms
+from holdfast.decisions.retry import (
+    Decision,
+    FallBack,
+    Gated,
+    GiveUp,
+    History,
+    Reconnect,
+    RetryAfter,
+    Tried,
+    decide,
+)
 from holdfast.targets import RetryLimits, Target, address_of
 from holdfast.values import Failure
 

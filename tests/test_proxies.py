@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from holdfast.proxies import proxy_at, proxy_secrets, shown_proxy
+from holdfast.decisions.proxies import proxy_at, proxy_secrets, shown_proxy
 
 PROXY = "http://ann:p%40ss%2Fword@proxy.example:3128"
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import events as e
 from holdfast.codec import UnreadableEvent
-from holdfast.transcript import LOST, RECOVERED, RECOVERING, apply, fold, mark, output
+from holdfast.folds.transcript import LOST, RECOVERED, RECOVERING, apply, fold, mark, output
 from holdfast.values import OutcomeKind
 from scene import begun, lines, told
 

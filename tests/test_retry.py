@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.failures import TREATMENTS
-from holdfast.gates import Breaker, Gate
-from holdfast.retry import (
+from holdfast.decisions.failures import TREATMENTS
+from holdfast.decisions.gates import Breaker, Gate
+from holdfast.decisions.retry import (
     AskPlainly,
     Compact,
     Decision,

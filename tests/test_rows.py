@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from any_event import any_events, events_of
 from holdfast import events as e
-from holdfast import rows
 from holdfast.codec import encode
-from holdfast.rows import AskRow, RunRow, SearchText, SessionRow
+from holdfast.folds import rows
+from holdfast.folds.rows import AskRow, RunRow, SearchText, SessionRow
 from holdfast.values import FilePart, HistoryMessage, ImagePart, TextPart
 
 ROW = SessionRow(session_id="s1")

@@ -7,9 +7,9 @@ import pytest
 
 from holdfast import events as e
 from holdfast.codec import TYPES, encode, type_of
-from holdfast.phases import TRANSITIONS, IllegalEvent, Phase
-from holdfast.run import Run, Status
-from holdfast.session import apply, fold
+from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
+from holdfast.folds.run import Run, Status
+from holdfast.folds.session import apply, fold
 from holdfast.values import Action, Budget, Failure, RunSettings
 from legal import Log
 

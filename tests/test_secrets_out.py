@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import events as e
-from holdfast.secrets_out import MARK, Secrets, StreamFilter
+from holdfast.redaction import MARK, Secrets, StreamFilter
 from holdfast.values import Failure
 
 KEYS = ("sk-abcabcd", "abcabcabx", "key-sk-abcabcd-long", "abcabcabxyd")

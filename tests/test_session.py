@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.codec import TYPES
-from holdfast.inputs import MessageState
-from holdfast.phases import IllegalEvent
-from holdfast.session import Session, apply, fold
+from holdfast.folds.inputs import MessageState
+from holdfast.folds.phases import IllegalEvent
+from holdfast.folds.session import Session, apply, fold
 from holdfast.values import GrantRule, Mode, TextPart
 from legal import BOUNDED, Log, logs
 

@@ -1,7 +1,7 @@
 """Where a run's seconds went, when several things go on at once."""
 
 from holdfast import events as e
-from holdfast.timeline import timeline
+from holdfast.folds.timeline import timeline
 from holdfast.values import Action
 
 RUN = "run_1"

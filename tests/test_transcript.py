@@ -6,14 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import events as e
-from holdfast.entries import (
-    TOOL_OUTPUT_CHARS_MAX,
-    Ending,
-    Notice,
-    Text,
-    shown,
-)
-from holdfast.transcript import LOST, RECOVERED, Transcript, apply, fold, mark, output
+from holdfast.folds.entries import TOOL_OUTPUT_CHARS_MAX, Ending, Notice, Text, shown
+from holdfast.folds.transcript import LOST, RECOVERED, Transcript, apply, fold, mark, output
 from holdfast.values import Action, HistoryMessage
 from legal import BOUNDED, Log, logs
 from scene import FAILURE, Scene, begun, lines, told

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.embedding import Agent
-    from holdfast.hidden_process import hide_process
+    from holdfast.host.hidden_process import hide_process
     from holdfast.targets import Target
     from holdfast.tools.functions import tool
 
@@ -14,7 +14,7 @@ __version__ = "0.1.0.dev0"
 _PLACES = {
     "Agent": "holdfast.embedding",
     "Target": "holdfast.targets",
-    "hide_process": "holdfast.hidden_process",
+    "hide_process": "holdfast.host.hidden_process",
     "tool": "holdfast.tools.functions",
 }
 

@@ -9,13 +9,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-from holdfast.agent.means import AgentMeans
+from holdfast.agent.deps import AgentMeans
 from holdfast.agent.policy import Judge
-from holdfast.clock import SystemClock
+from holdfast.config.target_secrets import secrets_of
 from holdfast.events import AnyEvent, RunEnded
-from holdfast.interfaces import Store, Tool
+from holdfast.folds.rows import run_of
+from holdfast.interfaces.journal import Store
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.models.attempt import CallMeans
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
@@ -23,11 +26,9 @@ from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
 from holdfast.policy.approvals import nobody_there
 from holdfast.policy.verdicts import Allow, Deny, Verdict
-from holdfast.rows import run_of
+from holdfast.redaction import Secrets
 from holdfast.runner.inbox import Inbox, Message, Sent, new_session_id
 from holdfast.runner.supervisor import Supervisor
-from holdfast.secrets_out import Secrets
-from holdfast.target_secrets import secrets_of
 from holdfast.targets import Target
 from holdfast.tools.functions import tool as tool_of
 from holdfast.tools.registry import Registry

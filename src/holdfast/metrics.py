@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast import events as e
-from holdfast.rows import RunRow
+from holdfast.folds.rows import RunRow
 
 FIRST_TOKEN_S = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0)
 COMMIT_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)

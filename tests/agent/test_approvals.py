@@ -12,17 +12,18 @@ from msgspec.structs import replace
 from agent.world import Effect, World, asks_about, ending, messages, people, process, send, tool_ends
 from holdfast import events as e
 from holdfast.agent.calls import CHANGED, JUDGED_BYTES_MAX, TOO_MUCH
+from holdfast.agent.drain_gate import Rest
 from holdfast.agent.policy import ConfiguredJudge
-from holdfast.agent.rest import Rest
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
-from holdfast.clock import SystemClock
 from holdfast.embedding import TrustedTools
-from holdfast.interfaces import Appended, Declined, Record, Replayed, ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.journal import Appended, Declined, Record, Replayed
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.policy.approval_rules import Rule
-from holdfast.secrets_out import Secrets
-from holdfast.tools.contents import ReadMarks
-from holdfast.tools.edits import EditFile, WriteFile
+from holdfast.redaction import Secrets
+from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.values import Action
 from serving import AsksAbout
 

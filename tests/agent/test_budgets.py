@@ -10,8 +10,8 @@ from agent.world import Effect, answer, asks_about, ending, process, send, tool_
 from holdfast import events as e
 from holdfast.agent.budgets import unless_over
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.clock import SystemClock
-from holdfast.interfaces import ToolCall, ToolResult
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.model_events import TokensUsed
 from holdfast.models.prices import Prices

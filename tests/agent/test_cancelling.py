@@ -7,8 +7,8 @@ import pytest
 
 from agent.world import ending, process, send
 from holdfast import events as e
-from holdfast.capabilities import Voice
 from holdfast.chaos import ChaosServer
+from holdfast.interfaces.model import Voice
 
 
 async def test_a_call_that_is_slow_to_end_is_waited_for_however_often_its_run_is_cancelled(

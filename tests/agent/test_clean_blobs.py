@@ -7,9 +7,9 @@ from agent.world import Effect, process, send, tool_ends
 from holdfast import events as e
 from holdfast.agent.clean_blobs import CleanBlobs
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.interfaces import ToolCall, ToolResult
+from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.memory import MemoryStore
-from holdfast.secrets_out import Secrets
+from holdfast.redaction import Secrets
 
 
 @dataclass(slots=True)

@@ -16,11 +16,11 @@ from holdfast.chaos import (
     Wait,
     context_overflow,
 )
-from holdfast.entries import Person
-from holdfast.interfaces import ToolCall, ToolResult
+from holdfast.folds.entries import Person
+from holdfast.folds.transcript import fold
+from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.inbox import Message, Sent
-from holdfast.transcript import fold
 from holdfast.values import HistoryMessage
 
 ASKED = "Below is"  # how a request for a summary begins

@@ -6,10 +6,10 @@ import pytest
 
 from agent.world import World, process, send
 from holdfast import events as e
-from holdfast.agent.company import Company
+from holdfast.agent.delta_batcher import Company
 from holdfast.agent.runlog import RunLog
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.clock import SystemClock
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from serving import PATIENT
 
@@ -24,7 +24,7 @@ async def test_who_comes_alone_is_called_in_the_next_round_of_the_loop() -> None
 
 
 async def test_those_who_come_soon_after_wait_for_the_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.agent.company.BEAT_S", 3_600.0)
+    monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
     company = Company()
     called: list[str] = []
     for name in "abc":
@@ -51,7 +51,7 @@ async def test_at_the_beat_all_are_called_in_their_order() -> None:
 
 async def test_what_a_caller_does_then_waits_for_the_beat_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """P10: a run that has more to say at once does not keep the beat from ending."""
-    monkeypatch.setattr("holdfast.agent.company.BEAT_S", 3_600.0)
+    monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
     company = Company()
     called: list[str] = []
 
@@ -67,7 +67,7 @@ async def test_what_a_caller_does_then_waits_for_the_beat_after_that(monkeypatch
 
 async def test_all_runs_of_a_process_keep_each_other_company(monkeypatch: pytest.MonkeyPatch) -> None:
     """P10: what a run says just after another one did waits, and is one delta with what it says then."""
-    monkeypatch.setattr("holdfast.agent.company.BEAT_S", 3_600.0)
+    monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
     more, again, last = Gate(), Gate(), Gate()
     one = [Say("a"), Wait(more), Say("b"), Wait(last)]
     other = [Say("c"), Wait(again), Say("d"), Wait(last), Say("e")]
@@ -98,7 +98,7 @@ async def test_only_deltas_behind_the_first_wait_and_nothing_waits_behind_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P2, P3: if the beat never comes, a first word, an ending and whoever settles still get through."""
-    monkeypatch.setattr("holdfast.agent.company.BEAT_S", 3_600.0)
+    monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
     store = MemoryStore()
     await store.append("s", [e.SessionCreated(at_ms=1, epoch="e")])
     fence = await store.claim("s")

@@ -12,9 +12,10 @@ import pytest
 
 from agent.world import CrashingStore, Effect, World, asks_about, people, process
 from holdfast import events as e
-from holdfast import session, transcript
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest, is_crash
-from holdfast.interfaces import JournalError, Record, ToolTraits
+from holdfast.folds import session, transcript
+from holdfast.interfaces.journal import JournalError, Record
+from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.inbox import Message, Sent
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.instructions import GUIDE, GUIDE_CHARS_MAX, instructions_for
-from holdfast.tools.workspace import Workspace
+from holdfast.tools.files.workspace import Workspace
 
 SECRET = "not for models"  # noqa: S105 - nobody's
 

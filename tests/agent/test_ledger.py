@@ -11,9 +11,10 @@ from agent.world import CrashingStore, Effect, either, ending, process, send, to
 from holdfast import events as e
 from holdfast.agent.calls import STOPPED
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
-from holdfast.interfaces import JournalError, ToolCall, ToolResult, ToolTraits
+from holdfast.folds.run import Run
+from holdfast.interfaces.journal import JournalError
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.run import Run
 from holdfast.values import Action
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from agent.world import World, ending, process, send
 from holdfast import Agent, Target
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, ClosedBy, Hang, Say, Think
-from holdfast.context import context_for
-from holdfast.entries import Text
-from holdfast.interfaces import Record
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.folds.context import context_for
+from holdfast.folds.entries import Text
+from holdfast.folds.transcript import output
+from holdfast.interfaces.journal import Record
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.messages import AssistantMessage, SaidText
 from holdfast.model_events import LONG_CHARS
-from holdfast.transcript import output
 
 LIMIT = 10_000
 WORDS = "a word or two, "

@@ -36,10 +36,10 @@ from holdfast.chaos import (
     Wait,
     context_overflow,
 )
-from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.redaction import Secrets
 from holdfast.runner.inbox import Message, Sent
-from holdfast.secrets_out import Secrets
 
 
 async def test_tools_run_between_answers_and_their_results_reach_the_model_in_call_order() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.policy.verdicts import Allow
-from holdfast.tools.secret_files import SecretFiles
+from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.values import Action
 from policy.approval_world import CORPUS, TOO_MILD, WORKSPACE, shapes
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from agent.world import Effect, ending, messages, process, send
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Status, Wait
-from holdfast.context import UNANSWERED
+from holdfast.folds.context import UNANSWERED
 
 
 async def test_an_input_whose_run_failed_is_not_acted_on_with_the_next_one() -> None:

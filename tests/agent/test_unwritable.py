@@ -12,13 +12,13 @@ from agent.world import Effect, asks_about, ending, messages, people, process, s
 from holdfast import events as e
 from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say
-from holdfast.clock import SystemClock
-from holdfast.interfaces import Following, Record, StoreLocked
+from holdfast.interfaces.journal import Following, Record, StoreLocked
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.secrets_out import NO_SECRETS, Secrets
-from holdfast.tools.contents import ReadMarks
-from holdfast.tools.edits import WriteFile
-from holdfast.tools.listing import ListFiles
+from holdfast.redaction import NO_SECRETS, Secrets
+from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.edits import WriteFile
+from holdfast.tools.files.listing import ListFiles
 
 OLD_NAME = b"caf\xe9.txt"
 

@@ -9,10 +9,13 @@ from pathlib import Path
 import msgspec
 
 from holdfast import events as e
-from holdfast.agent.means import AgentMeans
+from holdfast.agent.deps import AgentMeans
 from holdfast.chaos import ChaosServer, CrashPoint, SeenRequest
-from holdfast.clock import SystemClock
-from holdfast.interfaces import Clock, Record, Store, Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.folds.transcript import fold, output
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Record, Store
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ToolSpec
 from holdfast.models.attempt import CallMeans
@@ -27,7 +30,6 @@ from holdfast.targets import Patience
 from holdfast.tools.arguments import arguments_hash
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
-from holdfast.transcript import fold, output
 from holdfast.values import Action, Choice, GrantRule, RunSettings
 from serving import PATIENT, target_of
 

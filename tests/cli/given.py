@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.cli.configuration import BadConfiguration, ConfigFile, Given, Loaded, load
-from holdfast.cli.configuration_secrets import TextFile
+from holdfast.config.configuration import BadConfiguration, ConfigFile, Given, Loaded, load
+from holdfast.config.secret_values import TextFile
 
 FILE = Path("/etc/hf/holdfast.toml")
 LONG_KEY = "a-key-that-is-long-enough"

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from doings import RUN
 from holdfast import events as e
-from holdfast.cli.ink import Ink
-from holdfast.cli.teller import Teller
+from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.style import Ink
 from holdfast.client import LiveLine
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from cli.given import loaded
-from holdfast.cli.assembly import assemble, call_means, mcp_secrets_of, secrets_of
-from holdfast.clock import SystemClock
+from holdfast.config.settings import ApprovalSettings, ServerSettings, Settings
+from holdfast.host.assembly import assemble, call_means, mcp_secrets_of, secrets_of
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
-from holdfast.server.stream import Streams
-from holdfast.settings import ApprovalSettings, ServerSettings, Settings
+from holdfast.server.streams.stream import Streams
 
 
 async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer() -> None:

@@ -17,7 +17,7 @@ import aiohttp
 from docs.reading import CONFIG, DOCS, blocks
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.cli.demo_tour_server import clean_environment
+from holdfast.cli.demo.server import clean_environment
 from holdfast.journal.spool import Spool
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 200

@@ -9,7 +9,7 @@ import pytest
 from cli.terminal import HOLDFAST, Terminal, terminal
 from cli.test_serve import configure, serving
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.cli.chat_commands import looks_like_command, names_command
+from holdfast.cli.chat.commands import looks_like_command, names_command
 from holdfast.tools.ask import ASK_USER
 
 READY = "twice leaves."

@@ -7,8 +7,8 @@ from cli.terminal import Terminal, terminal
 from cli.test_chat import READY, chat, left
 from cli.test_serve import configure
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.cli.chat_history import ChatHistory
-from holdfast.cli.demo_model import last_said
+from holdfast.cli.chat.history import ChatHistory
+from holdfast.host.demo_model import last_said
 
 
 def typed(screen: str) -> str:

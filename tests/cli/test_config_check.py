@@ -7,10 +7,10 @@ import pytest
 from cli.given import FILE, TARGET, given, loaded
 from holdfast.cli.config_check import check, report
 from holdfast.cli.config_trust import trust
-from holdfast.cli.configuration import load
-from holdfast.cli.configuration_environment import SPECIAL, variables
-from holdfast.cli.configuration_reference import reference
-from holdfast.cli.configuration_values import known_keys
+from holdfast.config.configuration import load
+from holdfast.config.environment import SPECIAL, variables
+from holdfast.config.reference import reference
+from holdfast.config.validation import known_keys
 
 
 def shown(lines: list[str], key: str) -> str:

@@ -10,14 +10,14 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
-from holdfast.cli.configuration import BadConfiguration, Given, load
-from holdfast.cli.configuration_environment import variables
-from holdfast.cli.configuration_faults import TOOLS, rules_of
-from holdfast.cli.configuration_files import Found, find_file
-from holdfast.cli.configuration_secrets import TextFile
-from holdfast.cli.configuration_trust import TrustBook
-from holdfast.tools.background import Background
+from holdfast.config.configuration import BadConfiguration, Given, load
+from holdfast.config.consistency import TOOLS, rules_of
+from holdfast.config.environment import variables
+from holdfast.config.files import Found, find_file
+from holdfast.config.secret_values import TextFile
+from holdfast.config.trust import TrustBook
 from holdfast.tools.registry import tools_in_the_box
+from holdfast.tools.shell.background import Background
 from holdfast.values import Budget
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from cli.given import FILE, LONG_KEY, TARGET, given, loaded, refused
-from holdfast.cli.configuration import ConfigFile, Given, load
-from holdfast.cli.configuration_secrets import TextFile
-from holdfast.settings import Secret
-from holdfast.target_secrets import names_secret
+from holdfast.config.configuration import ConfigFile, Given, load
+from holdfast.config.secret_values import TextFile
+from holdfast.config.settings import Secret
+from holdfast.config.target_secrets import names_secret
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.configuration_lines import lines_of
-from holdfast.cli.configuration_sources import KeyPath
+from holdfast.config.sources import KeyPath
+from holdfast.config.toml_lines import lines_of
 
 
 def paths_in(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:

@@ -4,10 +4,10 @@ import pytest
 
 from cli.given import FILE, TARGET, given, loaded, refused
 from holdfast.cli.config_check import report
-from holdfast.cli.configuration import load
-from holdfast.cli.configuration_files import ConfigFile
-from holdfast.cli.configuration_proxies import proxy_for
-from holdfast.target_secrets import secrets_of
+from holdfast.config.configuration import load
+from holdfast.config.files import ConfigFile
+from holdfast.config.proxies import proxy_for
+from holdfast.config.target_secrets import secrets_of
 
 ENVIRON = {"HTTPS_PROXY": "http://proxy.example:3128"}
 LOCAL = TARGET.replace("https://models.example.com", "http://localhost:11434")

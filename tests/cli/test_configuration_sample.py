@@ -3,7 +3,7 @@
 import pytest
 
 from cli.given import LONG_KEY, given, loaded, refused
-from holdfast.settings import ApprovalSettings, LogSettings
+from holdfast.config.settings import ApprovalSettings, LogSettings
 
 SAMPLE = """
 [server]

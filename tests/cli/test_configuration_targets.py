@@ -11,16 +11,10 @@ from aiohttp import web
 
 from cli.given import TARGET, given, loaded
 from holdfast.chaos.ports import closed_port
-from holdfast.cli.configuration import complete, load
-from holdfast.cli.configuration_known import (
-    FoundServer,
-    Known,
-    KnownKey,
-    LocalServer,
-    shipped_known,
-)
-from holdfast.cli.configuration_local import probe_local
-from holdfast.cli.configuration_meanings import unfit
+from holdfast.config.configuration import complete, load
+from holdfast.config.known_targets import FoundServer, Known, KnownKey, LocalServer, shipped_known
+from holdfast.config.local_servers import probe_local
+from holdfast.config.value_formats import unfit
 from holdfast.targets import Patience
 
 SHIPPED = shipped_known()

@@ -8,10 +8,10 @@ import pytest
 from cli.given import TARGET
 from holdfast.cli.config_check import check
 from holdfast.cli.config_trust import distrust, trust
-from holdfast.cli.configuration import BadConfiguration, configure, outside
-from holdfast.cli.configuration_files import config_home, find_file, own_config_home
-from holdfast.cli.configuration_trust import TrustBook
-from holdfast.cli.doctor import PlainPaper, ask_nobody, doctor
+from holdfast.cli.doctor.command import PlainPaper, ask_nobody, doctor
+from holdfast.config.configuration import BadConfiguration, configure, outside
+from holdfast.config.files import config_home, find_file, own_config_home
+from holdfast.config.trust import TrustBook
 
 URL = "https://collector.example.com/v1"
 HOSTILE = (

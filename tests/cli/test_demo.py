@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.chaos import ChaosServer, EndOfBody, Hang, Say, SayWords, Status
-from holdfast.cli.demo_tour_acts import ACTS
-from holdfast.cli.demo_tour_naive import naive_answer, naive_crash, naive_stop
-from holdfast.cli.demo_tour_server import clean_environment
+from holdfast.cli.demo.acts import ACTS
+from holdfast.cli.demo.naive import naive_answer, naive_crash, naive_stop
+from holdfast.cli.demo.server import clean_environment
 
 
 @pytest.mark.timeout(240)  # it waits for real watchdogs, and starts a server twice

@@ -23,14 +23,14 @@ from holdfast.chaos import (
     model_missing,
     rate_limited_s,
 )
-from holdfast.cli import doctor_machine as machine
-from holdfast.cli.doctor import ColourPaper, JsonPaper, PlainPaper, ask_nobody, doctor, examine
-from holdfast.cli.doctor_findings import Finding, fault, note
-from holdfast.cli.doctor_targets import ADVICE, ask_targets
+from holdfast.cli.doctor import machine
+from holdfast.cli.doctor.command import ColourPaper, JsonPaper, PlainPaper, ask_nobody, doctor, examine
+from holdfast.cli.doctor.findings import Finding, fault, note
+from holdfast.cli.doctor.targets import ADVICE, ask_targets
+from holdfast.config.settings import ServerSettings, Settings
+from holdfast.host.lock import DirectoryLock
 from holdfast.journal.spool import Spool
-from holdfast.journal.sqlite import SqliteStore
-from holdfast.server.lock import DirectoryLock
-from holdfast.settings import ServerSettings, Settings
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.targets import Target
 from holdfast.values import FilePart
 

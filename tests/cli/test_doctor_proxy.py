@@ -1,7 +1,7 @@
 """`holdfast doctor` asks a target through its proxy, and says what to do if that stands in the way."""
 
 from holdfast.chaos import ChaosServer, Say
-from holdfast.cli.doctor_targets import PROXY_ADVICE, ask_targets
+from holdfast.cli.doctor.targets import PROXY_ADVICE, ask_targets
 from holdfast.targets import Target
 from models.calls.proxying import Proxy, proxy
 

@@ -10,17 +10,17 @@ import pytest
 
 from cli.hermes_home import OLD_SCHEMA, STARTED_S, TALK, make_database, make_page_session
 from holdfast import events as e
-from holdfast import session, transcript
-from holdfast.cli.import_hermes import import_hermes
-from holdfast.cli.import_hermes_sessions import HermesSessions
+from holdfast.cli.hermes.command import import_hermes
+from holdfast.cli.hermes.sessions import HermesSessions
 from holdfast.cli.inspect import from_store
-from holdfast.context import context_for
-from holdfast.entries import Ending, Person, Text, ToolCard
-from holdfast.journal.reader import SqliteReader
+from holdfast.folds import session, transcript
+from holdfast.folds.context import context_for
+from holdfast.folds.entries import Ending, Person, Text, ToolCard
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript
+from holdfast.host.lock import DirectoryLock
+from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.messages import AssistantMessage, ToolMessage, UserMessage
-from holdfast.server.lock import DirectoryLock
-from holdfast.session import Session
-from holdfast.transcript import Transcript
 
 
 @pytest.fixture

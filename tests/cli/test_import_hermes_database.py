@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cli.hermes_home import STARTED_S, make_database
-from holdfast.cli.import_hermes_messages import HermesSession
-from holdfast.cli.import_hermes_sessions import HermesSessions
+from holdfast.cli.hermes.messages import HermesSession
+from holdfast.cli.hermes.sessions import HermesSessions
 
 
 def said(role: str, content: str, at: int, **more: Any) -> dict[str, Any]:

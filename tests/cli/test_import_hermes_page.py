@@ -8,9 +8,9 @@ import pytest
 
 from cli.hermes_home import STARTED_S, make_database, make_page_session
 from holdfast import events as e
-from holdfast.cli.import_hermes_log import written
-from holdfast.cli.import_hermes_messages import HermesSession
-from holdfast.cli.import_hermes_sessions import HermesSessions
+from holdfast.cli.hermes.log import written
+from holdfast.cli.hermes.messages import HermesSession
+from holdfast.cli.hermes.sessions import HermesSessions
 
 
 def said(role: str, content: str, at: int, **more: Any) -> dict[str, Any]:

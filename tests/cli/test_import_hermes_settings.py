@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.configuration import configure
-from holdfast.cli.import_hermes import import_hermes
-from holdfast.cli.import_hermes_settings import TakenSettings, read_settings
+from holdfast.cli.hermes.command import import_hermes
+from holdfast.cli.hermes.settings import TakenSettings, read_settings
+from holdfast.config.configuration import configure
 
 CONFIG = """
 _config_version: 50

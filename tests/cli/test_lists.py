@@ -8,12 +8,12 @@ import pytest
 from cli.terminal import HOLDFAST, terminal
 from cli.test_serve import configure
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.cli.server_keys import keys_of, made_key
 from holdfast.cli.stored import StoredReads
 from holdfast.client import Client, Refused
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.config.settings import Secret, ServerSettings, Settings
+from holdfast.host.server_keys import keys_of, made_key
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.options import ServerOptions
-from holdfast.settings import Secret, ServerSettings, Settings
 from serving import Setting, served, target_of
 
 COMMAND = "touch " + "a-rather-long-name-" * 7

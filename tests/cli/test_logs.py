@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.logs import LogFile, to_terminal
-from holdfast.settings import Settings
+from holdfast.config.settings import Settings
+from holdfast.host.logs import LogFile, to_terminal
 
 
 @pytest.mark.parametrize(

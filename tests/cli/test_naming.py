@@ -10,9 +10,9 @@ from holdfast.cli.inspect import from_store
 from holdfast.cli.naming import Unnamed, run_named, session_named
 from holdfast.cli.stored import StoredReads
 from holdfast.client import Client
-from holdfast.journal.sqlite import SqliteStore
-from holdfast.rows import run_of
-from holdfast.settings import ServerSettings, Settings
+from holdfast.config.settings import ServerSettings, Settings
+from holdfast.folds.rows import run_of
+from holdfast.journal.sqlite.store import SqliteStore
 from serving import served, target_of
 
 

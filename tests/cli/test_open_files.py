@@ -7,9 +7,9 @@ import pytest
 
 _ASKS = """
 import resource
-from holdfast.cli.doctor_machine import open_files
-from holdfast.cli.open_files import allow_open_files, files_wanted
-from holdfast.settings import Settings
+from holdfast.cli.doctor.machine import open_files
+from holdfast.host.open_files import allow_open_files, files_wanted
+from holdfast.config.settings import Settings
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (300, files_wanted(Settings()) - {missing}))
 print(open_files(Settings()).state)

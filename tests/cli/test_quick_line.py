@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from typer.core import TyperGroup
 
 from holdfast.cli.commands import app
+from holdfast.cli.launch import Chat, Run, Serve
 from holdfast.cli.quick_line import quick
-from holdfast.cli.starting import Chat, Run, Serve
 
 PARSER = typer.main.get_command(app)
 WORDS = st.sampled_from(

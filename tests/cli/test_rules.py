@@ -7,7 +7,7 @@ from cli.terminal import HOLDFAST, terminal
 from cli.test_serve import configure
 from holdfast.agent.policy import AlwaysGrants
 from holdfast.chaos import ChaosServer
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.values import GrantRule
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.serve import serve, url_of
-from holdfast.cli.server_keys import key_for_clients, made_key
-from holdfast.settings import ServerSettings, Settings
+from holdfast.config.settings import ServerSettings, Settings
+from holdfast.host.server_keys import key_for_clients, made_key
 
 
 def settings_at(folder: Path) -> Settings:

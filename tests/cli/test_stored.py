@@ -14,9 +14,9 @@ from holdfast.cli.reads import Reads
 from holdfast.cli.sessions import show_session
 from holdfast.cli.stored import StoredReads
 from holdfast.client import Client, Refused, Seen
-from holdfast.journal.sqlite import SqliteStore
-from holdfast.server.lock import Holder
-from holdfast.settings import ServerSettings, Settings
+from holdfast.config.settings import ServerSettings, Settings
+from holdfast.host.lock import Holder
+from holdfast.journal.sqlite.store import SqliteStore
 from scene import begun
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Setting, served, target_of

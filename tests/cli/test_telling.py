@@ -9,11 +9,11 @@ import pytest
 from cli.screen import Screen
 from holdfast import events as e
 from holdfast.cli.asking import Reply, Unclear, Verdict, read_answer
-from holdfast.cli.chat_history import ChatHistory
-from holdfast.cli.ink import Ink
-from holdfast.cli.live_region import LiveRegion
-from holdfast.cli.teller import Teller
-from holdfast.cli.telling import approval_text, question_text, seconds
+from holdfast.cli.chat.history import ChatHistory
+from holdfast.cli.terminal.live_region import LiveRegion
+from holdfast.cli.terminal.phrases import approval_text, question_text, seconds
+from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.style import Ink
 from holdfast.client import Away, LiveLine
 from holdfast.values import Action, Failure, GrantRule
 

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.screen import Screen
-from holdfast.cli.answer_text import AGAIN, AnswerText
-from holdfast.cli.blocks import CODE_LINES_MAX, Block, BlockCutter
-from holdfast.cli.columns import fitted
-from holdfast.cli.ink import Ink, without_padding
-from holdfast.cli.safe_text import columns_of, cut, exact, safe, safe_line
+from holdfast.cli.terminal.answer_text import AGAIN, AnswerText
+from holdfast.cli.terminal.blocks import CODE_LINES_MAX, Block, BlockCutter
+from holdfast.cli.terminal.columns import fitted
+from holdfast.cli.terminal.style import Ink, without_padding
+from holdfast.safe_text import columns_of, cut, exact, safe, safe_line
 
 SEQUENCES = [
     "\x1b[31m",

@@ -17,13 +17,13 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.cli import run_asks
 from holdfast.cli.approvals import list_asks
-from holdfast.cli.chat import chat
-from holdfast.cli.ink import Ink
+from holdfast.cli.chat.conversation import chat
 from holdfast.cli.run import told_here
 from holdfast.cli.run_output import PlainOutput, TerminalOutput, output_for
+from holdfast.cli.terminal.style import Ink
 from holdfast.client import Client, Refused
 from holdfast.client.errors import Envelope
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.tools.ask import ASK_USER
 from scene import begun
 from serving import served, target_of

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from holdfast import __version__
-from holdfast.cli.demo_tour_server import clean_environment
+from holdfast.cli.demo.server import clean_environment
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = (
     "holdfast/py.typed",
-    "holdfast/cli/known_targets.toml",
-    "holdfast/cli/hermes_providers.toml",
-    "holdfast/journal/sql/queries.sql",
+    "holdfast/config/known_targets.toml",
+    "holdfast/cli/hermes/providers.toml",
+    "holdfast/journal/sqlite/sql/queries.sql",
     "holdfast/models/silent_rejects.toml",
     "holdfast/web/index.html",
 )

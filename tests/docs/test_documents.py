@@ -7,8 +7,8 @@ import pytest
 
 from docs.reading import DOCS, DOCUMENTS, ROOT, anchors, blocks, generator, links
 from holdfast.chaos import ChaosServer
-from holdfast.cli.configuration import ConfigFile, Given, load
-from holdfast.cli.configuration_secrets import TextFile
+from holdfast.config.configuration import ConfigFile, Given, load
+from holdfast.config.secret_values import TextFile
 from promises import PROMISES
 from serving import served, target_of
 

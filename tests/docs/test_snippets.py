@@ -16,7 +16,7 @@ import pytest
 from cli.hermes_home import TALK, make_database
 from docs.reading import CONFIG, DOCS, ROOT, blocks
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
-from holdfast.cli.demo_tour_server import clean_environment
+from holdfast.cli.demo.server import clean_environment
 
 SHELL = (
     ROOT / "README.md",

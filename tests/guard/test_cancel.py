@@ -11,7 +11,7 @@ import pytest
 
 from guard.ways import LONG_S, Way, client, packages, responses, was_cut, whole_chat
 from holdfast.chaos import CancelAt, ChaosServer, Gate, Hang, Headers, OpenItem, Say, Script, Wait
-from holdfast.deadlines import Asked, effective
+from holdfast.decisions.deadlines import Asked, effective
 from holdfast.guard.waits import Sentry
 from holdfast.targets import Patience
 

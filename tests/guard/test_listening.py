@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from holdfast.deadlines import Sign
+from holdfast.decisions.deadlines import Sign
 from holdfast.guard.listening import BytesListener, EventsListener, Listener, listener_for, wire_of
 from holdfast.targets import Wire
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from holdfast.deadlines import Asked, Sign, effective
+from holdfast.decisions.deadlines import Asked, Sign, effective
 from holdfast.guard.waits import DeadlinePassed, Sentry
 from holdfast.targets import Patience
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.interfaces import Store
+from holdfast.interfaces.journal import Store
 from journal.labs import LABS, Lab
 
 

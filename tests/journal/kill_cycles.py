@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
-from holdfast.interfaces import Store
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import Store
+from holdfast.journal.sqlite.store import SqliteStore
 
 CHILD = Path(__file__).with_name("writing_child.py")
 LINES_BEFORE_KILL_MAX = 150

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.interfaces import Store
+from holdfast.interfaces.journal import Store
 from holdfast.journal.follow import WINDOW_BYTES_MAX
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 
 
 class Lab(Protocol):

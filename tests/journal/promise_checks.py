@@ -8,10 +8,10 @@ from typing import TypeAlias, cast
 import pytest
 from msgspec.structs import replace
 
-from holdfast import interfaces as seams
 from holdfast.events import Input, RunEnded, RunQueued, SessionCreated, TextDone
-from holdfast.interfaces import Record, Store
-from holdfast.transcript import fold
+from holdfast.folds.transcript import fold
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import Record, Store
 from holdfast.values import HistoryMessage
 from journal.labs import Lab, SqliteLab
 from journal.sample import AT_MS, begin, created, delta, ended, message, say, seqs

@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast import interfaces as seams
 from holdfast.chaos import LossyVFS
 from holdfast.codec import encode
 from holdfast.events import Event, Input, TextDelta
-from holdfast.interfaces import Record
-from holdfast.journal.commits import Commits
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import Record
 from holdfast.journal.follow import Follower
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.commits import Commits
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.writer import Writer
 from holdfast.journal.thinning import Plan, Stretch
-from holdfast.journal.writer import Writer
 from journal.labs import SqliteLab
 from journal.promise_checks import (
     Check,

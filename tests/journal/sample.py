@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast import events as e
-from holdfast.interfaces import Appended, Fence, Record, Store
+from holdfast.interfaces.journal import Appended, Fence, Record, Store
 from holdfast.values import Action, FilePart, OutcomeKind
 
 AT_MS = 1_700_000_000_000

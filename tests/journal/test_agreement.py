@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from any_event import any_events
-from holdfast import interfaces as seams
-from holdfast import rows
 from holdfast.events import Event, Input
-from holdfast.interfaces import Store
-from holdfast.journal.reader import SqliteReader
+from holdfast.folds import rows
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import Store
+from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.words import fts_query, passage, phrases
 from journal.labs import MemoryLab, SqliteLab
 from journal.sample import created

@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast import interfaces as seams
 from holdfast.codec import encode
-from holdfast.interfaces import Store
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import Store
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from journal.labs import Lab
 from journal.promise_checks import (
     check_a_condition_has_one_winner,

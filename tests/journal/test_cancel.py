@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.chaos import CancelAt
-from holdfast.interfaces import Appended, Store
+from holdfast.interfaces.journal import Appended, Store
 from journal.labs import Lab, SqliteLab, until
 from journal.promise_checks import first_seqs
 from journal.sample import begin, delta, message, say

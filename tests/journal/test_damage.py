@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.interfaces import Appended, StoreDamaged
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import Appended, StoreDamaged
+from holdfast.journal.sqlite.store import SqliteStore
 from journal.sample import begin, message, seqs
 
 NAMES = ("journal.db", "journal.db-wal", "journal.db-mark")

@@ -10,12 +10,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast import interfaces as seams
 from holdfast.events import MessageAccepted
+from holdfast.interfaces import journal as seams
 from holdfast.journal.blobs import FileBlobs
-from holdfast.journal.mark import CommitMark, number_in
-from holdfast.journal.sqlite import SqliteStore
-from holdfast.journal.transaction import Transaction
+from holdfast.journal.sqlite.mark import CommitMark, number_in
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.transaction import Transaction
 from journal.file_faults import FAULTS, JUNK, copy_of
 from journal.labs import until
 from journal.sample import begin, message
@@ -153,7 +153,7 @@ async def test_a_moved_directory_is_whole_where_it_is_now_and_what_replaced_it_i
 
 
 async def test_an_idle_store_notices_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.journal.writer.LOOK_S", 0.01)
+    monkeypatch.setattr("holdfast.journal.sqlite.writer.LOOK_S", 0.01)
     desk = Desk(tmp_path)
     store = await desk.begin()
     await desk.hurt("", "unlink")
@@ -199,8 +199,8 @@ async def test_what_only_an_unreadable_log_held_is_said_to_be_lost(tmp_path: Pat
 async def test_what_cannot_be_saved_yet_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.journal.writer.LOOK_S", 0.01)
-    monkeypatch.setattr("holdfast.journal.commits.SAVE_AGAIN_S", 0.0)
+    monkeypatch.setattr("holdfast.journal.sqlite.writer.LOOK_S", 0.01)
+    monkeypatch.setattr("holdfast.journal.sqlite.commits.SAVE_AGAIN_S", 0.0)
     desk = Desk(tmp_path)
     store = await desk.begin()
     await asyncio.to_thread(shutil.rmtree, desk.folder)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.interfaces import Record, Store
+from holdfast.interfaces.journal import Record, Store
 from holdfast.journal.follow import QUIET_RECORDS_MAX, Follower
 from journal.labs import Lab
 from journal.promise_checks import check_a_follower_misses_and_repeats_nothing, drain, first_seqs

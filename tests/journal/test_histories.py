@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.codec import encode
-from holdfast.interfaces import Store
-from holdfast.journal.histories import PIECE_BYTES
-from holdfast.journal.integrity import check_store
+from holdfast.interfaces.journal import Store
+from holdfast.journal.sqlite.histories import PIECE_BYTES
+from holdfast.journal.sqlite.integrity import check_store
 from holdfast.values import HistoryMessage, TextPart
 from journal.labs import LABS, SqliteLab
 from journal.promise_checks import check_a_purge_leaves_the_histories_of_others_whole

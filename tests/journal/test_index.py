@@ -3,8 +3,16 @@
 from typing import Any
 
 from holdfast import events as e
-from holdfast.interfaces import Answered, Once, RunQuery, SessionCursor, SessionQuery, Store, StoreDamaged
-from holdfast.rows import AskRow, RunRow, SessionRow
+from holdfast.folds.rows import AskRow, RunRow, SessionRow
+from holdfast.interfaces.journal import (
+    Answered,
+    Once,
+    RunQuery,
+    SessionCursor,
+    SessionQuery,
+    Store,
+    StoreDamaged,
+)
 from journal.sample import AT_MS, answered, asked, begin, created, ended, message, queued, started
 
 

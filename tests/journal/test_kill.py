@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from journal.kill_cycles import Witness, check_journal, write_until_killed
 from journal.sample import delta
 
@@ -27,8 +27,8 @@ FROZEN = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from holdfast import events as e
-from holdfast.interfaces import FenceLost
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import FenceLost
+from holdfast.journal.sqlite.store import SqliteStore
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]))
@@ -71,7 +71,8 @@ async def test_a_frozen_writer_that_wakes_after_a_take_over_cannot_append_p1(tmp
 
 async def test_a_loop_that_is_closed_early_leaves_a_process_that_can_exit(tmp_path: Path) -> None:
     script = (
-        "import asyncio, sys; from pathlib import Path; from holdfast.journal.sqlite import SqliteStore; "
+        "import asyncio, sys; from pathlib import Path\n"
+        "from holdfast.journal.sqlite.store import SqliteStore\n"
         "asyncio.run(SqliteStore.open(Path(sys.argv[1]))); print('out')"
     )
     command = [sys.executable, "-W", "error", "-c", script, str(tmp_path / "journal.db")]

@@ -16,16 +16,16 @@ import pytest
 from agent.world import Effect, World, asks_about, process
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.clock import SystemClock
 from holdfast.events import Event
-from holdfast.interfaces import Record, StoreLocked
-from holdfast.journal.late import LateWrites, absorb
+from holdfast.folds.transcript import fold, output
+from holdfast.interfaces.journal import Record, StoreLocked
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
+from holdfast.journal.retrying_append import LateWrites, absorb
 from holdfast.journal.spool import Spool, Spooled, read_spool, spool_files
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.inbox import Message, Sent
 from holdfast.targets import Patience
-from holdfast.transcript import fold, output
 from journal.sample import AT_MS, answered, asked, begin, delta, ended
 
 

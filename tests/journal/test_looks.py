@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast import events as e
-from holdfast.interfaces import Answered, Once, SessionQuery, Store
+from holdfast.interfaces.journal import Answered, Once, SessionQuery, Store
 from journal.sample import AT_MS, begin, created, delta, message
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.interfaces import Once, Store, StoreDamaged
+from holdfast.interfaces.journal import Once, Store, StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from journal.labs import Lab, SqliteLab
 from journal.sample import AT_MS, asked, begin, created, delta, message, queued

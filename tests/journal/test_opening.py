@@ -12,10 +12,10 @@ import pytest
 
 from agent.world import process
 from holdfast import events as e
-from holdfast import interfaces as seams
 from holdfast.chaos import ChaosServer, Say
+from holdfast.interfaces import journal as seams
 from holdfast.journal.spool import Spool, spool_files
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from journal.labs import until
 from journal.sample import begin, delta, message
 from scene import Scene

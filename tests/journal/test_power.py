@@ -10,10 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast import interfaces as seams
 from holdfast.chaos import LossyVFS
-from holdfast.interfaces import Record, Store
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import Record, Store
+from holdfast.journal.sqlite.store import SqliteStore
 from journal.labs import SqliteLab
 from journal.promise_checks import check_nothing_refused_is_ever_shown
 from journal.sample import begin, delta, message, seqs
@@ -60,8 +60,10 @@ def as_seen(records: list[Record]) -> list[tuple[int, bytes]]:
 async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
     lab: SqliteLab, vfs: LossyVFS, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.journal.recent.MOVED_MIN", 3)  # so that events move in some of the commits
-    monkeypatch.setattr("holdfast.journal.recent.MOVED_OF_LOG", 1)
+    monkeypatch.setattr(
+        "holdfast.journal.sqlite.recent.MOVED_MIN", 3
+    )  # so that events move in some of the commits
+    monkeypatch.setattr("holdfast.journal.sqlite.recent.MOVED_OF_LOG", 1)
     seen: list[Record] = []
     for nth in itertools.count(1):
         seen.clear()

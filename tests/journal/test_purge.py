@@ -8,9 +8,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.interfaces import Store, StoreFailed
-from holdfast.journal.queries import migrations
-from holdfast.journal.reader import SqliteReader
+from holdfast.interfaces.journal import Store, StoreFailed
+from holdfast.journal.sqlite.queries import migrations
+from holdfast.journal.sqlite.reader import SqliteReader
 from journal.labs import SqliteLab
 from journal.sample import begin, created, message
 

@@ -9,10 +9,10 @@ from typing import cast
 import apsw
 import pytest
 
-from holdfast.interfaces import Appended
-from holdfast.journal.log_room import LEFT_BYTES_MIN, STEP_BYTES, LogRoom
-from holdfast.journal.reader import SqliteReader
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import Appended
+from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.wal_reserve import LEFT_BYTES_MIN, STEP_BYTES, LogRoom
 from journal.sample import begin, delta, message, seqs
 
 SESSIONS = ("s1", "s2", "s3")
@@ -42,8 +42,8 @@ async def test_wherever_events_are_each_log_reads_whole_and_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved_min: int
 ) -> None:
     """P2, P7: for the process that wrote them, for another one, and for the next owner."""
-    monkeypatch.setattr("holdfast.journal.recent.MOVED_MIN", moved_min)
-    monkeypatch.setattr("holdfast.journal.recent.MOVED_OF_LOG", 1)
+    monkeypatch.setattr("holdfast.journal.sqlite.recent.MOVED_MIN", moved_min)
+    monkeypatch.setattr("holdfast.journal.sqlite.recent.MOVED_OF_LOG", 1)
     path = tmp_path / "journal.db"
     store = await SqliteStore.open(path, window_bytes_max=0)
     await write(store, 10)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from journal.sabotage_journal import SABOTAGES, Sabotage
 
 # Only a broken check waits as long as this, and that is no proof.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from holdfast import events as e
-from holdfast.interfaces import Hit, Store
+from holdfast.interfaces.journal import Hit, Store
 from journal.sample import AT_MS, begin, created, message
 
 

@@ -11,15 +11,15 @@ from zlib import crc32
 import apsw
 import pytest
 
-from holdfast import interfaces as seams
-from holdfast import transcript
 from holdfast.chaos import LossyVFS
 from holdfast.codec import encode
-from holdfast.interfaces import Record, Store
-from holdfast.journal.integrity import Checked, check_store
-from holdfast.journal.queries import migrations
-from holdfast.journal.sqlite import SqliteStore
-from holdfast.transcript import Transcript
+from holdfast.folds import transcript
+from holdfast.folds.transcript import Transcript
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import Record, Store
+from holdfast.journal.sqlite.integrity import Checked, check_store
+from holdfast.journal.sqlite.queries import migrations
+from holdfast.journal.sqlite.store import SqliteStore
 from journal.labs import SqliteLab
 from journal.sample import message, seqs
 from journal.test_thinning import LATE_MS, new_scene, old_run, stored, texts, thin

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast import rows, session
-from holdfast import transcript as transcripts
-from holdfast.cli.ink import Ink
-from holdfast.cli.teller import Teller
+from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.style import Ink
 from holdfast.codec import encode
-from holdfast.interfaces import Record
+from holdfast.folds import rows, session
+from holdfast.folds import transcript as transcripts
+from holdfast.folds.timeline import timeline
+from holdfast.interfaces.journal import Record
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.server.hermes import RunFrames
-from holdfast.timeline import timeline
+from holdfast.server.streams.hermes import RunFrames
 from legal import Log, logs
 from test_golden_logs import GOLDEN, LOGS, picture, read
 

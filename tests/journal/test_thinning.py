@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from holdfast import events as e
-from holdfast.interfaces import Appended, Record, Store
+from holdfast.interfaces.journal import Appended, Record, Store
 from holdfast.journal.thinning import STRETCH_CHARS_MAX, STRETCH_RECORDS_MAX
 from journal.labs import Lab
 from journal.promise_checks import check_thinning_takes_no_text_from_anyone

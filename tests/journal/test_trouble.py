@@ -14,9 +14,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast import interfaces as seams
-from holdfast.journal.connection import named
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces import journal as seams
+from holdfast.journal.sqlite.connection import named
+from holdfast.journal.sqlite.store import SqliteStore
 from journal.labs import SqliteLab, until
 from journal.sample import begin, created, delta, message, say
 
@@ -79,9 +79,9 @@ FULL = """
 import asyncio, resource, sys
 from pathlib import Path
 from holdfast import events as e
-from holdfast.interfaces import Appended, StoreFull
-from holdfast.journal.connection import named
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import Appended, StoreFull
+from holdfast.journal.sqlite.connection import named
+from holdfast.journal.sqlite.store import SqliteStore
 
 def message(text):
     return e.MessageAccepted(at_ms=1, message_id="m", text=text)
@@ -128,11 +128,11 @@ READ_ONLY = f"""
 import asyncio, os, sys
 from pathlib import Path
 from holdfast import events as e
-from holdfast.interfaces import StoreReadOnly
-from holdfast.journal.queries import migrations, queries
-from holdfast.journal.reader import SqliteReader
-from holdfast.journal.connection import named
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import StoreReadOnly
+from holdfast.journal.sqlite.queries import migrations, queries
+from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.journal.sqlite.connection import named
+from holdfast.journal.sqlite.store import SqliteStore
 
 async def main(path):
     queries(), migrations()  # files that only root may be able to read
@@ -204,7 +204,7 @@ async def test_an_open_that_fails_leaves_no_thread(tmp_path: Path) -> None:
 async def test_too_many_waiting_appends_are_refused_not_queued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.journal.writer.WAITING_JOBS_MAX", 10)
+    monkeypatch.setattr("holdfast.journal.sqlite.writer.WAITING_JOBS_MAX", 10)
     lab = SqliteLab(tmp_path)
     store = await lab.open()
     await begin(store)
@@ -233,10 +233,10 @@ async def test_a_bug_that_ends_the_writer_leaves_nobody_waiting(
     def stumble(*_: object) -> None:
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr("holdfast.journal.writer.GROUP_JOBS_MAX", 2)
+    monkeypatch.setattr("holdfast.journal.sqlite.writer.GROUP_JOBS_MAX", 2)
     store = await SqliteLab(tmp_path).open()
     await begin(store)
-    monkeypatch.setattr(f"holdfast.journal.commits.Commits.{where}", stumble)
+    monkeypatch.setattr(f"holdfast.journal.sqlite.commits.Commits.{where}", stumble)
     appends = [store.append("s1", [message("x")]) for _ in range(5)]
     outcomes = await asyncio.gather(*appends, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes[:2]} <= {seams.Appended, seams.StoreClosed}

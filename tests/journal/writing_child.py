@@ -12,8 +12,8 @@ from pathlib import Path
 from zlib import crc32
 
 from holdfast import events as e
-from holdfast.interfaces import Fence, IfSessionNew
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import Fence, IfSessionNew
+from holdfast.journal.sqlite.store import SqliteStore
 
 SESSIONS = 4
 

@@ -5,7 +5,7 @@ from typing import cast
 
 from holdfast import events as e
 from holdfast.events import Event, Input
-from holdfast.interfaces import Appended, IfSessionNew, Store
+from holdfast.interfaces.journal import Appended, IfSessionNew, Store
 
 BEGAN_MS = 1_763_200_000_000
 ANSWER = (

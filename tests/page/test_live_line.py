@@ -16,7 +16,8 @@ from playwright.async_api import Locator, expect
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Script, Think, Wait
 from holdfast.chaos.statuses import overloaded, overloaded_s, rate_limited_s
-from holdfast.interfaces import Appended, ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.journal import Appended
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits, ServerOptions

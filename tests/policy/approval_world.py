@@ -10,8 +10,8 @@ import msgspec
 from holdfast.policy.approval_rules import Rule
 from holdfast.policy.approvals import ApprovalMode, Policy, judge, rule_for
 from holdfast.policy.places import Places, is_within
-from holdfast.policy.shell_readers import Reach
-from holdfast.policy.shell_syntax import parse
+from holdfast.policy.shell.option_tables import Reach
+from holdfast.policy.shell.syntax import parse
 from holdfast.policy.verdicts import Verdict
 from holdfast.values import Action, GrantRule
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.policy.approvals import ApprovalMode, choices_for, judge
-from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX, parse
+from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, parse
 from holdfast.policy.verdicts import Ask
 from policy.approval_world import closed_commands, policy, rank, shell, verdict
 

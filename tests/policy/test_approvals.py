@@ -7,10 +7,10 @@ import pytest
 from holdfast.policy.approval_rules import Rule, rule_from
 from holdfast.policy.approvals import FINDINGS_MAX, ApprovalMode, describe, digest_of, judge, rule_for
 from holdfast.policy.places import SPELLINGS_MAX
-from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, parse
-from holdfast.policy.shell_verdicts import judge_script
-from holdfast.policy.shell_words import BRACES, Word
-from holdfast.policy.shell_wrappers import steps
+from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, parse
+from holdfast.policy.shell.verdicts import judge_script
+from holdfast.policy.shell.words import BRACES, Word
+from holdfast.policy.shell.wrappers import steps
 from holdfast.policy.verdicts import Allow, Ask, Deny
 from holdfast.values import Action, GrantRule
 from policy.approval_world import (

@@ -12,8 +12,8 @@ from holdfast.agent.policy import ConfiguredJudge
 from holdfast.policy.approval_rules import Rule
 from holdfast.policy.approvals import ApprovalMode
 from holdfast.policy.verdicts import Allow, Ask, Verdict
-from holdfast.tools.environment import child_environment
-from holdfast.tools.git_folders import ENTRIES_MAX
+from holdfast.tools.git.folders import ENTRIES_MAX
+from holdfast.tools.shell.environment import child_environment
 from holdfast.values import Action
 from policy.hostile_repositories import (
     COMMANDS,

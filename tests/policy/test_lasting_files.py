@@ -7,7 +7,7 @@ import pytest
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.policy.approval_rules import Rule
 from holdfast.policy.verdicts import Allow, Ask, Verdict
-from holdfast.tools.trees import NAMES_MAX, below
+from holdfast.tools.files.trees import NAMES_MAX, below
 from holdfast.values import Action
 
 # fmt: off

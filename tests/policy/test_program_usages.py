@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.policy.further_words import first_uncovered
 from holdfast.policy.program_usages import USAGES
-from holdfast.policy.shell_readers import Usage, usage
+from holdfast.policy.shell.option_tables import Usage, usage
 
 ENTRIES = [(name, sub, table) for name, tables in USAGES.items() for sub, table in tables.items()]
 # Options that run a program, load code, or read or write elsewhere.

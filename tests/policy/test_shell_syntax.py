@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.policy.shell_syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, Script, parse
-from holdfast.policy.shell_verdicts import judge_script
-from holdfast.policy.shell_words import Word, read_word, read_words
+from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, Script, parse
+from holdfast.policy.shell.verdicts import judge_script
+from holdfast.policy.shell.words import Word, read_word, read_words
 from holdfast.policy.verdicts import Allow
 from policy.approval_world import PLACES, WORKSPACE, shapes, verdict
 

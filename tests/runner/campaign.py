@@ -19,7 +19,7 @@ from pathlib import Path
 import aiohttp
 
 from holdfast.chaos import ChaosServer
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from runner.campaign_checks import Findings, check
 from runner.campaign_model import Model
 from runner.campaign_users import Server, User, Witness, answer_everyone, read_session, receive_effects

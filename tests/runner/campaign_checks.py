@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast import events as e
-from holdfast import session, transcript
-from holdfast.entries import Person
-from holdfast.inputs import MessageState
-from holdfast.interfaces import Record, Store
-from holdfast.phases import Phase
-from holdfast.session import Session
+from holdfast.folds import session, transcript
+from holdfast.folds.entries import Person
+from holdfast.folds.inputs import MessageState
+from holdfast.folds.phases import Phase
+from holdfast.folds.session import Session
+from holdfast.interfaces.journal import Record, Store
 from runner.campaign_users import Witness
 
 HAPPENED = "finished"

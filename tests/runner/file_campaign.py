@@ -18,8 +18,8 @@ from pathlib import Path
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.events import MessageAccepted
-from holdfast.interfaces import Record, StoreDamaged
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.interfaces.journal import Record, StoreDamaged
+from holdfast.journal.sqlite.store import SqliteStore
 from journal.file_faults import FAULTS, copy_of
 from runner.campaign_checks import Findings, check_shown
 from runner.campaign_users import GONE, Server, Witness, read_session

@@ -19,7 +19,7 @@ from typing import Self
 import aiohttp
 
 from holdfast.chaos import closed_port
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from models.calls.jumps import campaign as clock_campaign
 from runner.campaign_checks import Findings, check
 from runner.campaign_users import Server, User, Witness, answer_everyone, read_session, receive_effects

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast.chaos import ChaosServer, Say
-from holdfast.cli.doctor_machine import files_of_server
-from holdfast.server.lock import Holder
-from holdfast.server.open_files import FREE_MIN, HEALTH_PLACES, OpenFiles
+from holdfast.cli.doctor.machine import files_of_server
+from holdfast.host.lock import Holder
+from holdfast.server.transport.open_files import FREE_MIN, HEALTH_PLACES, OpenFiles
 from runner.program import Program, configure, program
 
 FILES = 100

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from server.toolbox import Counted
 from serving import PATIENT, Setting, served, target_of
 

@@ -13,16 +13,17 @@ from agent.world import AskingJudge, Effect, World, asks_about, ending, process
 from holdfast import events as e
 from holdfast.agent.view import SessionView
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
-from holdfast.interfaces import Record, RunQuery, StoreDamaged, Tool
+from holdfast.folds.rows import RunRow
+from holdfast.interfaces.journal import Record, RunQuery, StoreDamaged
+from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.rows import RunRow
+from holdfast.runner.crash_history import CRASHES_MAX, NOTE, Lives
 from holdfast.runner.inbox import Message, Sent
 from holdfast.runner.lag import LOOKS_KEPT, STUCK_S, LoopLag
-from holdfast.runner.lives import CRASHES_MAX, NOTE, Lives
 from holdfast.runner.owner import RESUMPTIONS_MAX, SUSPECT_FROM
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.runner.views import EVENTS_MAX, Views
-from holdfast.tools.scope import find_marked
+from holdfast.tools.shell.scope import find_marked
 from runner.program import configure, program
 from serving import PATIENT
 from tools.calls import until

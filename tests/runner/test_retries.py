@@ -4,11 +4,11 @@ import pytest
 
 from agent.world import World, answer, messages, process, send
 from holdfast import events as e
-from holdfast import transcript
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
-from holdfast.entries import Text
+from holdfast.folds import transcript
+from holdfast.folds.entries import Text
 from holdfast.runner.inbox import Message, Sent
-from holdfast.server.run_previews import preview_of
+from holdfast.server.runs.previews import preview_of
 from serving import PATIENT
 
 

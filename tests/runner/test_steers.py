@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from agent.world import CrashingStore, Effect, World, either, process
 from holdfast import events as e
-from holdfast import session, transcript
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Hang, Say, Script, SeenRequest
-from holdfast.entries import Person
-from holdfast.inputs import MessageState
-from holdfast.interfaces import StoreLocked
+from holdfast.folds import session, transcript
+from holdfast.folds.entries import Person
+from holdfast.folds.inputs import MessageState
+from holdfast.interfaces.journal import StoreLocked
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.inbox import Message, Sent
 from holdfast.values import Budget, RunSettings

@@ -14,7 +14,6 @@ from msgspec.structs import replace as changed
 
 from agent.world import Effect, asks_about, process
 from holdfast import events as e
-from holdfast import session
 from holdfast.chaos import (
     CallTool,
     ChaosServer,
@@ -30,15 +29,16 @@ from holdfast.chaos import (
     silent_port,
 )
 from holdfast.events import Event
-from holdfast.interfaces import IfAskOpen, IfRunOpen, Store
+from holdfast.folds import session
+from holdfast.interfaces.journal import IfAskOpen, IfRunOpen, Store
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.inbox import Message, Sent
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.targets import RetryLimits, Target
-from holdfast.tools.background import Background
-from holdfast.tools.proctable import table
-from holdfast.tools.scope import find_marked
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.process_table import table
+from holdfast.tools.shell.scope import find_marked
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
 from tools.calls import shell

@@ -13,7 +13,7 @@ import pytest
 from cli.terminal import HOLDFAST, terminal
 from cli.test_serve import hang_ups
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.tools.proctable import Seen, table
+from holdfast.tools.shell.process_table import Seen, table
 from runner.program import Program, configure, program
 from tools.calls import ENVIRONMENT, until
 
@@ -190,9 +190,9 @@ async def test_a_single_run_after_a_crash_ends_what_other_runs_left(tmp_path: Pa
 UNWINDS = """
 import asyncio, sys
 from pathlib import Path
-from holdfast.cli.ways_out import tools_die_first
-from holdfast.tools.background import Background
-from holdfast.tools.reaper import become_subreaper
+from holdfast.cli.exits import tools_die_first
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.reaper import become_subreaper
 from tools.calls import Call, shell
 
 async def begin():

@@ -16,9 +16,9 @@ import aiohttp
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.events import Event, Input
-from holdfast.interfaces import IfSessionNew
+from holdfast.interfaces.journal import IfSessionNew
 from holdfast.journal.spool import Spool
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from scene import Scene
 from serving import Answer, Frame, frames_in
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.interfaces import Record
-from holdfast.journal.sqlite import SqliteStore
-from holdfast.transcript import LOST, RECOVERED, RECOVERING
+from holdfast.folds.transcript import LOST, RECOVERED, RECOVERING
+from holdfast.interfaces.journal import Record
+from holdfast.journal.sqlite.store import SqliteStore
 from scene import Scene
 from seeds.lost import (
     EARLIER_MESSAGES,

@@ -22,10 +22,10 @@ from typing import Any, TypeAlias
 import aiohttp
 
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.inbox import QUEUE_MAX
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.server.keys import KEYS_MAX
+from holdfast.server.access.keys import KEYS_MAX
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from serving import PATIENT, Answer, Served, Setting, limited, served, target_of
 

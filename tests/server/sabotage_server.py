@@ -11,13 +11,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say
 from holdfast.events import Event, Input
-from holdfast.interfaces import Answered, Fence, ListedSession, Pace, Store
+from holdfast.interfaces.journal import Answered, Fence, ListedSession, Pace, Store
 from holdfast.journal.follow import Follower
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.redaction import NO_SECRETS, Secrets
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.secrets_out import NO_SECRETS, Secrets
-from holdfast.server.hermes import TERMINAL_NAMES
 from holdfast.server.options import ApiKey, ServerOptions
+from holdfast.server.streams.hermes import TERMINAL_NAMES
 from sabotage import Sabotage
 from server.toolbox import Held
 from serving import Setting, served, target_of

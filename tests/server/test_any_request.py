@@ -12,7 +12,7 @@ import yarl
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.chaos.bad_requests import bad_requests
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from serving import Served, served, target_of
 
 ROUNDS = 3

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.interfaces import Store
+from holdfast.interfaces.journal import Store
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.targets import Target, Wire
 from serving import PATIENT, Served, served, target_of
 

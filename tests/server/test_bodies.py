@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.server.bodies import parsed
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem
+from holdfast.server.transport.bodies import parsed
 
 JSON = st.recursive(
     st.none()

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from holdfast.client import Client
-from holdfast.client.heard import Seen
+from holdfast.client.updates import Seen
 from holdfast.events import SessionCreated
 from serving import Served, served
 

@@ -4,8 +4,8 @@ import pytest
 
 from agent.world import Effect
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.server.hermes import error_of
-from holdfast.session import fold
+from holdfast.folds.session import fold
+from holdfast.server.streams.hermes import error_of
 from holdfast.values import OutcomeKind
 from scene import begun
 from serving import Setting, served, target_of

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.clock import SystemClock
-from holdfast.interfaces import IfSessionNew
+from holdfast.interfaces.journal import IfSessionNew
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits, ServerOptions

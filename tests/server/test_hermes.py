@@ -3,8 +3,8 @@
 from holdfast import events as e
 from holdfast.codec import encode
 from holdfast.model_events import LONG_CHARS
-from holdfast.server.hermes import OUTPUT_BYTES_MAX, RunFrames, preview, shortened, sse
-from holdfast.server.restarts import RESTARTED, Restarts
+from holdfast.server.streams.append_only_text import RESTARTED, Restarts
+from holdfast.server.streams.hermes import OUTPUT_BYTES_MAX, RunFrames, preview, shortened, sse
 from holdfast.values import Action, Failure, OutcomeKind
 from scene import Scene, begun
 

@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 
 from holdfast.chaos import ChaosServer
-from holdfast.clock import SystemClock
-from holdfast.interfaces import StoreFull
+from holdfast.interfaces.journal import StoreFull
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.server.keys import AddedKeys
+from holdfast.server.access.keys import AddedKeys
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Served, Setting, served, target_of
 

@@ -10,13 +10,13 @@ import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.events import Input
-from holdfast.interfaces import JournalError, StoreDamaged, StoreFull, StoreOverloaded, UnknownSession
+from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreFull, StoreOverloaded, UnknownSession
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.server.bodies import parsed
-from holdfast.server.edge import SECURITY_HEADERS
 from holdfast.server.options import Limits
-from holdfast.server.run_requests import RunRequest
+from holdfast.server.runs.requests import RunRequest
+from holdfast.server.transport.bodies import parsed
+from holdfast.server.transport.edge import SECURITY_HEADERS
 from serving import PATIENT, Served, limited, served, target_of
 
 

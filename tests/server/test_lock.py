@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.server.lock import DirectoryBusy, DirectoryLock, holder_of
+from holdfast.host.lock import DirectoryBusy, DirectoryLock, holder_of
 from journal.file_faults import FAULTS
 
 URL = "http://127.0.0.1:8642"

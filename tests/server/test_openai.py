@@ -21,7 +21,7 @@ from holdfast.chaos import (
     rate_limited_s,
 )
 from holdfast.events import Input, StopRequested
-from holdfast.interfaces import StoreLocked
+from holdfast.interfaces.journal import StoreLocked
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted

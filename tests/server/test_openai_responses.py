@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Finish, Gate, Hang, Say, Wait
-from holdfast.interfaces import StoreFull
+from holdfast.interfaces.journal import StoreFull
 from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import ServerOptions
 from server.openai_client import client_of

@@ -9,8 +9,8 @@ import openai
 import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Think, Wait
-from holdfast.clock import SystemClock
-from holdfast.interfaces import ToolCall, ToolResult
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.server.options import Limits, ServerOptions
 from server.openai_client import client_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.chaos import ChaosServer, SayWords
 from holdfast.server.options import Limits
-from holdfast.server.stream import HEARTBEAT, EventStream, Streams
+from holdfast.server.streams.stream import HEARTBEAT, EventStream, Streams
 from serving import Frame, limited, served, target_of
 
 LONG_S = 3600.0

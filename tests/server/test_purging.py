@@ -7,13 +7,13 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.clock import SystemClock
 from holdfast.codec import UnreadableEvent
-from holdfast.interfaces import JournalError, Record, RunQuery, StoreDamaged, StoreFailed, StoreLocked
+from holdfast.folds.phases import IllegalEvent
+from holdfast.folds.rows import RunRow, SessionRow
+from holdfast.interfaces.journal import JournalError, Record, RunQuery, StoreDamaged, StoreFailed, StoreLocked
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.phases import IllegalEvent
-from holdfast.rows import RunRow, SessionRow
-from holdfast.server.purging import AT_ONCE, SWEEP_S
+from holdfast.server.upkeep.purging import AT_ONCE, SWEEP_S
 from holdfast.values import ImagePart
 from serving import PATIENT, Setting, served, target_of
 

@@ -10,12 +10,12 @@ import pytest
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.client import Client
-from holdfast.interfaces import IfSessionNew, Record, RunQuery, StoreDamaged
+from holdfast.folds.rows import RunRow
+from holdfast.interfaces.journal import IfSessionNew, Record, RunQuery, StoreDamaged
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.reader import SqliteReader
-from holdfast.journal.sqlite import SqliteStore
-from holdfast.rows import RunRow
-from holdfast.server.run_previews import preview_of, previews_of
+from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.server.runs.previews import preview_of, previews_of
 from serving import served, target_of
 
 

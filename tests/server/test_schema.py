@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.chaos.steps import Finish
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of

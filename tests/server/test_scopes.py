@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.api.scopes import SCOPES
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.server.options import ApiKey, ServerOptions
-from holdfast.server.scopes import SCOPES
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
 

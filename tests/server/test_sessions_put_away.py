@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.clock import SystemClock
+from holdfast.folds.rows import SessionRow
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.rows import SessionRow
-from holdfast.secrets_out import Secrets
+from holdfast.redaction import Secrets
 from serving import PATIENT, Served, Setting, limited, served, target_of
 
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.codec import encode
-from holdfast.interfaces import Record
+from holdfast.folds.rows import RunRow, run_of
+from holdfast.interfaces.journal import Record
 from holdfast.journal.memory import MemoryStore
-from holdfast.rows import RunRow, run_of
-from holdfast.server.feeds import HermesFeed, Live
 from holdfast.server.options import Limits
-from holdfast.server.shared_frames import FrameGone, RunsRead, SharedFrames
+from holdfast.server.streams.feeds import HermesFeed, Live
+from holdfast.server.streams.shared_frames import FrameGone, RunsRead, SharedFrames
 from journal.sample import begin, delta, ended, started
 from legal import BOUNDED, Log, logs
 

@@ -3,12 +3,19 @@
 import pytest
 
 from holdfast.chaos import ChaosServer, Say
-from holdfast.interfaces import StoreFull
+from holdfast.interfaces.journal import StoreFull
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.server.auth import LINK_MS, LINKS_MAX, KeyRing, SignIns, cookie_in, cookie_name
-from holdfast.server.keys import AddedKeys
+from holdfast.server.access.auth import (
+    LINK_MS,
+    LINKS_MAX,
+    KeyRing,
+    SignIns,
+    cookie_in,
+    cookie_name,
+)
+from holdfast.server.access.keys import AddedKeys
+from holdfast.server.access.tickets import TICKET_MS, Tickets, without_ticket
 from holdfast.server.options import ApiKey, ServerOptions
-from holdfast.server.tickets import TICKET_MS, Tickets, without_ticket
 from serving import Served, Setting, served, target_of
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, suppress
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.server.options import ApiKey, Limits, ServerOptions
-from holdfast.server.strangers import Strangers
+from holdfast.server.transport.strangers import Strangers
 from server.test_connections import HEAD, HEALTH, answers, connected
 from serving import Served, Setting, served, target_of
 

@@ -11,18 +11,18 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.clock import SystemClock
-from holdfast.interfaces import Record, Store, StoreLocked
+from holdfast.folds.transcript import fold
+from holdfast.interfaces.journal import Record, Store, StoreLocked
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.sqlite import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.options import Limits, ServerOptions
-from holdfast.server.thinning import AGAIN_S, LOOK_S, Thinning
-from holdfast.transcript import fold
+from holdfast.server.upkeep.thinning import AGAIN_S, LOOK_S, Thinning
 from scene import Scene
 from serving import Served, Setting, served, target_of, text_of
 
 if TYPE_CHECKING:
-    from holdfast.server.means import ServerMeans
+    from holdfast.server.deps import ServerMeans
 
 DAYS_30_S = 30 * 86_400.0
 PIECES = [f"word{nth} " for nth in range(40)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.chaos import Gate
-from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.values import Action
 

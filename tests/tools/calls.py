@@ -8,13 +8,13 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from holdfast.interfaces import Blobs
+from holdfast.interfaces.journal import Blobs
 from holdfast.journal.memory import MemoryStore
-from holdfast.tools.background import Background
-from holdfast.tools.environment import child_environment
-from holdfast.tools.proctable import table
-from holdfast.tools.scope import KillPatience, find_marked
-from holdfast.tools.shell import Shell, ShellWorld
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.environment import child_environment
+from holdfast.tools.shell.process_table import table
+from holdfast.tools.shell.scope import KillPatience, find_marked
+from holdfast.tools.shell.tool import Shell, ShellWorld
 
 QUICK = KillPatience(term_s=0.2, kill_s=5.0)
 ENVIRONMENT = child_environment({})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from holdfast.tools.background import Background
+from holdfast.tools.shell.background import Background
 from tools.calls import QUICK, Call
 
 Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.chaos.cancel import CancelAt
-from holdfast.interfaces import ToolResult
-from holdfast.tools.background import Background, TooManyJobs
-from holdfast.tools.cleaning import cleaned
-from holdfast.tools.jobs import Job
-from holdfast.tools.process import Command
-from holdfast.tools.proctable import look
-from holdfast.tools.ring import Ring
-from holdfast.tools.scope import find_marked, kill_leftovers
-from holdfast.tools.shell_jobs import ShellJobs, ShellKill
+from holdfast.interfaces.tool import ToolResult
+from holdfast.tools.shell.background import Background, TooManyJobs
+from holdfast.tools.shell.cleaning import cleaned
+from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
+from holdfast.tools.shell.jobs import Job
+from holdfast.tools.shell.process import Command
+from holdfast.tools.shell.process_table import look
+from holdfast.tools.shell.ring import Ring
+from holdfast.tools.shell.scope import find_marked, kill_leftovers
 from tools.calls import ENVIRONMENT, QUICK, Call, dead_children, descriptors, shell, until
 
 
@@ -63,7 +63,9 @@ async def test_a_background_process_goes_on_is_read_and_ended(background: Backgr
 async def test_one_that_ends_at_once_is_told_of_at_once(
     background: Background, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.tools.shell._EARLY_END_S", 20.0)  # "at once" takes longer on a busy machine
+    monkeypatch.setattr(
+        "holdfast.tools.shell.tool._EARLY_END_S", 20.0
+    )  # "at once" takes longer on a busy machine
     result = await shell(background).run({"command": "echo in use; exit 3", "background": True}, call)
     assert (result.ok, result.ending) == (False, "finished")
     assert "has ended with exit code 3" in result.text
@@ -150,7 +152,7 @@ async def test_output_is_cleaned_off_the_loop(
         seen.append(threading.current_thread())
         return cleaned(text)
 
-    monkeypatch.setattr("holdfast.tools.background.cleaned", watched)
+    monkeypatch.setattr("holdfast.tools.shell.background.cleaned", watched)
     job_id = await start(background, call, "echo '\x1b[31mred'; sleep 1000")
     assert (await read(background, call, job_id)).endswith("\nred")
     assert seen

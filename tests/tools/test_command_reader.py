@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.policy.shell_syntax import QUICK_BYTES_MAX, is_costly
-from holdfast.policy.shell_verdicts import GUESSES_MAX, STEPS_MAX, TOO_MANY, steps_of
-from holdfast.policy.shell_wrappers import Step
-from holdfast.tools.command_reader import CHILDREN_MAX, REMEMBERED_MAX, TOO_SLOW, CommandReader
+from holdfast.policy.shell.syntax import QUICK_BYTES_MAX, is_costly
+from holdfast.policy.shell.verdicts import GUESSES_MAX, STEPS_MAX, TOO_MANY, steps_of
+from holdfast.policy.shell.wrappers import Step
+from holdfast.tools.shell.command_reader import CHILDREN_MAX, REMEMBERED_MAX, TOO_SLOW, CommandReader
 
 SLOW = "?a" * 4_000
 LONG = "grep -n 'some words' " + " ".join(f"src/{nth}.py" for nth in range(60))
@@ -119,7 +119,7 @@ def test_one_that_nobody_holds_ends_its_process() -> None:
 
 PARENT = """
 import sys
-from holdfast.tools.command_reader import CommandReader
+from holdfast.tools.shell.command_reader import CommandReader
 reader = CommandReader()
 reader(("bash", "-c", "ls " + "a " * 300))
 print(reader.pids[0], flush=True)

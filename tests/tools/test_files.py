@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.chaos.cancel import CancelAt
-from holdfast.interfaces import ToolResult
-from holdfast.tools.contents import FILES_MAX, SESSIONS_MAX, WHOLE_BYTES_MAX, ReadMarks, Stamp
-from holdfast.tools.edits import DIFF_CHARS_MAX, EditFile, WriteFile, unified_diff
-from holdfast.tools.files import ReadFile
+from holdfast.interfaces.tool import ToolResult
+from holdfast.tools.files.contents import FILES_MAX, SESSIONS_MAX, WHOLE_BYTES_MAX, ReadMarks, Stamp
+from holdfast.tools.files.edits import DIFF_CHARS_MAX, EditFile, WriteFile, unified_diff
+from holdfast.tools.files.read_file import ReadFile
 from holdfast.values import ImagePart
 from tools.calls import Call, descriptors, until
 

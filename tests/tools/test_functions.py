@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.tools.arguments import BadArguments, arguments_hash, canonical, effect_key, parsed
 from holdfast.tools.ask import ASK_USER, AskUser, AskUserArgs
-from holdfast.tools.background import Background
-from holdfast.tools.environment import child_environment
 from holdfast.tools.functions import tool
 from holdfast.tools.registry import NameTaken, Registry, insist_on_arguments, tools_in_the_box
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.signatures import CannotBeTool
 from holdfast.values import Action
 from tools import sample_functions as sample

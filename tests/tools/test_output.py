@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.tools.background import Background
-from holdfast.tools.cleaning import LiveText, cleaned
-from holdfast.tools.output import WHOLE_BYTES_MAX, Capture, Shown, shorten
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.cleaning import LiveText, cleaned
+from holdfast.tools.shell.output import WHOLE_BYTES_MAX, Capture, Shown, shorten
 from tools.calls import Call, shell
 
 

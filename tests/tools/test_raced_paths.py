@@ -11,14 +11,14 @@ from agent.world import process, send, tool_ends
 from holdfast import events as e
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.interfaces import Tool
+from holdfast.interfaces.tool import Tool
 from holdfast.policy.verdicts import Allow
-from holdfast.tools.background import Background
-from holdfast.tools.contents import ReadMarks
-from holdfast.tools.edits import EditFile, WriteFile
-from holdfast.tools.files import ReadFile
-from holdfast.tools.listing import ListFiles
-from holdfast.tools.search import SearchFiles
+from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.edits import EditFile, WriteFile
+from holdfast.tools.files.listing import ListFiles
+from holdfast.tools.files.read_file import ReadFile
+from holdfast.tools.files.search import SearchFiles
+from holdfast.tools.shell.background import Background
 from holdfast.values import Action
 from tools.calls import ENVIRONMENT, Call, shell
 

@@ -8,22 +8,36 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.tools.marker import VARIABLE, Marker, background, foreground, marked, markers_in, tag_in
-from holdfast.tools.output import Capture
-from holdfast.tools.process import Command, run_command
-from holdfast.tools.proctable import look, tag_in_limits
-from holdfast.tools.reaper import Orphans, reap
-from holdfast.tools.scope import KillPatience, Scope, find_marked, kill_leftovers, kill_scope
-from holdfast.tools.tags import put_tag, tagged, why_daemons_hide
+from holdfast.tools.shell.marker import (
+    VARIABLE,
+    Marker,
+    background,
+    foreground,
+    marked,
+    markers_in,
+    tag_in,
+)
+from holdfast.tools.shell.output import Capture
+from holdfast.tools.shell.process import Command, run_command
+from holdfast.tools.shell.process_table import look, tag_in_limits
+from holdfast.tools.shell.reaper import Orphans, reap
+from holdfast.tools.shell.scope import (
+    KillPatience,
+    Scope,
+    find_marked,
+    kill_leftovers,
+    kill_scope,
+)
+from holdfast.tools.shell.tags import put_tag, tagged, why_daemons_hide
 from tools.calls import ENVIRONMENT, QUICK, until
 
 TESTS = Path(__file__).parent.parent
 AS_SUBREAPER = """
 import asyncio, os, sys
 from pathlib import Path
-from holdfast.tools.background import Background
-from holdfast.tools.proctable import table
-from holdfast.tools.reaper import Orphans, become_subreaper
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.process_table import table
+from holdfast.tools.shell.reaper import Orphans, become_subreaper
 from tools.calls import Call, dead_children, shell
 
 async def main():

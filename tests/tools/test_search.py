@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.chaos.cancel import CancelAt
-from holdfast.interfaces import ToolResult
-from holdfast.tools.globs import glob_fits
-from holdfast.tools.listing import ENTRIES_MAX, ListFiles
-from holdfast.tools.search import MATCHES_MAX, SearchFiles
-from holdfast.tools.workspace import Workspace
+from holdfast.interfaces.tool import ToolResult
+from holdfast.tools.files.globs import glob_fits
+from holdfast.tools.files.listing import ENTRIES_MAX, ListFiles
+from holdfast.tools.files.search import MATCHES_MAX, SearchFiles
+from holdfast.tools.files.workspace import Workspace
 from tools.calls import ENVIRONMENT, Call, descriptors, until
 
 RIPGREP = shutil.which("rg")

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.chaos.cancel import CancelAt
-from holdfast.interfaces import ToolResult
-from holdfast.tools.background import Background
-from holdfast.tools.environment import child_environment
+from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.registry import tools_in_the_box
-from holdfast.tools.scope import KillPatience, find_marked
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.environment import child_environment
+from holdfast.tools.shell.scope import KillPatience, find_marked
 from tools.calls import ENVIRONMENT, Call, dead_children, descriptors, shell, until
 
 

@@ -13,11 +13,17 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from holdfast.chaos.cancel import CancelAt
-from holdfast.interfaces import ToolResult
-from holdfast.tools.addresses import IPAddress, PublicOnly, UrlRefused, insist_on_form, is_public
-from holdfast.tools.fetch import BODY_BYTES_MAX, Fetcher
-from holdfast.tools.readable import readable
-from holdfast.tools.web import FetchUrl
+from holdfast.interfaces.tool import ToolResult
+from holdfast.tools.web.addresses import (
+    IPAddress,
+    PublicOnly,
+    UrlRefused,
+    insist_on_form,
+    is_public,
+)
+from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher
+from holdfast.tools.web.readable import readable
+from holdfast.tools.web.tool import FetchUrl
 from tools.calls import ENVIRONMENT, Call, descriptors, until
 
 

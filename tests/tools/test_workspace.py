@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.tools.background import Background
-from holdfast.tools.contents import ReadMarks, read_whole, replace_whole
-from holdfast.tools.edits import WriteFile
-from holdfast.tools.files import ReadFile
+from holdfast.tools.files.contents import ReadMarks, read_whole, replace_whole
+from holdfast.tools.files.edits import WriteFile
+from holdfast.tools.files.read_file import ReadFile
+from holdfast.tools.files.workspace import Refused, Workspace
 from holdfast.tools.registry import tools_in_the_box
-from holdfast.tools.workspace import Refused, Workspace
+from holdfast.tools.shell.background import Background
 from tools.calls import ENVIRONMENT, Call, descriptors
 
 SECRET = "outside"  # noqa: S105 - what must not be seen

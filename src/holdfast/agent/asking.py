@@ -9,12 +9,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.agent.means import AgentMeans
+from holdfast.agent.deps import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
-from holdfast.interfaces import Declined, IfAskOpen
-from holdfast.journal.late import LateWrites
-from holdfast.run import Ask
+from holdfast.folds.run import Ask
+from holdfast.interfaces.journal import Declined, IfAskOpen
+from holdfast.journal.retrying_append import LateWrites
 from holdfast.tools.ask import AskUserArgs
 from holdfast.values import Action, Choice
 

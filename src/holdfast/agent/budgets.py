@@ -7,11 +7,11 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.agent.means import AgentMeans
-from holdfast.agent.outlast import outlast
+from holdfast.agent.deps import AgentMeans
 from holdfast.agent.view import SessionView
-from holdfast.interfaces import Clock
-from holdfast.run import Run
+from holdfast.agent.waiting import outlast
+from holdfast.folds.run import Run
+from holdfast.interfaces.clock import Clock
 from holdfast.values import Budget
 
 T = TypeVar("T")

@@ -15,22 +15,23 @@ from typing import Literal, TypeAlias
 from holdfast import events as e
 from holdfast.agent.asking import People
 from holdfast.agent.clean_blobs import CleanBlobs
-from holdfast.agent.means import AgentMeans
+from holdfast.agent.deps import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
-from holdfast.interfaces import Blobs, JournalError, Tool, ToolResult
-from holdfast.phases import Phase
-from holdfast.policy.shell_syntax import syntax_bytes
+from holdfast.folds.phases import Phase
+from holdfast.folds.run import Ask as SettledAsk
+from holdfast.folds.run import Run
+from holdfast.folds.run import ToolCall as CallState
+from holdfast.interfaces.journal import Blobs, JournalError
+from holdfast.interfaces.tool import Tool, ToolResult
+from holdfast.policy.shell.syntax import syntax_bytes
 from holdfast.policy.verdicts import Ask, Deny, Verdict
-from holdfast.run import Ask as SettledAsk
-from holdfast.run import Run
-from holdfast.run import ToolCall as CallState
-from holdfast.secrets_out import StreamFilter
+from holdfast.redaction import StreamFilter
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import ASK_USER, AskUserArgs
 from holdfast.tools.offload import offload
 from holdfast.tools.registry import insist_on_arguments
-from holdfast.tools.tags import why_daemons_hide
+from holdfast.tools.shell.tags import why_daemons_hide
 from holdfast.values import Action, Choice, GrantRule
 
 _log = logging.getLogger(__name__)

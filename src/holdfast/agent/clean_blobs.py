@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from holdfast.interfaces import Blobs
-from holdfast.secrets_out import Secrets
+from holdfast.interfaces.journal import Blobs
+from holdfast.redaction import Secrets
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from holdfast import events as e
-from holdfast.agent.means import AgentMeans
+from holdfast.agent.deps import AgentMeans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
-from holdfast.capabilities import Answer
-from holdfast.context import since_summary
-from holdfast.entries import Ending, Entry, Person, Text, ToolCard
+from holdfast.folds.context import since_summary
+from holdfast.folds.entries import Ending, Entry, Person, Text, ToolCard
+from holdfast.interfaces.model import Answer
 from holdfast.messages import ModelRequest, UserMessage
 
 NEAR = 0.8  # of the window: past this the next answer may not fit

@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from holdfast.policy.places import is_secret
-from holdfast.tools.workspace import Refused, Workspace
+from holdfast.tools.files.workspace import Refused, Workspace
 
 GUIDE = "AGENTS.md"
 GUIDE_CHARS_MAX = 64 * 1024

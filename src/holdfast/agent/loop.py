@@ -13,16 +13,16 @@ from holdfast import events as e
 from holdfast.agent.budgets import Part, RunLimits, unless_over
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact
+from holdfast.agent.deps import AgentMeans
 from holdfast.agent.instructions import instructions_for
-from holdfast.agent.means import AgentMeans
-from holdfast.agent.outlast import outlast
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
-from holdfast.capabilities import Answer, NoAnswer
-from holdfast.context import context_for, history_instructions
+from holdfast.agent.waiting import outlast
+from holdfast.folds.context import context_for, history_instructions
+from holdfast.folds.run import Run
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import AssistantMessage, Message, ModelRequest, UserMessage
 from holdfast.models.size import estimated_tokens
-from holdfast.run import Run
 from holdfast.values import Failure, OutcomeKind
 
 CONTINUATIONS_MAX = 3

@@ -9,16 +9,16 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.interfaces import Notes
+from holdfast.interfaces.journal import Notes
 from holdfast.policy.approval_rules import Rule
 from holdfast.policy.approvals import ApprovalMode, Policy, choices_for, for_a_person, judge, rule_for
 from holdfast.policy.looking import Look
 from holdfast.policy.places import Places
-from holdfast.policy.shell_verdicts import ReadSteps, steps_of
+from holdfast.policy.shell.verdicts import ReadSteps, steps_of
 from holdfast.policy.verdicts import Ask, Deny, Verdict
-from holdfast.tools.repositories import repository_at
-from holdfast.tools.secret_files import SecretFiles
-from holdfast.tools.trees import below
+from holdfast.tools.files.secret_files import SecretFiles
+from holdfast.tools.files.trees import below
+from holdfast.tools.git.repositories import repository_at
 from holdfast.values import Action, Choice, GrantRule
 
 NOTE = "grant:"

@@ -12,12 +12,12 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from holdfast.agent.company import Company
+from holdfast.agent.delta_batcher import Company
 from holdfast.agent.storable import storable
 from holdfast.events import Event, ReasoningDelta, TextDelta
-from holdfast.interfaces import (
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import (
     Appended,
-    Clock,
     Condition,
     Declined,
     Fence,
@@ -26,9 +26,9 @@ from holdfast.interfaces import (
     Replayed,
     StoreClosed,
 )
-from holdfast.journal.late import PASSING, LateWrites, Result
+from holdfast.journal.retrying_append import PASSING, LateWrites, Result
 from holdfast.journal.spool import Spool
-from holdfast.secrets_out import NO_SECRETS, Secrets, StreamFilter
+from holdfast.redaction import NO_SECRETS, Secrets, StreamFilter
 
 _log = logging.getLogger(__name__)
 

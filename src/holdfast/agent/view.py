@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from holdfast import session, transcript
 from holdfast.agent.runlog import RunLog
-from holdfast.interfaces import Journal, Record
-from holdfast.phases import Phase
-from holdfast.run import Run
-from holdfast.session import Session
-from holdfast.transcript import Transcript
+from holdfast.folds import session, transcript
+from holdfast.folds.phases import Phase
+from holdfast.folds.run import Run
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript
+from holdfast.interfaces.journal import Journal, Record
 
 READ_AT_ONCE = 64  # what is folded in one go holds up nobody, nor fills the memory
 

@@ -6,10 +6,10 @@ from textwrap import indent
 from typing import TYPE_CHECKING
 
 from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
-from holdfast.cli.columns import print_columns, print_json, when
 from holdfast.cli.reads import Reads
-from holdfast.cli.safe_text import exact, safe, safe_line
+from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.client.answers import GrantShown, OpenAsk
+from holdfast.safe_text import exact, safe, safe_line
 from holdfast.values import Choice
 
 if TYPE_CHECKING:

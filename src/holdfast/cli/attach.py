@@ -8,17 +8,17 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from holdfast.cli.configuration import BadConfiguration, Loaded
 from holdfast.cli.greeting import greet, said
-from holdfast.cli.importing import uncollected
-from holdfast.cli.place import Place, place_of
 from holdfast.cli.reads import Reads
-from holdfast.cli.terminal_out import restore
+from holdfast.cli.terminal.output import restore
 from holdfast.client.address import Patience
 from holdfast.client.errors import ClientError, Unreachable
-from holdfast.interfaces import JournalError
-from holdfast.phases import IllegalEvent
-from holdfast.server.lock import DirectoryBusy, DirectoryLock
+from holdfast.config.configuration import BadConfiguration, Loaded
+from holdfast.folds.phases import IllegalEvent
+from holdfast.host.data_dir import Place, place_of
+from holdfast.host.fast_imports import uncollected
+from holdfast.host.lock import DirectoryBusy, DirectoryLock
+from holdfast.interfaces.journal import JournalError
 
 if TYPE_CHECKING:
     from holdfast.client import Client
@@ -132,9 +132,9 @@ async def _is_there(client: "Client", url: str) -> bool:
 def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: Works) -> int:
     """Everything that a server needs is imported here, so that attaching is quick."""
     with uncollected():
+        from holdfast.cli.exits import tools_die_first
         from holdfast.cli.local import private
-        from holdfast.cli.logs import log_to
-        from holdfast.cli.ways_out import tools_die_first
+        from holdfast.host.logs import log_to
 
     private()
     loaded = place.completed()

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import starting
+from holdfast.cli import launch as starting
 from holdfast.cli.option_types import AsJson, Config, DataDir, Model, Session, Workspace
 from holdfast.cli.record_commands import approvals_app, keys_app, runs_app, sessions_app
 
@@ -174,7 +174,7 @@ def doctor(
     offline: Annotated[bool, typer.Option("--offline", help="Ask no model.")] = False,
 ) -> None:
     """Check targets, disk, store, port and limits, and say what to do. Exit code 1 if there is a fault."""
-    from holdfast.cli import doctor as command
+    from holdfast.cli.doctor import command
 
     paper = command.JsonPaper() if as_json else None
     ask = command.ask_nobody if offline else command.ask_targets
@@ -186,8 +186,8 @@ def demo(
     fast: Annotated[bool, typer.Option("--fast", help="Without pauses, and with little patience.")] = False,
 ) -> None:
     """A tour of what goes wrong and what you see of it: stall, drop, 429, stop, kill -9. Needs no key."""
-    from holdfast.cli.demo_tour import demo as run
-    from holdfast.cli.demo_tour_acts import CALM, FAST
+    from holdfast.cli.demo.acts import CALM, FAST
+    from holdfast.cli.demo.tour import demo as run
 
     raise typer.Exit(run(FAST if fast else CALM))
 
@@ -202,7 +202,7 @@ def import_hermes(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be taken.")] = False,
 ) -> None:
     """Take targets, keys and sessions from hermes-agent and its web UI; nothing is changed there."""
-    from holdfast.cli.import_hermes import import_hermes as run
+    from holdfast.cli.hermes.command import import_hermes as run
 
     flags = {"data_dir": data_dir, "config": config}
     raise typer.Exit(run(home, flags, how="try" if dry_run else "do"))

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.cli.configuration import Loaded, configure
-from holdfast.cli.configuration_files import Ignored
-from holdfast.cli.configuration_secrets import command_parts
-from holdfast.cli.configuration_sources import BadConfiguration, KeyPath
-from holdfast.deadlines import LOCAL, REMOTE, WHY_TEXT, Asked, Limit, effective, is_local
-from holdfast.proxies import shown_proxy
-from holdfast.settings import PatienceSettings, Secret, TargetSettings
+from holdfast.config.configuration import Loaded, configure
+from holdfast.config.files import Ignored
+from holdfast.config.secret_values import command_parts
+from holdfast.config.settings import PatienceSettings, Secret, TargetSettings
+from holdfast.config.sources import BadConfiguration, KeyPath
+from holdfast.decisions.deadlines import LOCAL, REMOTE, WHY_TEXT, Asked, Limit, effective, is_local
+from holdfast.decisions.proxies import shown_proxy
 
 OK, FAILED = 0, 1
 TEXT_CHARS_MAX = 200

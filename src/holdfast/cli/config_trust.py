@@ -4,14 +4,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.cli.configuration import BadConfiguration, Given, Loaded, load, outside
-from holdfast.cli.configuration_files import FILE_NAME, ConfigFile, config_home, read_config
-from holdfast.cli.configuration_meanings import is_loopback
-from holdfast.cli.configuration_secrets import read_found_file
-from holdfast.cli.configuration_sources import KeyPath, dotted
-from holdfast.cli.configuration_trust import TrustBook, TrustUnreadable
-from holdfast.cli.safe_text import exact
-from holdfast.proxies import shown_proxy
+from holdfast.config.configuration import BadConfiguration, Given, Loaded, load, outside
+from holdfast.config.files import FILE_NAME, ConfigFile, config_home, read_config
+from holdfast.config.secret_values import read_found_file
+from holdfast.config.sources import KeyPath, dotted
+from holdfast.config.trust import TrustBook, TrustUnreadable
+from holdfast.config.value_formats import is_loopback
+from holdfast.decisions.proxies import shown_proxy
+from holdfast.safe_text import exact
 
 OK, FAILED = 0, 1
 

@@ -9,12 +9,12 @@ import msgspec
 
 from holdfast.cli.attach import FAILED, OK, TROUBLE, told
 from holdfast.cli.naming import LAST, run_named, session_named
-from holdfast.cli.place import Place, place_of
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import Event
-from holdfast.journal.reader import SqliteReader
-from holdfast.rows import run_of
-from holdfast.timeline import rendered, timeline
+from holdfast.folds.rows import run_of
+from holdfast.folds.timeline import rendered, timeline
+from holdfast.host.data_dir import Place, place_of
+from holdfast.journal.sqlite.reader import SqliteReader
 
 
 class _Seq(msgspec.Struct):

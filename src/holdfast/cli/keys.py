@@ -4,8 +4,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from holdfast.cli.attach import OK, Attached, reading, with_server
-from holdfast.cli.columns import print_columns, print_json, when
 from holdfast.cli.reads import Reads
+from holdfast.cli.terminal.columns import print_columns, print_json, when
 
 ORIGINS: Mapping[str, str] = {
     "configured": "the configuration (server.api_keys)",

@@ -8,13 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import uvicorn
 
-from holdfast.cli.assembly import assemble, http_server
 from holdfast.cli.attach import Works
-from holdfast.cli.configuration import Loaded
-from holdfast.cli.server_keys import keys_of, made_key
 from holdfast.client.address import Address
-from holdfast.server.lock import DirectoryLock
-from holdfast.server.stream import Streams
+from holdfast.config.configuration import Loaded
+from holdfast.host.assembly import assemble, http_server
+from holdfast.host.lock import DirectoryLock
+from holdfast.host.server_keys import keys_of, made_key
+from holdfast.server.streams.stream import Streams
 
 HOST = "127.0.0.1"
 LOOK_S = 0.005

@@ -22,7 +22,7 @@ def _do(line: Sequence[str]) -> None:
     if line == ["--version"]:
         print(f"holdfast {__version__}")
         return
-    from holdfast.hidden_process import hide_process
+    from holdfast.host.hidden_process import hide_process
 
     # First of all: keys of models and of the server are in this process, and its tools run as the same user.
     hide_process()
@@ -31,10 +31,10 @@ def _do(line: Sequence[str]) -> None:
     # A shell that asks how a line can go on asks by a variable, and with no line.
     wanted = None if COMPLETE in os.environ else quick(line)  # noqa: TID251  # this is the edge
     if wanted is not None:
-        from holdfast.cli.starting import start
+        from holdfast.cli.launch import start
 
         sys.exit(start(wanted))
-    from holdfast.cli.importing import uncollected
+    from holdfast.host.fast_imports import uncollected
 
     with uncollected():
         from holdfast.cli.commands import app

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from holdfast.cli.starting import Chat, Run, Serve, Start
+from holdfast.cli.launch import Chat, Run, Serve, Start
 
 PORT_DIGITS = 5
 _COMMON = {

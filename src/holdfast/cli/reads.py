@@ -12,7 +12,7 @@ from holdfast.client.answers import (
     SessionShown,
     TranscriptPage,
 )
-from holdfast.client.heard import Heard
+from holdfast.client.updates import Heard
 
 
 class Reads(Protocol):

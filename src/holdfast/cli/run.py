@@ -14,7 +14,7 @@ from holdfast.cli.naming import session_named
 from holdfast.cli.run_asks import Asks
 from holdfast.cli.run_output import Output, TerminalOutput, output_for
 from holdfast.client.errors import ClientError, Refused
-from holdfast.client.heard import Seen
+from holdfast.client.updates import Seen
 
 if TYPE_CHECKING:
     from holdfast.client import Client

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, assert_never
 
 from holdfast import events as e
 from holdfast.cli.asking import Reply, Unclear, Verdict, read_answer
-from holdfast.cli.ink import Ink
 from holdfast.cli.run_output import Output
-from holdfast.cli.safe_text import exact, safe_line
-from holdfast.cli.teller import Asked, ask_id
-from holdfast.cli.telling import approval_text, question_text
+from holdfast.cli.terminal.phrases import approval_text, question_text
+from holdfast.cli.terminal.renderer import Asked, ask_id
+from holdfast.cli.terminal.style import Ink
 from holdfast.client.errors import ClientError, Refused
+from holdfast.safe_text import exact, safe_line
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

@@ -6,13 +6,13 @@ import time
 from typing import Protocol, TextIO
 
 from holdfast import events as e
-from holdfast import transcript
-from holdfast.cli.ink import Ink
-from holdfast.cli.live_region import LiveRegion
-from holdfast.cli.teller import Teller
-from holdfast.cli.telling import plain_ending
-from holdfast.cli.terminal_out import is_drawable
-from holdfast.client.heard import Away, Back, Heard, LiveLine, Seen
+from holdfast.cli.terminal.live_region import LiveRegion
+from holdfast.cli.terminal.output import is_drawable
+from holdfast.cli.terminal.phrases import plain_ending
+from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.style import Ink
+from holdfast.client.updates import Away, Back, Heard, LiveLine, Seen
+from holdfast.folds import transcript
 
 TICK_S = 0.5
 

@@ -7,15 +7,15 @@ from datetime import timedelta
 
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
-from holdfast.cli.columns import print_columns, print_json, when
 from holdfast.cli.naming import run_named, session_named
 from holdfast.cli.reads import Reads
 from holdfast.cli.run import EXIT_CODES, told_here
 from holdfast.cli.run_output import output_for
-from holdfast.cli.safe_text import exact, safe, safe_line
+from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.client.answers import RunShown
 from holdfast.client.errors import Refused
-from holdfast.client.heard import Seen
+from holdfast.client.updates import Seen
+from holdfast.safe_text import exact, safe, safe_line
 
 PAGE = 200
 PAGES_MAX = 100

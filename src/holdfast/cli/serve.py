@@ -15,19 +15,19 @@ from types import FrameType
 import uvicorn
 
 from holdfast import __version__
-from holdfast.cli.assembly import assemble, http_server
-from holdfast.cli.configuration import BadConfiguration, Loaded, configure
-from holdfast.cli.logs import log_to, to_terminal
-from holdfast.cli.open_files import allow_open_files
-from holdfast.cli.server_keys import keys_of, made_key
-from holdfast.cli.ways_out import tools_die_first
-from holdfast.interfaces import JournalError
-from holdfast.server.auth import LINK_MS
-from holdfast.server.edge import Edge
-from holdfast.server.lock import DirectoryBusy, DirectoryLock
+from holdfast.cli.exits import tools_die_first
+from holdfast.config.configuration import BadConfiguration, Loaded, configure
+from holdfast.host.assembly import assemble, http_server
+from holdfast.host.lock import DirectoryBusy, DirectoryLock
+from holdfast.host.logs import log_to, to_terminal
+from holdfast.host.open_files import allow_open_files
+from holdfast.host.server_keys import keys_of, made_key
+from holdfast.interfaces.journal import JournalError
+from holdfast.server.access.auth import LINK_MS
 from holdfast.server.options import ApiKey
-from holdfast.server.stream import Streams
-from holdfast.tools.quick_end import end_now
+from holdfast.server.streams.stream import Streams
+from holdfast.server.transport.edge import Edge
+from holdfast.tools.shell.quick_end import end_now
 
 OK, FAILED = 0, 1
 _ABOUT_PORT = (errno.EADDRINUSE, errno.EACCES)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
-from holdfast.cli.columns import print_columns, print_json, when
 from holdfast.cli.naming import session_named
 from holdfast.cli.reads import Reads
-from holdfast.cli.safe_text import safe, safe_line
+from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.client.answers import SessionShown
+from holdfast.safe_text import safe, safe_line
 
 ENTRIES_MAX = 500
 
@@ -44,8 +44,8 @@ def show_session(flags: Mapping[str, object], session_id: str, *, limit: int, fo
         if page.has_more:
             print("… (more with --limit)")
         if sys.stdout.isatty():
-            from holdfast.cli.chat_entries import entry_text
-            from holdfast.cli.ink import Ink
+            from holdfast.cli.chat.entries import entry_text
+            from holdfast.cli.terminal.style import Ink
 
             ink = Ink()
             print("".join(entry_text(ink, one) for one in page.data), end="")

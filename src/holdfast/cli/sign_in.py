@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from holdfast.cli.attach import FAILED, OK, TROUBLE, told
 from holdfast.cli.greeting import greet
-from holdfast.cli.place import Place, place_of
 from holdfast.client.address import Patience
 from holdfast.client.errors import Refused
+from holdfast.host.data_dir import Place, place_of
 
 OPEN_TO_ALL = "no_keys_needed"
 

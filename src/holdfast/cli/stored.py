@@ -8,9 +8,6 @@ from typing import Any, Literal, Self, TypeVar, assert_never
 import msgspec
 
 from holdfast import events as e
-from holdfast import session, transcript
-from holdfast.cli.place import living_holder
-from holdfast.cli.server_keys import key_for_clients, keys_of
 from holdfast.client.answers import (
     HitShown,
     KeyShown,
@@ -22,25 +19,28 @@ from holdfast.client.answers import (
     TranscriptPage,
 )
 from holdfast.client.errors import Envelope, Refused
-from holdfast.client.heard import Heard, Seen
-from holdfast.clock import SystemClock
-from holdfast.interfaces import ListedSession, Record, RunQuery, SessionQuery
+from holdfast.client.updates import Heard, Seen
+from holdfast.config.settings import Settings
+from holdfast.folds import session, transcript
+from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.run import Run
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript
+from holdfast.host.data_dir import living_holder
+from holdfast.host.server_keys import key_for_clients, keys_of
+from holdfast.interfaces.journal import ListedSession, Record, RunQuery, SessionQuery
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.reader import SqliteReader
-from holdfast.rows import RunRow, run_of
-from holdfast.run import Run
-from holdfast.server import hermes
-from holdfast.server.exports import markdown_in_pieces
-from holdfast.server.folds import RunFold
-from holdfast.server.keys import AddedKeys
-from holdfast.server.read_marks import ReadMarks
-from holdfast.server.run_answers import shown
-from holdfast.server.run_filters import runs_with
-from holdfast.server.run_previews import preview_of, previews_of
-from holdfast.server.session_answers import entry, hit, listed
-from holdfast.session import Session
-from holdfast.settings import Settings
-from holdfast.transcript import Transcript
+from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.server.access.keys import AddedKeys
+from holdfast.server.runs.filters import runs_with
+from holdfast.server.runs.previews import preview_of, previews_of
+from holdfast.server.runs.responses import shown
+from holdfast.server.sessions.exports import markdown_in_pieces
+from holdfast.server.sessions.read_marks import ReadMarks
+from holdfast.server.sessions.responses import entry, hit, listed
+from holdfast.server.streams import hermes
+from holdfast.server.streams.folds import RunFold
 
 AT_ONCE = 1000
 PAUSED = "paused"  # a run that no process carries out; there is no such status where a server is
@@ -151,7 +151,7 @@ class StoredReads:
         events = [
             {"seq": record.seq, **msgspec.json.decode(record.body)} for record in await self._all(session_id)
         ]
-        about = {"object": "holdfast.session.export", "session": listed(found, self._marks)}
+        about = {"object": "holdfast.folds.session.export", "session": listed(found, self._marks)}
         return msgspec.json.encode(about | {"events": events})
 
     async def approvals(self) -> Sequence[OpenAsk]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from holdfast.client.client import Client
     from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
-    from holdfast.client.heard import Away, Back, Heard, HermesFrame, LiveLine, Seen
+    from holdfast.client.updates import Away, Back, Heard, HermesFrame, LiveLine, Seen
 
 __all__ = [
     "Accepted",
@@ -60,7 +60,7 @@ _PLACES = {
     "address": ("Address", "Patience"),
     "client": ("Client",),
     "errors": ("BadAnswer", "ClientError", "Refused", "Unreachable"),
-    "heard": ("Away", "Back", "Heard", "HermesFrame", "LiveLine", "Seen"),
+    "updates": ("Away", "Back", "Heard", "HermesFrame", "LiveLine", "Seen"),
 }
 
 

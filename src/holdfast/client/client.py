@@ -14,8 +14,8 @@ from holdfast.client import answers as a
 from holdfast.client.address import Address, Patience, Where, at
 from holdfast.client.errors import BadAnswer
 from holdfast.client.exchange import Asked, Exchange
-from holdfast.client.heard import Heard, HermesFrame, Seen
 from holdfast.client.streams import heard, hermes_frames
+from holdfast.client.updates import Heard, HermesFrame, Seen
 from holdfast.values import Choice, GrantRule
 
 ENDINGS = frozenset({"run.completed", "run.failed", "run.cancelled"})

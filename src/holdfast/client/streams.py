@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.client.errors import BadAnswer, Refused
 from holdfast.client.exchange import BROKEN, LATER, Asked, Exchange, told
-from holdfast.client.heard import Away, Back, Heard, HermesFrame, LiveLine, Seen
+from holdfast.client.updates import Away, Back, Heard, HermesFrame, LiveLine, Seen
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import AnyEvent
 

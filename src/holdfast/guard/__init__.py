@@ -14,8 +14,8 @@ import httpx2
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.deadlines import Asked, Deadlines, Limit, State, effective, is_local
-from holdfast.failure_rules import Stage
+from holdfast.decisions.deadlines import Asked, Deadlines, Limit, State, effective, is_local
+from holdfast.decisions.failure_rules import Stage
 from holdfast.guard.errors import (
     Dropped,
     GuardError,

@@ -3,10 +3,10 @@
 import httpx2
 from msgspec.structs import replace
 
-from holdfast.deadlines import CLOSE_REASONS, Deadline, DeadlineKind
-from holdfast.failure_rules import Stage
-from holdfast.failure_texts import deadline_text
-from holdfast.failures import Facts, classify
+from holdfast.decisions.deadlines import CLOSE_REASONS, Deadline, DeadlineKind
+from holdfast.decisions.failure_rules import Stage
+from holdfast.decisions.failure_texts import deadline_text
+from holdfast.decisions.failures import Facts, classify
 from holdfast.targets import Target
 from holdfast.values import CloseReason, Failure
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import httpx2
 import msgspec
 
-from holdfast.deadlines import Sign, sign_of
+from holdfast.decisions.deadlines import Sign, sign_of
 from holdfast.model_events import ErrorReported, Finished, Lifecycle, ModelEvent
 from holdfast.models.adapters import ADAPTERS
 from holdfast.models.sse import Frame, MalformedFrame, SseParser

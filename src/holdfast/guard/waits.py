@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import httpcore2
 import httpx2
 
-from holdfast.clock import steady_s
-from holdfast.deadlines import (
+from holdfast.decisions.deadlines import (
     Deadline,
     Deadlines,
     Reading,
@@ -22,7 +21,8 @@ from holdfast.deadlines import (
     step,
     wake,
 )
-from holdfast.unsent import unsent_bytes
+from holdfast.interfaces.system_clock import steady_s
+from holdfast.models.unsent_bytes import unsent_bytes
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.interfaces import StoreDamaged, StoreFailed, StoreFull, StoreReadOnly
-from holdfast.journal.connection import OUT_OF_FILES
+from holdfast.interfaces.journal import StoreDamaged, StoreFailed, StoreFull, StoreReadOnly
 from holdfast.journal.safe_files import sync_folder, write_whole
+from holdfast.journal.sqlite.connection import OUT_OF_FILES
 
 _NAME = re.compile(r"[0-9a-f]{64}\Z")
 _UNFINISHED = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")

@@ -2,7 +2,7 @@
 
 from zlib import crc32
 
-from holdfast.interfaces import Record, StoreDamaged
+from holdfast.interfaces.journal import Record, StoreDamaged
 
 
 def checked_record(session_id: str, seq: int, *, crc: int, body: bytes) -> Record:

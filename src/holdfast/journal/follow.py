@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TypeAlias
 from weakref import WeakSet, WeakValueDictionary
 
-from holdfast.interfaces import Pace, Record, StoreClosed
-from holdfast.rows import QUIET
+from holdfast.folds.rows import QUIET
+from holdfast.interfaces.journal import Pace, Record, StoreClosed
 
 Read: TypeAlias = Callable[[str, int, int], Awaitable[Sequence[Record]]]
 

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import assert_never
 
-from holdfast import interfaces as seams
-from holdfast import rows
 from holdfast.codec import encode
 from holdfast.events import Event, Input, SessionCreated
-from holdfast.interfaces import Record
+from holdfast.folds import rows
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import Record
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.words import passage, phrases

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from holdfast import interfaces as seams
-from holdfast import rows
-from holdfast.interfaces import Record
+from holdfast.folds import rows
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import Record
 from holdfast.journal.thinning import Plan, thinned
 
 

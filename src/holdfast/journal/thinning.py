@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import encode
-from holdfast.interfaces import Record
+from holdfast.interfaces.journal import Record
 from holdfast.journal.checked import checked_record
 
 STRETCH_RECORDS_MAX = 512

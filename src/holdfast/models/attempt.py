@@ -12,10 +12,13 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, Voice
-from holdfast.deadlines import Asked, Deadlines, State, effective, is_local
-from holdfast.failures import Classified, Facts, classify
-from holdfast.interfaces import Blobs, Clock, JournalError
+from holdfast.decisions.deadlines import Asked, Deadlines, State, effective, is_local
+from holdfast.decisions.failures import Classified, Facts, classify
+from holdfast.decisions.outages import is_unreachable
+from holdfast.decisions.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Blobs, JournalError
+from holdfast.interfaces.model import Answer, Voice
 from holdfast.messages import AssistantMessage, ModelRequest
 from holdfast.models.adapters import ADAPTERS
 from holdfast.models.exchange import Ended, Exchange
@@ -27,8 +30,6 @@ from holdfast.models.size import estimated_tokens
 from holdfast.models.speaker import Speaker
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import REASONING_OFF
-from holdfast.outages import is_unreachable
-from holdfast.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
 from holdfast.targets import Target
 from holdfast.values import CloseReason, FailureKind, FilePart, ImagePart
 

@@ -6,8 +6,8 @@ import ssl
 import aiohttp
 from aiohttp.http_exceptions import ContentEncodingError
 
-from holdfast.failure_rules import Break
-from holdfast.proxies import Proxy
+from holdfast.decisions.failure_rules import Break
+from holdfast.decisions.proxies import Proxy
 
 PROXY_WANTS_LOGIN = 407
 PROXY_IS_BUSY = frozenset({408, 425, 429})

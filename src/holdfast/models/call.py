@@ -9,16 +9,16 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast import retry
-from holdfast.capabilities import Answer, Compact, NoAnswer, Voice
-from holdfast.failures import Classified
+from holdfast.decisions import retry
+from holdfast.decisions.failures import Classified
+from holdfast.decisions.outages import is_unreachable
+from holdfast.interfaces.model import Answer, Compact, NoAnswer, Voice
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.attempt import Attempt, CallMeans, Hooks, Place
 from holdfast.models.call_texts import GAVE_UP, done_after, exhausted, would_do
 from holdfast.models.hedge import SLOWER, Contender, HeldVoice, Race
 from holdfast.models.live import away_line, waiting_line
 from holdfast.models.reconnects import Reconnects
-from holdfast.outages import is_unreachable
 from holdfast.targets import Target
 from holdfast.values import CallPurpose, Failure, FailureKind
 

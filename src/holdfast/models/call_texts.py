@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from holdfast.failure_texts import length_text
-from holdfast.retry import (
+from holdfast.decisions.failure_texts import length_text
+from holdfast.decisions.retry import (
     AskPlainly,
     Compact,
     Decision,

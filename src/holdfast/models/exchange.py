@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.capabilities import Voice
-from holdfast.deadlines import CLOSE_REASONS, State
-from holdfast.failure_rules import Stage
-from holdfast.failures import Facts
+from holdfast.decisions.deadlines import CLOSE_REASONS, State
+from holdfast.decisions.failure_rules import Stage
+from holdfast.decisions.failures import Facts
+from holdfast.interfaces.model import Voice
 from holdfast.model_events import ErrorReported, Finished, ModelEvent, TextPiece, TokensUsed
 from holdfast.models.breaks import Broken
 from holdfast.models.error_bodies import read_error

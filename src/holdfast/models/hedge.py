@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from holdfast.capabilities import Answer, Voice
+from holdfast.decisions.failures import Classified
 from holdfast.events import Event
-from holdfast.failures import Classified
+from holdfast.interfaces.model import Answer, Voice
 from holdfast.models.attempt import Attempt
 from holdfast.targets import Target
 

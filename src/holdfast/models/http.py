@@ -15,13 +15,13 @@ from typing import Any, Self
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
-from holdfast.deadlines import Sign
+from holdfast.decisions.deadlines import Sign
+from holdfast.decisions.proxies import Proxy, proxy_at
 from holdfast.models.body import Body
 from holdfast.models.breaks import broken
 from holdfast.models.upload import Upload
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
-from holdfast.proxies import Proxy, proxy_at
 
 KEPT_ALIVE_S = 30.0
 KEPT_ALIVE_MAX = 64

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from holdfast.deadlines import DeadlineKind, State
-from holdfast.doing import WORDS
+from holdfast.decisions.deadlines import DeadlineKind, State
+from holdfast.folds.doing import WORDS
 from holdfast.models.watchdog import Watchdog
 from holdfast.values import FailureKind
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-from holdfast.deadlines import is_local
+from holdfast.decisions.deadlines import is_local
 from holdfast.model_events import TokensUsed
 from holdfast.targets import Target
 

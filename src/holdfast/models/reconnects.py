@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from holdfast.failures import Classified
-from holdfast.interfaces import Clock
+from holdfast.decisions.failures import Classified
+from holdfast.decisions.outages import Outage, addresses_of, outage_at
+from holdfast.interfaces.clock import Clock
 from holdfast.models.call_texts import nobody_there
 from holdfast.models.shared import Shared
-from holdfast.outages import Outage, addresses_of, outage_at
 from holdfast.targets import Target
 
 

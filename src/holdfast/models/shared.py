@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from holdfast.gates import (
+from holdfast.decisions.gates import (
     Breaker,
     Gate,
     Moment,
@@ -23,9 +23,18 @@ from holdfast.gates import (
     pass_breaker_by_hand,
     try_gate,
 )
-from holdfast.interfaces import Clock, JournalError, Notes
-from holdfast.learned import Learned, address_in, dump_learned, learn, learned_note, load_learned, p95_s
-from holdfast.outages import addresses_of, outage_at
+from holdfast.decisions.learned import (
+    Learned,
+    address_in,
+    dump_learned,
+    learn,
+    learned_note,
+    load_learned,
+    p95_s,
+)
+from holdfast.decisions.outages import addresses_of, outage_at
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import JournalError, Notes
 from holdfast.targets import Target, address_of
 from holdfast.values import Failure, FailureKind
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from holdfast import events as e
-from holdfast.capabilities import Voice
-from holdfast.gathered import Gathered
+from holdfast.folds.gathered import Gathered
+from holdfast.interfaces.model import Voice
 from holdfast.messages import AskedTool
 from holdfast.model_events import (
     LONG_CHARS,

@@ -9,9 +9,9 @@ from typing import cast
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
-from holdfast.deadlines import Sign
+from holdfast.decisions.deadlines import Sign
+from holdfast.models.unsent_bytes import unsent_bytes
 from holdfast.models.watchdog import Watchdog
-from holdfast.unsent import unsent_bytes
 
 PIECE_BYTES = 64 * 1024
 LOOK_FIRST_S = 0.002

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from holdfast.clock import steady_s
-from holdfast.deadlines import (
+from holdfast.decisions.deadlines import (
     Deadline,
     Deadlines,
     Reading,
@@ -20,6 +19,7 @@ from holdfast.deadlines import (
     step,
     wake,
 )
+from holdfast.interfaces.system_clock import steady_s
 from holdfast.model_events import ModelEvent
 
 

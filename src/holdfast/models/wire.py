@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from holdfast.gathered import Gathered
+from holdfast.folds.gathered import Gathered
 from holdfast.messages import AskedTool, AssistantMessage, Message, ModelRequest, Said, SaidText, Thought
 from holdfast.model_events import (
     LONG_CHARS,

@@ -30,7 +30,7 @@ from holdfast.policy.approval_rules import (
 )
 from holdfast.policy.lasting_files import lasting_in, written_later
 from holdfast.policy.places import Places
-from holdfast.policy.shell_verdicts import ReadSteps, judge_script, steps_of
+from holdfast.policy.shell.verdicts import ReadSteps, judge_script, steps_of
 from holdfast.policy.verdicts import Allow, Ask, Deny, Finding, FindingKind, Verdict
 from holdfast.values import Action, Choice, GrantRule
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.policy.program_usages import RUNS_ANOTHER, USAGES
-from holdfast.policy.shell_names import likely_name
-from holdfast.policy.shell_programs import TAKES_ORDERS
-from holdfast.policy.shell_readers import Option, Usage, Value, options_in
-from holdfast.policy.shell_words import Word
+from holdfast.policy.shell.option_tables import Option, Usage, Value, options_in
+from holdfast.policy.shell.program_names import likely_name
+from holdfast.policy.shell.programs import TAKES_ORDERS
+from holdfast.policy.shell.words import Word
 
 IsOrdinary = Callable[[str], bool]
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from holdfast.policy.shell_readers import Reach
+from holdfast.policy.shell.option_tables import Reach
 
 
 class Look(Protocol):

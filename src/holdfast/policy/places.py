@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from holdfast.policy.looking import Look, NoLook
 from holdfast.policy.repositories import Repository, no_repository
 from holdfast.policy.secret_names import is_secret
-from holdfast.policy.shell_names import NOTHING
-from holdfast.policy.shell_words import GLOB, Word
+from holdfast.policy.shell.program_names import NOTHING
+from holdfast.policy.shell.words import GLOB, Word
 
 PIECES_MAX = 16
 SPELLINGS_MAX = 16

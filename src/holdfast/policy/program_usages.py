@@ -8,8 +8,8 @@ one with an empty entry is covered only word by word.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from holdfast.policy.shell_readers import READERS, Usage, Value, usage
-from holdfast.policy.shell_reading import GIT_READERS
+from holdfast.policy.shell.option_tables import READERS, Usage, Value, usage
+from holdfast.policy.shell.read_only_programs import GIT_READERS
 
 # Whatever they are told may be a program, or reach another machine.
 _NEVER = ("sudo", "perl", "ruby", "php", "lua", "deno", "xargs", "parallel")

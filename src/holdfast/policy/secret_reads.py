@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from holdfast.policy.places import Places
 from holdfast.policy.secret_names import is_secret
-from holdfast.policy.shell_commands import Command
-from holdfast.policy.shell_names import likely_name
-from holdfast.policy.shell_readers import Reach, Reading
-from holdfast.policy.shell_words import Word
+from holdfast.policy.shell.commands import Command
+from holdfast.policy.shell.option_tables import Reach, Reading
+from holdfast.policy.shell.program_names import likely_name
+from holdfast.policy.shell.words import Word
 from holdfast.policy.verdicts import Finding
 
 _LETTERS_MAX = 8

@@ -7,7 +7,7 @@ decides. It goes with the session's purge.
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-from holdfast.interfaces import Notes
+from holdfast.interfaces.journal import Notes
 
 SESSION, GRANTED = "session/", "granted/"  # no session id holds a slash
 

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.events import Input
-from holdfast.inputs import MessageState, SessionMessage
-from holdfast.interfaces import (
+from holdfast.folds.inputs import MessageState, SessionMessage
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import (
     Appended,
-    Clock,
     Condition,
     Declined,
     IfAskOpen,
@@ -29,8 +31,6 @@ from holdfast.interfaces import (
 )
 from holdfast.runner.granted import Granted, all_granted, forget_granted, note_granted
 from holdfast.runner.supervisor import Supervisor
-from holdfast.session import Session
-from holdfast.transcript import Transcript
 from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings
 
 QUEUE_MAX = 50

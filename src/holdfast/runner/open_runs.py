@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncGenerator
 
-from holdfast.interfaces import Index, RunQuery
-from holdfast.rows import RunRow, RunStatus
+from holdfast.folds.rows import RunRow, RunStatus
+from holdfast.interfaces.journal import Index, RunQuery
 
 PAGE = 200
 OPEN: tuple[RunStatus, ...] = ("running", "stopping", "queued")

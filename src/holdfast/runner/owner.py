@@ -16,21 +16,21 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.calls import stopped
-from holdfast.agent.company import Company
+from holdfast.agent.delta_batcher import Company
+from holdfast.agent.deps import AgentMeans
+from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
-from holdfast.agent.means import AgentMeans
-from holdfast.agent.rest import in_flight
 from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.view import SessionView
-from holdfast.doing import WORDS
-from holdfast.entries import Text, Thinking
-from holdfast.inputs import MessageState, SessionMessage
-from holdfast.interfaces import Fence, IfAskOpen, IfRunOpen, JournalError
-from holdfast.journal.late import LateWrites
-from holdfast.phases import Phase
-from holdfast.run import Run
+from holdfast.folds.doing import WORDS
+from holdfast.folds.entries import Text, Thinking
+from holdfast.folds.inputs import MessageState, SessionMessage
+from holdfast.folds.phases import Phase
+from holdfast.folds.run import Run
+from holdfast.interfaces.journal import Fence, IfAskOpen, IfRunOpen, JournalError
+from holdfast.journal.retrying_append import LateWrites
+from holdfast.runner.crash_history import Lives
 from holdfast.runner.leftovers import Leftovers
-from holdfast.runner.lives import Lives
 from holdfast.runner.slots import Slot, Slots
 from holdfast.values import Failure, RunSettings
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from holdfast.agent.means import AgentMeans
+from holdfast.agent.deps import AgentMeans
 from holdfast.agent.policy import Judge
 from holdfast.agent.view import SessionView
-from holdfast.interfaces import JournalError
-from holdfast.journal.late import ready
+from holdfast.interfaces.journal import JournalError
+from holdfast.journal.retrying_append import ready
 from holdfast.runner.lag import LoopLag
 from holdfast.runner.open_runs import open_runs
 from holdfast.runner.owner import Floor, SessionOwner, Turn

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from holdfast.server.operation import Operation
-from holdfast.server.operations import operation_of
+from holdfast.api.operation import Operation
+from holdfast.api.operations import operation_of
+from holdfast.api.scopes import BY_TICKET, insist_on_scope
 from holdfast.server.problems import Problem
-from holdfast.server.scopes import BY_TICKET, insist_on_scope
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Any]]
 Table: TypeAlias = list[tuple[str, str, Endpoint]]  # method, path, what it does

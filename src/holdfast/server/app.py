@@ -7,40 +7,40 @@ from dataclasses import replace
 
 from starlette.routing import Route, Router
 
-from holdfast.agent.means import AgentMeans
+from holdfast.agent.deps import AgentMeans
+from holdfast.api.openapi import DescriptionRoutes
 from holdfast.metrics import Figures
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
+from holdfast.server.access.auth import KeyRing, SignIns
+from holdfast.server.access.key_routes import KeyRoutes
+from holdfast.server.access.keys import AddedKeys
+from holdfast.server.access.signing_in import SignInRoutes
+from holdfast.server.access.tickets import Tickets
 from holdfast.server.api_route import Table, api_routes
-from holdfast.server.auth import KeyRing, SignIns
 from holdfast.server.blobs import BlobRoutes
-from holdfast.server.chat import ChatRoutes
-from holdfast.server.edge import Edge
-from holdfast.server.folds import Folds
+from holdfast.server.deps import ServerMeans
 from holdfast.server.grants import GrantRoutes
-from holdfast.server.hangups import Hangups
 from holdfast.server.health import HealthRoutes
-from holdfast.server.key_routes import KeyRoutes
-from holdfast.server.keys import AddedKeys
-from holdfast.server.means import ServerMeans
 from holdfast.server.metrics import MetricsRoutes, begin_figures
-from holdfast.server.news import tell_news
-from holdfast.server.openai_chat import OpenAIChatRoutes
-from holdfast.server.openai_responses import OpenAIResponsesRoutes
-from holdfast.server.openapi import DescriptionRoutes
+from holdfast.server.openai.chat import OpenAIChatRoutes
+from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
-from holdfast.server.purging import Purges
-from holdfast.server.read_marks import ReadMarks
-from holdfast.server.run_inputs import RunInputRoutes
-from holdfast.server.runs import RunRoutes
-from holdfast.server.session_log import SessionLogRoutes
-from holdfast.server.session_queue import QueueRoutes
-from holdfast.server.sessions import SessionRoutes
-from holdfast.server.signing_in import SignInRoutes
-from holdfast.server.stream import Streams
-from holdfast.server.thinning import Thinning
-from holdfast.server.tickets import Tickets
+from holdfast.server.runs.chat import ChatRoutes
+from holdfast.server.runs.inputs import RunInputRoutes
+from holdfast.server.runs.runs import RunRoutes
+from holdfast.server.sessions.log import SessionLogRoutes
+from holdfast.server.sessions.queue import QueueRoutes
+from holdfast.server.sessions.read_marks import ReadMarks
+from holdfast.server.sessions.sessions import SessionRoutes
+from holdfast.server.streams.folds import Folds
+from holdfast.server.streams.stream import Streams
+from holdfast.server.transport.edge import Edge
+from holdfast.server.upkeep.disconnects import Hangups
+from holdfast.server.upkeep.purging import Purges
+from holdfast.server.upkeep.session_changes import tell_news
+from holdfast.server.upkeep.thinning import Thinning
 from holdfast.server.watched import watched
 
 

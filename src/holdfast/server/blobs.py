@@ -3,9 +3,9 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.server.bodies import has_already, json_answer, read_body
-from holdfast.server.means import ServerMeans
+from holdfast.server.deps import ServerMeans
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.transport.bodies import has_already, json_answer, read_body
 
 NAME_CHARS = 64
 

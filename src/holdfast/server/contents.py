@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, TypeAlias, cast
 
-from holdfast.interfaces import Blobs
+from holdfast.interfaces.journal import Blobs
 from holdfast.models.parts import IMAGE_TYPES
-from holdfast.server.bodies import converted
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.transport.bodies import converted
 from holdfast.values import FilePart, ImagePart, Part, TextPart
 
 Attached: TypeAlias = dict[str, bytes]  # what came inline, by the names that it will have as blobs

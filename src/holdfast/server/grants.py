@@ -11,9 +11,9 @@ from holdfast import events as e
 from holdfast.agent.policy import Judge
 from holdfast.policy.approvals import describe
 from holdfast.runner.granted import Granted, all_granted
-from holdfast.server.bodies import json_answer, whole_number
-from holdfast.server.means import ServerMeans
+from holdfast.server.deps import ServerMeans
 from holdfast.server.problems import Problem, bad_request, session_not_found
+from holdfast.server.transport.bodies import json_answer, whole_number
 from holdfast.values import GrantRule
 
 PAGE_MAX = 200

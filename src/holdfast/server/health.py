@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import __version__
-from holdfast.interfaces import JournalError
-from holdfast.server.bodies import json_answer, raw_answer
-from holdfast.server.means import ServerMeans
-from holdfast.server.scopes import KEY_SCOPES, SCOPES
+from holdfast.api.scopes import KEY_SCOPES, SCOPES
+from holdfast.interfaces.journal import JournalError
+from holdfast.server.deps import ServerMeans
+from holdfast.server.transport.bodies import json_answer, raw_answer
 
 _OK = {"status": "ok", "version": __version__, "platform": "holdfast"}
 _ALIVE = msgspec.json.encode(_OK)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from holdfast.metrics import Figures
 from holdfast.runner.open_runs import open_runs
-from holdfast.server.means import ServerMeans
+from holdfast.server.deps import ServerMeans
 
 
 async def begin_figures(means: ServerMeans) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from holdfast.server.open_files import OpenFiles
+from holdfast.server.transport.open_files import OpenFiles
 
 MEBIBYTE = 1024 * 1024
 

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.server.bodies import has_already
 from holdfast.server.problems import Problem
+from holdfast.server.transport.bodies import has_already
 
 INDEX = "index.html"
 HASHED = "assets/"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from starlette.exceptions import HTTPException
 
-from holdfast.interfaces import JournalError, StoreDamaged, StoreOverloaded, UnknownSession
+from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreOverloaded, UnknownSession
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode

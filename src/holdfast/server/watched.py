@@ -4,9 +4,9 @@ from asyncio import Future, ensure_future
 from collections.abc import Sequence
 from typing import Any, cast
 
-from holdfast.agent.means import AgentMeans
+from holdfast.agent.deps import AgentMeans
 from holdfast.events import Event, Input, SessionForked
-from holdfast.interfaces import Appended, Declined, Fence, KeyConflict, Replayed, Store
+from holdfast.interfaces.journal import Appended, Declined, Fence, KeyConflict, Replayed, Store
 from holdfast.metrics import Figures
 
 

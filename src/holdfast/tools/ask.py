@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.values import Action
 

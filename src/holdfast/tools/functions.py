@@ -12,16 +12,16 @@ from typing import IO, Any, cast
 
 import msgspec
 
-from holdfast.interfaces import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
-from holdfast.tools import child
+from holdfast.tools import function_child as child
 from holdfast.tools.arguments import arguments_hash, canonical, parsed, schema_of
-from holdfast.tools.environment import child_environment
-from holdfast.tools.marker import Marker, foreground
 from holdfast.tools.offload import offload
-from holdfast.tools.output import Capture, Shown, shorten
-from holdfast.tools.process import Command, Ended, run_command
-from holdfast.tools.pump import Sink
+from holdfast.tools.shell.environment import child_environment
+from holdfast.tools.shell.marker import Marker, foreground
+from holdfast.tools.shell.output import Capture, Shown, shorten
+from holdfast.tools.shell.process import Command, Ended, run_command
+from holdfast.tools.shell.pump import Sink
 from holdfast.tools.signatures import CannotBeTool, arguments_struct, description_of
 from holdfast.values import Action
 

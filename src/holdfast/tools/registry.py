@@ -8,22 +8,22 @@ from typing import Protocol, cast, runtime_checkable
 
 import msgspec
 
-from holdfast.interfaces import Tool
+from holdfast.interfaces.tool import Tool
 from holdfast.messages import ToolSpec
-from holdfast.tools.addresses import PublicOnly
 from holdfast.tools.arguments import BadArguments, parsed
 from holdfast.tools.ask import AskUser
-from holdfast.tools.background import Background
-from holdfast.tools.contents import ReadMarks
-from holdfast.tools.edits import EditFile, WriteFile
-from holdfast.tools.fetch import Fetcher
-from holdfast.tools.files import ReadFile
-from holdfast.tools.listing import ListFiles
-from holdfast.tools.search import SearchFiles
-from holdfast.tools.shell import Shell, ShellWorld
-from holdfast.tools.shell_jobs import ShellJobs, ShellKill
-from holdfast.tools.web import FetchUrl
-from holdfast.tools.workspace import Workspace
+from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.edits import EditFile, WriteFile
+from holdfast.tools.files.listing import ListFiles
+from holdfast.tools.files.read_file import ReadFile
+from holdfast.tools.files.search import SearchFiles
+from holdfast.tools.files.workspace import Workspace
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
+from holdfast.tools.shell.tool import Shell, ShellWorld
+from holdfast.tools.web.addresses import PublicOnly
+from holdfast.tools.web.fetch import Fetcher
+from holdfast.tools.web.tool import FetchUrl
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

@@ -14,10 +14,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast import session, transcript
-from holdfast.capabilities import Answer, Compact, NoAnswer
 from holdfast.chaos import ChaosServer, Gate
-from holdfast.deadlines import Asked, effective
+from holdfast.decisions.deadlines import Asked, effective
+from holdfast.folds import session, transcript
+from holdfast.interfaces.model import Answer, Compact, NoAnswer
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.attempt import CallMeans

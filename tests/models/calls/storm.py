@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import (
     Begin,
     CallTool,
@@ -46,7 +45,8 @@ from holdfast.chaos import (
     server_error,
     too_large,
 )
-from holdfast.entries import Text
+from holdfast.folds.entries import Text
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, RetryLimits
 
 from .calling import WIRES, Line, Told, line_to, target_of

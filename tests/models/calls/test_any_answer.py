@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import Drop, Say
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Target, Wire
 
 from .calling import WIRES, Line, line_of, line_to

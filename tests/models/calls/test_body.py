@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from holdfast.chaos import Gate
-from holdfast.deadlines import Asked, effective
+from holdfast.decisions.deadlines import Asked, effective
 from holdfast.models.body import Body, Take
 from holdfast.models.breaks import Broken
 from holdfast.models.http import ModelHttp

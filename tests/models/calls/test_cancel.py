@@ -6,7 +6,6 @@ from itertools import count
 import pytest
 
 from holdfast import events as e
-from holdfast.capabilities import Answer
 from holdfast.chaos import (
     CallTool,
     CancelAt,
@@ -24,6 +23,7 @@ from holdfast.chaos import (
     server_error,
     silent_port,
 )
+from holdfast.interfaces.model import Answer
 from holdfast.targets import Patience, Target, Wire
 
 from .calling import Told, ended_by, line_of, line_to, nothing_left, request_of, target_of

@@ -9,7 +9,6 @@ import pytest
 from aiohttp.abc import ResolveResult
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import (
     ChaosServer,
     CloseOnReuse,
@@ -23,6 +22,7 @@ from holdfast.chaos import (
     closed_port,
     silent_port,
 )
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.http import KEPT_ALIVE_MAX
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import (
     CallTool,
     CutCall,
@@ -28,6 +27,7 @@ from holdfast.chaos import (
     Usage,
     Wait,
 )
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Wire
 
 from .calling import line_of

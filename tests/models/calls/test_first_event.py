@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import (
     Begin,
     CallTool,
@@ -20,6 +19,7 @@ from holdfast.chaos import (
     Think,
     Wait,
 )
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, Wire
 
 from .calling import WIRES, Names, line_of, line_to, outlast, request_of, target_of

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import (
     Begin,
     CallTool,
@@ -23,6 +22,7 @@ from holdfast.chaos import (
     overloaded,
     server_error,
 )
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models import hedge
 from holdfast.targets import Patience, RetryLimits, Wire
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import (
     Begin,
     ChaosServer,
@@ -16,6 +15,7 @@ from holdfast.chaos import (
     rate_limited_s,
     silent_port,
 )
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 
 from .calling import line_of, line_to, request_of, target_of

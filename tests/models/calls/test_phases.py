@@ -3,9 +3,9 @@
 from typing import cast
 
 from holdfast import events as e
-from holdfast.capabilities import Answer
 from holdfast.chaos import CallTool, ChaosServer, Say, SeenRequest
-from holdfast.context import context_for
+from holdfast.folds.context import context_for
+from holdfast.interfaces.model import Answer
 from holdfast.messages import ModelRequest, ToolMessage, UserMessage
 
 from .calling import Line, line_to, target_of

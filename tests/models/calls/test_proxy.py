@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import ChaosServer, CloseOnReuse, Gate, Hang, Say, Script, Wait, closed_port
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 
 from .calling import Line, Names, ended_by, line_to, nothing_left, request_of, target_of

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from holdfast import events as e
-from holdfast import session, transcript
 from holdfast.agent.runlog import RunLog, Unwritable
-from holdfast.capabilities import Answer
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, SayWords, Wait
-from holdfast.clock import SystemClock
-from holdfast.interfaces import FenceLost
+from holdfast.folds import session, transcript
+from holdfast.interfaces.journal import FenceLost
+from holdfast.interfaces.model import Answer
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.targets import Wire
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, closed_port, rate_limited_s, server_error
 from holdfast.chaos.server import ServerOptions
 from holdfast.chaos.statuses import loading
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.journal.memory import MemoryDisk
 from holdfast.targets import RetryLimits, Target, Wire
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import Say, Status
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import AssistantMessage, ModelRequest, SaidText, Thought, UserMessage
 from holdfast.targets import Wire
 

@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import (
     ChaosServer,
     CutCall,
@@ -30,6 +29,7 @@ from holdfast.chaos import (
     rate_limited_until,
     server_error,
 )
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import AssistantMessage, ModelRequest, SaidText, UserMessage
 from holdfast.targets import RetryLimits, Wire
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, overloaded_s, rate_limited_s, server_error
-from holdfast.interfaces import StoreFull
+from holdfast.interfaces.journal import StoreFull
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.models.shared import Shared
 from holdfast.targets import Patience, RetryLimits, Wire

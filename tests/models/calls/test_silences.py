@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from holdfast import events as e
-from holdfast.capabilities import Answer
 from holdfast.chaos import (
     Begin,
     CallTool,
@@ -21,6 +20,7 @@ from holdfast.chaos import (
     Think,
     Wait,
 )
+from holdfast.interfaces.model import Answer
 from holdfast.targets import Wire
 
 from .calling import WIRES, Line, line_of, outlast

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from holdfast.capabilities import NoAnswer
-from holdfast.deadlines import Asked, effective
+from holdfast.decisions.deadlines import Asked, effective
+from holdfast.interfaces.model import NoAnswer
 from holdfast.models.upload import Upload
 from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Patience, RetryLimits, Target

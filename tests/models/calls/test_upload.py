@@ -3,7 +3,6 @@
 import pytest
 
 from holdfast import events as e
-from holdfast.capabilities import Answer, NoAnswer
 from holdfast.chaos import (
     ChaosServer,
     Gate,
@@ -16,6 +15,7 @@ from holdfast.chaos import (
     Wait,
     too_large,
 )
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, Wire
 
 from .calling import line_of, line_to, outlast, request_of, target_of

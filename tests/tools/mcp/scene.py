@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from holdfast.interfaces import Tool, ToolResult
-from holdfast.tools.environment import child_environment
-from holdfast.tools.mcp import McpPatience, McpServerConfig, McpServers, marker_run
-from holdfast.tools.scope import KillPatience, find_marked
+from holdfast.interfaces.tool import Tool, ToolResult
+from holdfast.tools.mcp.servers import McpPatience, McpServerConfig, McpServers, marker_run
+from holdfast.tools.shell.environment import child_environment
+from holdfast.tools.shell.scope import KillPatience, find_marked
 from tools.calls import Call
 
 SERVERS = Path(__file__).parent / "servers"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.tools.mcp import McpServerConfig, McpServers
+from holdfast.tools.mcp.servers import McpServerConfig, McpServers
 from tools.calls import until
 from tools.mcp.scene import QUICK, SERVERS, McpCall, named, names, run, servers
 from tools.mcp.web import Web, serving

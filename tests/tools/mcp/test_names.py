@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.mcp_names import (
+from holdfast.tools.mcp.names import (
     DESCRIPTION_CHARS_MAX,
     SCHEMA_BYTES_MAX,
     ToolLeftOut,

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from holdfast.tools.mcp_stdio import LentPipe
+from holdfast.tools.mcp.stdio import LentPipe
 
 
 async def test_a_pipe_that_the_loop_has_closed_is_not_closed_again_under_its_next_owner() -> None:

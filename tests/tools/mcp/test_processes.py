@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.tools.mcp import BadMcpServer, McpServerConfig, marker_run
-from holdfast.tools.mcp_process import Exited
-from holdfast.tools.proctable import table
+from holdfast.tools.mcp.process import Exited
+from holdfast.tools.mcp.servers import BadMcpServer, McpServerConfig, marker_run
+from holdfast.tools.shell.process_table import table
 from tools.calls import dead_children, descriptors, until
 from tools.mcp.scene import QUICK, SERVERS, McpCall, left, named, raw, run, servers
 

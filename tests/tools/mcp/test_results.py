@@ -7,7 +7,7 @@ import pytest
 from mcp.types import CallToolResult
 
 from holdfast.journal.memory import MemoryStore
-from holdfast.tools.mcp_results import IMAGE_BYTES_MAX, PARTS_MAX, tool_result
+from holdfast.tools.mcp.results import IMAGE_BYTES_MAX, PARTS_MAX, tool_result
 from holdfast.values import FilePart, ImagePart
 
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])  # nothing here depends on the loop

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.chaos.cancel import CancelAt
-from holdfast.tools.mcp import McpServerConfig
+from holdfast.tools.mcp.servers import McpServerConfig
 from tools.calls import until
 from tools.mcp.scene import QUICK, McpCall, named, names, raw, run, servers
 

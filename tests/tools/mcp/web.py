@@ -9,8 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
-from holdfast.tools.mcp import McpServerConfig
-from holdfast.tools.mcp_flow import MESSAGE_BYTES_MAX
+from holdfast.tools.mcp.flow import MESSAGE_BYTES_MAX
+from holdfast.tools.mcp.servers import McpServerConfig
 
 
 @dataclass

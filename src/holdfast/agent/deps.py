@@ -1,0 +1,43 @@
+"""What an agent works with, and what it is allowed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from holdfast.agent.drain_gate import Rest
+from holdfast.agent.policy import Judge
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Store
+from holdfast.interfaces.model import Model
+from holdfast.interfaces.tool import Tool
+from holdfast.journal.spool import Spool
+from holdfast.messages import ANSWER_BYTES_MAX
+from holdfast.redaction import NO_SECRETS, Secrets
+from holdfast.tools.files.workspace import Workspace, Workspaces
+from holdfast.tools.registry import Registry
+from holdfast.values import Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMeans:
+    """Everything that a run needs from outside; the same for all runs."""
+
+    store: Store
+    model: Model
+    clock: Clock
+    judge: Judge
+    tools: Registry = field(default_factory=Registry)
+    tools_that_change: Callable[[], Sequence[Tool]] = tuple  # those of MCP servers, as they are now
+    workspace: Path
+    workspaces: Workspaces = Workspace  # how a folder is opened whose files nobody asked for
+    instructions: str = ""
+    secrets: Secrets = NO_SECRETS
+    spool: Spool | None = None
+    context_window: int = 200_000
+    turns_max: int = 100
+    budget: Budget = field(default_factory=Budget)
+    answer_bytes_max: int = ANSWER_BYTES_MAX
+    asks_expire_s: float = 86_400.0
+    on_expiry: Literal["continue", "stop"] = "continue"
+    rest: Rest = field(default_factory=Rest)

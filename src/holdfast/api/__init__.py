@@ -1,0 +1,1 @@
+"""The HTTP API as data: every request, every response, every operation."""

@@ -1,0 +1,217 @@
+"""The description of the API: made from the route table, the bodies that it decodes and their answers."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from holdfast import __version__
+from holdfast.api.operation import EVENTS, Operation
+from holdfast.api.operations import operation_of
+from holdfast.api.responses import Error
+from holdfast.server.docs_page import docs_page
+from holdfast.server.sessions.responses import OFFSET_MAX
+from holdfast.server.transport.bodies import raw_answer
+
+_PARAMETER = re.compile(r"{(\w+)}")
+_ANYWHERE = {
+    401: "invalid_api_key",
+    403: "foreign_origin, missing_scope, no_ticket_taken",
+    421: "unknown_host",
+    500: "internal_error, store_damaged",
+    503: "store_unavailable, store_overloaded, shutting_down",
+}
+_WITH_BODY = {408: "body_too_slow", 413: "body_too_large", 415: "unsupported_encoding"}
+_JSON_CODES = ("invalid_json", "json_too_deep", "json_too_large", "body_cut_off")
+_TAGS = {
+    "/v1/runs": "Runs",
+    "/v1/approvals": "Runs",
+    "/api/sessions": "Sessions",
+    "/v1/": "OpenAI-compatible",
+}
+_OWN_TAGS = {"/v1/health": "Server", "/v1/capabilities": "Server"}
+_YES_OR_NO = {"type": "boolean"}
+_QUERIES: Mapping[str, Any] = {
+    "limit": {"type": "integer", "minimum": 1},
+    "offset": {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX},
+    "before": {"type": "integer", "minimum": 1},
+    "pace_ms": {"type": "integer", "minimum": 1},
+    "view": {"enum": ["hermes", "native"]},
+    "choice": {"enum": ["session", "always"]},
+    "format": {"enum": ["json", "md"]},
+    "archived": _YES_OR_NO,
+    "all": _YES_OR_NO,
+    "now": _YES_OR_NO,
+    "total": _YES_OR_NO,
+    "stream": _YES_OR_NO,
+    "starting_after": {"type": "integer", "minimum": 0},
+}
+_FRAME = {
+    "type": "object",
+    "description": "One frame; those with an id are the log, those without are signs of life.",
+    "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
+}
+_ERROR = {"$ref": "#/components/schemas/Error"}
+
+
+def described(routes: Iterable[Route]) -> dict[str, Any]:
+    """The OpenAPI document of these routes."""
+    table = [
+        (route.path_format, method, operation_of(method, route.path_format))
+        for route in routes
+        for method in sorted((route.methods or set()) - {"HEAD"})
+    ]
+    kinds = list(dict.fromkeys([Error, *(kind for _, _, one in table for kind in _kinds(one))]))
+    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    known = dict(zip(kinds, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for path, method, operation in table:
+        paths.setdefault(path, {})[method.lower()] = _described(path, method, operation, known)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Holdfast",
+            "version": __version__,
+            "description": (
+                "Runs that do not get lost, over HTTP. Every error comes in one envelope. Times are seconds "
+                "of Unix time. Fields that a body has and this description does not are ignored."
+            ),
+        },
+        "security": [{"key": []}, {"cookie": [], "page": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "An API key."},
+                "cookie": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "holdfast_sign_in_PORT",
+                    "description": "What POST /api/sign-in gave to a browser; it opens nothing alone.",
+                },
+                "page": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "X-Holdfast-Page",
+                    "description": "`page` of the same answer, kept where only pages of this origin read it.",
+                },
+            },
+        },
+    }
+
+
+def _kinds(operation: Operation) -> Iterator[Any]:
+    """The types that an operation's JSON has."""
+    if operation.body is not None:
+        yield operation.body
+    for answer in operation.answers.values():
+        for kind in _media(answer).values():
+            yield from kind if isinstance(kind, tuple) else () if kind is None else (kind,)
+
+
+def _media(answer: Any) -> Mapping[str, Any]:
+    if answer is None:
+        return {}
+    return answer if isinstance(answer, Mapping) else {"application/json": answer}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _described(path: str, method: str, operation: Operation, known: Mapping[Any, Any]) -> dict[str, Any]:
+    takes_body = operation.body is not None or bool(operation.raw_body)
+    made: dict[str, Any] = {
+        "operationId": f"{method.lower()}_{re.sub(r'[^a-z0-9]+', '_', path.lower()).strip('_')}",
+        "tags": [_tag(path)],
+        "summary": operation.says,
+        "parameters": list(_parameters(path, operation)),
+        "responses": {},
+    }
+    if operation.scopes:
+        made["x-scopes"] = list(operation.scopes)
+    else:
+        made["security"] = []
+    if takes_body:
+        kind = operation.raw_body or "application/json"
+        schema: dict[str, Any] = {} if operation.raw_body else known[operation.body]
+        if not operation.needs_body:
+            schema = {"anyOf": [schema, {"type": "null"}]}  # nothing at all is an empty object
+        made["requestBody"] = {"content": {kind: {"schema": schema}}, "required": operation.needs_body}
+    for status, answer in operation.answers.items():
+        content = {
+            media: {"schema": _FRAME if media == EVENTS else _schema(kind, known)}
+            for media, kind in _media(answer).items()
+        }
+        made["responses"][str(status)] = _answer(_words(answer), content)
+    errors = {**_ANYWHERE, **(_WITH_BODY if takes_body or method in {"POST", "PATCH", "PUT"} else {})}
+    errors |= operation.errors
+    if operation.body is not None:
+        codes = [*errors.get(400, "invalid_request").split(", "), *_JSON_CODES]
+        errors[400] = ", ".join(dict.fromkeys(codes))
+    for status, codes in sorted(errors.items()):
+        made["responses"][str(status)] = _answer(codes, {"application/json": {"schema": _ERROR}})
+    return made
+
+
+def _schema(kind: Any, known: Mapping[Any, Any]) -> dict[str, Any]:
+    if kind is None:
+        return {"type": "string"}
+    if isinstance(kind, tuple):
+        return {"anyOf": [known[one] for one in cast("tuple[Any, ...]", kind)]}
+    return known[kind]
+
+
+def _words(answer: Any) -> str:
+    """What the answer is, in the words of its type."""
+    if answer is None:
+        return "There is no more to come."
+    media = _media(answer)
+    docs = [
+        kind.__doc__ for kind in media.values() if isinstance(kind, type) and kind.__module__ != "builtins"
+    ]
+    if EVENTS in media:
+        docs.append("Server-sent events.")
+    return " ".join(doc for doc in docs if doc) or "As asked for."
+
+
+def _answer(words: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {"description": words, **({"content": content} if content else {})}
+
+
+def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
+    for name in _PARAMETER.findall(path):
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    for place, named in (("query", operation.query), ("header", operation.headers)):
+        for name, words in named.items():
+            schema = _QUERIES.get(name, {"type": "string"})
+            yield {"name": name, "in": place, "description": words, "schema": schema}
+
+
+def _tag(path: str) -> str:
+    own = _OWN_TAGS.get(path)
+    return own or next((tag for begin, tag in _TAGS.items() if path.startswith(begin)), "Server")
+
+
+class DescriptionRoutes:
+    """What the routes that describe the API do; the document is made once, when it is first asked for."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes  # it grows by the routes of this very object
+        self._made: tuple[bytes, str] | None = None
+
+    def _both(self) -> tuple[bytes, str]:
+        if self._made is None:
+            document = described(self._routes)
+            self._made = msgspec.json.encode(document), docs_page(document)
+        return self._made
+
+    async def document(self, request: Request) -> Response:
+        """GET /openapi.json."""
+        del request
+        return raw_answer(self._both()[0])
+
+    async def page(self, request: Request) -> Response:
+        """GET /docs."""
+        del request
+        return HTMLResponse(self._both()[1])

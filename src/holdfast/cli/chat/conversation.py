@@ -1,0 +1,288 @@
+"""`holdfast chat`: a conversation in the terminal, on a server of its own or on the one that runs."""
+
+import asyncio
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import aclosing, suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from holdfast import __version__
+from holdfast import events as e
+from holdfast.cli.attach import FAILED, OK, Attached, with_server
+from holdfast.cli.chat.asks import ChatAsks
+from holdfast.cli.chat.commands import COMMANDS, Commands, looks_like_command, names_command
+from holdfast.cli.chat.entries import entry_text, person_text
+from holdfast.cli.naming import Unnamed, session_named
+from holdfast.cli.terminal.output import is_drawable
+from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.style import Ink
+from holdfast.client.address import Patience
+from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
+from holdfast.client.updates import Away, Back, LiveLine, Seen
+from holdfast.safe_text import safe_line
+
+if TYPE_CHECKING:
+    from holdfast.client import Client
+
+TWICE_S = 2.0
+STOP_S = 5.0  # how long leaving waits for the server to take a stop
+SHOWN_AT_FIRST = 40
+PATIENCE = Patience(call_s=15.0, follow_s=600.0)
+
+
+def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
+    """Talk until the person leaves; the exit code."""
+    if not (sys.stdin.isatty() and is_drawable(sys.stdout)):
+        is_dumb = sys.stdin.isatty() and sys.stdout.isatty()
+        kind = "a terminal" + (" that can move its cursor (TERM is dumb)" if is_dumb else "")
+        print(f"holdfast: chat needs {kind}; holdfast run works everywhere", file=sys.stderr)
+        return FAILED
+
+    async def work(attached: Attached) -> int:
+        return await Chat(attached, model=model).run(session)
+
+    return with_server(flags, work, works="all", patience=PATIENCE)
+
+
+class Chat:
+    """One terminal; the session may change while it is open."""
+
+    def __init__(self, attached: Attached, *, model: str) -> None:
+        from holdfast.cli.chat.history import ChatHistory
+        from holdfast.cli.chat.prompt import ChatPrompt, Words
+
+        self.attached = attached
+        self.ink = Ink()
+        self.model = model
+        self.session_id = ""
+        self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
+        self.teller = Teller(self.ink)
+        self.asks = ChatAsks(self)
+        self._history = ChatHistory(attached.place.data_dir / "chat-history")
+        self.prompt = ChatPrompt(
+            history=self._history,
+            words=Words(COMMANDS, lambda: self.known),
+            live=self._live,
+            status=lambda: self.teller.status(time.time_ns() // 1_000_000),
+            interrupt=self._interrupt,
+        )
+        self._commands = Commands(self)
+        self._watching: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._stopped: set[str] = set()  # runs that took the stop, though their end may not be told yet
+        self._interrupted_s = -TWICE_S
+
+    def _live(self) -> str:
+        return self.teller.live()  # of the session that is open now
+
+    @property
+    def client(self) -> "Client":
+        """The server."""
+        return self.attached.client
+
+    async def run(self, session: str) -> int:
+        """The conversation."""
+        await asyncio.to_thread(self._history.read)
+        await self._greet()
+        if session and not await self.open(session):
+            return FAILED
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self.prompt.leave)  # the window was closed: it comes twice
+        loop.add_signal_handler(signal.SIGTERM, self._told_to_leave, signal.getsignal(signal.SIGTERM))
+        reading = asyncio.create_task(self.prompt.run())
+        taking = asyncio.create_task(self._take_lines())
+        try:
+            done, _ = await asyncio.wait({reading, taking}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            self.prompt.leave()
+            taking.cancel()
+            await asyncio.wait({reading, taking})
+            if self._stopping is not None:  # a stop that was asked for counts, however soon one leaves
+                await asyncio.wait({self._stopping}, timeout=STOP_S)
+            goodbye, watching = self._goodbye(), self._watching
+            await self.close_session()
+            if watching is not None and not watching.cancelled():
+                watching.result()
+        if goodbye:
+            print(goodbye)
+        return OK
+
+    def _told_to_leave(self, next_time: Callable[[int, FrameType | None], object] | int | None) -> None:
+        """Leave in good order, and at the next signal at once."""
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, next_time)
+        self.prompt.leave()
+
+    async def _greet(self) -> None:
+        targets = await self.client.targets()
+        model = self.model or (targets[0].model if targets else "")
+        where = "" if self.attached.is_own else f" · attached to {self.attached.url}"
+        text = self.ink.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
+        if self.attached.loaded is not None and self.attached.loaded.is_demo:
+            text += self.ink.dim(
+                "No model is configured, so the built-in demo model answers. Say hello to it."
+            )
+        text += self.ink.dim("/help says what there is. Ctrl-C stops a run, twice leaves.")
+        await self.prompt.print(text)
+
+    def _goodbye(self) -> str:
+        if not self.session_id:
+            return ""
+        again = f"holdfast chat --session {self.session_id}"
+        if self._stopped.issuperset(self.teller.open_runs):
+            return f"To come back: {again}"
+        if self.attached.is_own:
+            return f"The run is paused, and goes on when you come back: {again}"
+        return f"The run goes on in the server. To come back: {again}"
+
+    async def _take_lines(self) -> None:
+        while (typed := await self.prompt.lines.get()) is not None:
+            try:
+                if typed.about and not names_command(typed.line):
+                    await self.asks.take(typed)
+                elif looks_like_command(typed.line):
+                    if not await self._commands.take(typed.line.strip()):
+                        return
+                elif typed.line.strip():
+                    await self.send(typed.line)
+            except ClientError as error:
+                await self.complain(error)
+
+    async def complain(self, error: ClientError) -> None:
+        """Say what went wrong; the conversation goes on."""
+        await self.prompt.print(self.ink.line(f"✗ {safe_line(str(error))}", "red"))
+
+    async def send(self, text: str, *, when_busy: str = "steer") -> None:
+        """Say something to the session; while a run works it hears this at its next step."""
+        client_id = secrets.token_hex(8)
+        self.teller.own.add(client_id)
+        await self.prompt.print(person_text(self.ink, text))
+        try:
+            started = await self.client.start(
+                text,
+                session_id=self.session_id,
+                when_busy="queue" if when_busy == "queue" else "steer",
+                model=self.model,
+                more={"client_id": client_id, "workspace": str(self.attached.place.settings.workspace)},
+            )
+        except (Refused, Unreachable, BadAnswer) as error:
+            await self.complain(error)
+            await self.prompt.print(self.ink.dim("  It was not sent; it is back in the input line."))
+            self.prompt.put_back(text)
+            return
+        if started.session_id != self.session_id:
+            await self.close_session()
+            self._watch(started.session_id, after=0)
+
+    async def open(self, name: str) -> bool:
+        """Show the end of a session and go on with it; False if there is none."""
+        try:
+            session_id = await session_named(self.client, name)
+            page = await self.client.messages(session_id, limit=SHOWN_AT_FIRST)
+            runs = await self.client.runs(session_id=session_id, limit=20)
+        except (Refused, Unnamed) as error:
+            await self.complain(error)
+            if isinstance(error, Refused) and error.code == "session_not_found":
+                there = "/sessions" if self.prompt.is_running else "holdfast sessions list"
+                await self.prompt.print(self.ink.dim(f"  {there} shows those that are there."))
+            return False
+        await self.close_session()
+        working = {run.run_id for run in runs.data if run.outcome is None}
+        of_runs = [entry for entry in page.data if entry.get("run_id") in working]
+        shown = [entry for entry in page.data if entry not in of_runs or entry.get("kind") == "person"]
+        text = self.ink.dim("…") if page.has_more else ""
+        await self.prompt.print(text + "".join(entry_text(self.ink, entry) for entry in shown))
+        after = min((int(entry["seq"]) for entry in of_runs), default=page.last_seq + 1) - 1
+        # Of the transcript, not of the list: a fork's list has only the runs that began in it.
+        answered = [run_id for entry in page.data if (run_id := str(entry.get("run_id") or ""))]
+        self.teller.last_run = answered[-1] if answered else ""
+        self.teller.open_runs = [run.run_id for run in reversed(runs.data) if run.run_id in working]
+        self._watch(session_id, after=after, epoch=page.epoch)
+        return True
+
+    async def close_session(self) -> None:
+        """Follow nothing any more."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
+            self._watching = None
+        self.session_id = ""
+        self.teller = Teller(self.ink, own=self.teller.own)
+        self.asks.clear()
+
+    def _watch(self, session_id: str, *, after: int, epoch: str = "") -> None:
+        self.session_id = session_id
+        following = self._follow(session_id, after=after, epoch=epoch)
+        self._watching = asyncio.create_task(following, name="follow")
+        self._watching.add_done_callback(self._left_alone)
+
+    def _left_alone(self, watching: asyncio.Task[None]) -> None:
+        """A bug of ours ends the chat rather than leaving a person with a screen that stands still."""
+        if not watching.cancelled() and watching.exception() is not None:
+            self.prompt.leave()
+
+    async def _follow(self, session_id: str, *, after: int, epoch: str) -> None:
+        try:
+            watching = self.client.watch_session(session_id, after=after, epoch=epoch)
+            async with aclosing(watching) as heard:
+                async for one in heard:
+                    match one:
+                        case Seen():
+                            await self._hear(one.event)
+                        case LiveLine():
+                            self.teller.server_says = one
+                        case Away():
+                            self.teller.lost(one)
+                        case Back():
+                            self.teller.away = None
+                    await self.prompt.print("")
+        except ClientError as error:
+            await self.complain(error)
+            await self.prompt.print(
+                self.ink.dim(f"  Go on with /sessions {session_id} when the server is there.")
+            )
+            self.teller.away = None
+
+    async def _hear(self, event: e.Event) -> None:
+        await self.prompt.print(self.teller.hear(event))
+        if isinstance(event, e.RunEnded) and event.outcome not in {"completed", "refused", "cancelled"}:
+            await self.prompt.print(self.ink.dim("  /retry tries it again."))
+        await self.asks.hear()
+        if isinstance(event, e.RunEnded):
+            with suppress(ClientError):  # what was read here is not unread on the page; only a courtesy
+                await self.client.mark_read(self.session_id)
+
+    def _interrupt(self) -> None:
+        now_s = time.monotonic()
+        is_second = now_s - self._interrupted_s < TWICE_S
+        self._interrupted_s = now_s
+        if is_second:
+            self.prompt.leave()
+        elif self.teller.run_id:
+            self._stopping = asyncio.create_task(self.stop())
+        elif self.prompt.typed:
+            self.prompt.clear()
+            self._interrupted_s = -TWICE_S
+        else:
+            self._stopping = asyncio.create_task(self.prompt.print(self.ink.dim("Ctrl-C again leaves.")))
+
+    async def stop(self) -> None:
+        """Ask the run under way to stop."""
+        run_id = self.teller.run_id
+        if not run_id:
+            await self.prompt.print(self.ink.dim("Nothing is under way."))
+            return
+        try:
+            await self.client.stop(run_id)
+            self._stopped.add(run_id)
+        except Refused as error:
+            if error.code != "run_not_found":
+                await self.complain(error)
+        except ClientError as error:
+            await self.complain(error)

@@ -1,0 +1,231 @@
+"""The input line of the chat, with what is live above it; it stays while answers are printed over it."""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from prompt_toolkit import ANSI, PromptSession
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, get_common_complete_suffix
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.history import History
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+
+from holdfast.cli.terminal.output import write_all
+
+LINES_WAITING_MAX = 64
+REDRAW_S = 0.08
+TICK_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A line, and the ask that was on the screen when it was sent, if any."""
+
+    line: str
+    about: str = ""
+
+
+class SilentInput(Vt100Input):
+    """A keyboard whose letters the terminal itself never repeats, also not while something is printed."""
+
+    def cooked_mode(self) -> AbstractContextManager[None]:
+        """See Vt100Input."""
+        return self.raw_mode()
+
+
+class Words(Completer):
+    """Completes slash commands, and after some of them the ids that fit."""
+
+    def __init__(
+        self, commands: Sequence[tuple[str, str]], ids: Callable[[], Sequence[tuple[str, str]]]
+    ) -> None:
+        self._commands = commands
+        self._ids = ids
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """See Completer."""
+        del complete_event
+        text = document.text_before_cursor
+        word, space, rest = text.partition(" ")
+        if not text.startswith("/") or "\n" in text:
+            return
+        if not space:
+            for name, about in self._commands:
+                if name.startswith(word) and name != word:
+                    yield Completion(name, -len(word), display_meta=about)
+        elif word == "/sessions":
+            for session_id, about in self._ids():
+                if session_id.startswith(rest) and session_id != rest:
+                    yield Completion(session_id, -len(rest), display_meta=about)
+
+
+class ChatPrompt:
+    """Gives typed lines to a queue; Enter sends, Esc-Enter makes a new line."""
+
+    def __init__(
+        self,
+        *,
+        history: History,
+        words: Completer,
+        live: Callable[[], str],
+        status: Callable[[], str],
+        interrupt: Callable[[], None],
+    ) -> None:
+        self.lines: asyncio.Queue[Typed | None] = asyncio.Queue(LINES_WAITING_MAX)
+        self._live, self._status, self._interrupt = live, status, interrupt
+        self._words = words
+        self._about = ""
+        self._draft = ""
+        self._printing = asyncio.Lock()
+        self._shown: tuple[str, StyleAndTextTuples] = ("", [])
+        slash = Condition(lambda: self._session.default_buffer.text.startswith("/"))
+        self._session: PromptSession[None] = PromptSession(
+            self._message,
+            multiline=True,
+            key_bindings=self._keys(),
+            history=history,
+            completer=words,
+            complete_while_typing=slash,
+            input=SilentInput(sys.stdin),
+            reserve_space_for_menu=6,
+            erase_when_done=True,
+            prompt_continuation="  ",
+        )
+        app = self._session.app
+        app.min_redraw_interval = REDRAW_S
+        # The live lines have a window of their own: the prompt's message is taken apart letter by letter.
+        above = Window(FormattedTextControl(self._above), dont_extend_height=True)
+        app.layout = Layout(HSplit([above, self._session.layout.container]), self._session.default_buffer)
+
+    async def run(self) -> None:
+        """Read until the person leaves."""
+        await self._session.prompt_async(refresh_interval=TICK_S, handle_sigint=False)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a person can type."""
+        return self._session.app.is_running
+
+    def leave(self) -> None:
+        """End `run`."""
+        if self._session.app.is_running and not self._session.app.is_done:
+            self._session.app.exit()
+
+    async def print(self, text: str) -> None:
+        """Print something that stays above the input line."""
+        async with self._printing:
+            if not text:
+                self._session.app.invalidate()
+            elif self._session.app.is_running:
+                await run_in_terminal(lambda: write_all(sys.stdout, text), in_executor=True)
+            else:
+                await asyncio.to_thread(write_all, sys.stdout, text)
+
+    def ask(self, about: str) -> None:
+        """The next line answers what has this id: what was half typed is laid aside."""
+        if not self._about:
+            self._draft = self._session.default_buffer.text
+            self._session.default_buffer.reset()
+        self._about = about
+        self._session.app.invalidate()
+
+    def resume(self) -> None:
+        """Nothing is asked any more: go on with what was half typed."""
+        if self._about:
+            self._about = ""
+            self.put_back(self._draft)
+            self._draft = ""
+
+    def put_back(self, text: str) -> None:
+        """Put text into the input line, before what is there."""
+        buffer = self._session.default_buffer
+        there = buffer.text
+        whole = f"{text}\n{there}" if text and there else text or there
+        buffer.document = Document(whole, len(whole))
+        self._session.app.invalidate()
+
+    def _message(self) -> ANSI:
+        return ANSI(f"\x1b[1m{'answer> ' if self._about else '> '}\x1b[0m")
+
+    def _above(self) -> StyleAndTextTuples:
+        rows_max = max(1, shutil.get_terminal_size((80, 24)).lines - 8)
+        lines = self._live().splitlines()[-rows_max:]
+        if status := self._status():
+            lines += ["", f"\x1b[2m⋯ {status}\x1b[0m"]
+        text = "\n".join(lines)
+        if text != self._shown[0]:
+            self._shown = (text, to_formatted_text(ANSI(text)))
+        return self._shown[1]
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.complete_state and buffer.complete_state.current_completion:
+                buffer.complete_state = None
+                return
+            text = buffer.text
+            if not self._about and text.strip():
+                buffer.append_to_history()
+            buffer.reset()
+            self._put(text)
+
+        @keys.add("tab")
+        def _(event: KeyPressEvent) -> None:
+            _complete(event.current_buffer, self._words)
+
+        @keys.add("escape", "enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            del event
+            self._interrupt()
+
+        @keys.add("c-d")
+        def _(event: KeyPressEvent) -> None:
+            if event.current_buffer.text:
+                event.current_buffer.delete()
+            else:
+                self._put(None)
+
+        return keys
+
+    def _put(self, line: str | None) -> None:
+        if self.lines.full():
+            self.put_back(line or "")
+        else:
+            self.lines.put_nowait(None if line is None else Typed(line, self._about))
+
+    @property
+    def typed(self) -> str:
+        """What stands in the input line."""
+        return self._session.default_buffer.text
+
+    def clear(self) -> None:
+        """Empty the input line."""
+        self._session.default_buffer.reset()
+
+
+def _complete(buffer: Buffer, words: Completer) -> None:
+    """What Tab does: at once, for a menu that is just being made would take no notice of it."""
+    found = list(words.get_completions(buffer.document, CompleteEvent(completion_requested=True)))
+    if len(found) == 1:
+        buffer.apply_completion(found[0])
+    elif buffer.complete_state:
+        buffer.complete_next()
+    elif found:
+        buffer.insert_text(get_common_complete_suffix(buffer.document, found))
+        buffer.start_completion()

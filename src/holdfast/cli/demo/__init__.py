@@ -1,0 +1,1 @@
+"""`holdfast demo`, and the scripted model behind it."""

@@ -1,0 +1,120 @@
+"""The server of the tour: a real process on a directory of its own, started, killed and started again."""
+
+import asyncio
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.cli.demo.acts import Pace
+from holdfast.client import Address
+from holdfast.host.lock import holder_of
+
+START_S, END_S, LOOK_S = 60.0, 15.0, 0.05
+OF_OTHERS = ("HOLDFAST_", "HERMES_", "API_SERVER_")
+
+CONFIG = """
+[server]
+port = 0
+data_dir = "{folder}/data"
+api_keys = ["{key}"]
+
+[[targets]]
+name = "demo"
+wire = "chat"
+base_url = "{url}"
+model = "demo"
+patience = {{ connect_s = 5, first_event_s = {first_event_s}, gap_s = 20 }}
+retry = {{ attempts_per_target_max = 5, backoff_base_s = 0.2, backoff_max_s = 0.5 }}
+
+[agent]
+workspace = "{folder}"
+
+[approvals]
+rules = [{{ allow = "shell", argv = ["sleep"] }}]
+"""
+
+
+class NotServing(Exception):
+    """The server process ended, or does not come up; the text is what it said."""
+
+
+class TourServer:
+    """A server process; whoever makes it closes it, and then nothing of it is left running."""
+
+    def __init__(self, folder: Path, model_url: str, *, pace: Pace) -> None:
+        self._folder = folder
+        self._key = f"tour-{secrets.token_hex(16)}"
+        self._text = CONFIG.format(
+            folder=folder, key=self._key, url=model_url, first_event_s=pace.first_event_s
+        )
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process that serves now."""
+        assert self._process is not None, "the server was not started"
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Start it and wait until it says where it listens; raises NotServing."""
+        config = self._folder / "holdfast.toml"
+        await asyncio.to_thread(_write, config, self._text)
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "holdfast", "serve", "--config", str(config)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=self._folder,
+            env=clean_environment(),
+        )
+        await self.where()
+
+    async def where(self) -> Address:
+        """Where it listens, as it says in the directory's lock; see client.Where."""
+        assert self._process is not None, "the server was not started"
+        try:
+            async with asyncio.timeout(START_S):
+                while True:
+                    holder = await asyncio.to_thread(holder_of, self._folder / "data")
+                    if holder is not None and holder.pid == self._process.pid:
+                        return Address(holder.url, self._key)
+                    if self._process.returncode is not None:
+                        raise NotServing(await self._last_words())
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError as error:
+            raise NotServing(f"it did not come up in {START_S:g} s") from error
+
+    async def _last_words(self) -> str:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        return (await self._process.stderr.read()).decode("utf-8", "replace").strip()
+
+    async def kill(self) -> None:
+        """End it as a crash would: signal 9."""
+        assert self._process is not None, "the server was not started"
+        self._process.kill()
+        await self._process.communicate()
+
+    async def close(self) -> None:
+        """End it in an orderly way, or by force if it does not listen."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.terminate()
+        try:
+            async with asyncio.timeout(END_S):
+                await self._process.communicate()
+        except TimeoutError:
+            await self.kill()
+
+
+def _write(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+
+
+def clean_environment() -> Mapping[str, str]:
+    """The environment without settings that are meant for another server."""
+    found = os.environ.items()  # noqa: TID251  # this is the edge
+    return {name: value for name, value in found if not name.startswith(OF_OTHERS)}

@@ -1,0 +1,199 @@
+"""`holdfast doctor`: what works here, what does not, and what to do about it."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol, TypeAlias
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from holdfast.cli.doctor import machine, store
+from holdfast.cli.doctor.findings import Finding, State, counted, fault, note, ok
+from holdfast.cli.doctor.targets import ask_targets
+from holdfast.config.configuration import BadConfiguration, Loaded, configure
+from holdfast.targets import Target
+
+Ask: TypeAlias = Callable[[Sequence[Target]], Awaitable[Sequence[Finding]]]
+
+OK, FAILED = 0, 1
+MARKS: Mapping[State, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "note": ("!", "yellow"),
+    "fault": ("✗", "bold red"),
+}
+
+
+class Paper(Protocol):
+    """Where findings go as they are made."""
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        """Show that something takes its time."""
+        ...
+
+    def progress(self, what: str) -> None:
+        """Say how far it has come."""
+        ...
+
+    def write(self, finding: Finding) -> None:
+        """One finding more."""
+        ...
+
+    def end(self, findings: Sequence[Finding]) -> None:
+        """All there is."""
+        ...
+
+
+def doctor(flags: Mapping[str, object], *, paper: Paper | None = None, ask: Ask = ask_targets) -> int:
+    """Check everything and say so; the exit code is 1 if there is a fault."""
+    paper = paper or (ColourPaper() if sys.stdout.isatty() else PlainPaper())
+    findings: list[Finding] = []
+    for finding in examine(flags, paper, ask=ask):
+        findings.append(finding)
+        paper.write(finding)
+    paper.end(findings)
+    return FAILED if any(finding.state == "fault" for finding in findings) else OK
+
+
+async def ask_nobody(targets: Sequence[Target]) -> Sequence[Finding]:
+    """In place of asking."""
+    return [note(f"target {target.name}", "not asked", "run it without --offline") for target in targets]
+
+
+def examine(flags: Mapping[str, object], paper: Paper, *, ask: Ask = ask_targets) -> Iterator[Finding]:
+    """Every finding, in order."""
+    try:
+        loaded = configure(flags)
+    except BadConfiguration as error:
+        yield fault("configuration", str(error), "correct it; `holdfast config check` shows what counts")
+        yield machine.versions()
+        return
+    yield from _configuration(loaded)
+    settings = loaded.settings
+    yield machine.versions()
+    yield machine.data_directory(settings.data_dir)
+    served, holder = machine.serving(settings.data_dir)
+    yield served
+    yield machine.port(settings, holder)
+    yield machine.disk_room(settings.data_dir)
+    yield from _store(loaded, paper)
+    yield machine.open_files(settings)
+    if holder is not None and (found := machine.files_of_server(holder)) is not None:
+        yield found
+    yield machine.ripgrep()
+    yield machine.daemons()
+    yield machine.page()
+    yield from machine.programs(settings)
+    if loaded.is_demo:
+        advice = "set a key such as ANTHROPIC_API_KEY, start a local model server, or write [[targets]]"
+        yield note("targets", "none: the built-in demo model answers", advice)
+    else:
+        with paper.busy(f"asking {counted(len(settings.targets), 'target')}"):
+            answers = asyncio.run(_answers(ask, settings.model_targets()))
+        yield from answers
+
+
+async def _answers(ask: Ask, targets: Sequence[Target]) -> Sequence[Finding]:
+    return await ask(targets)
+
+
+def _configuration(loaded: Loaded) -> Iterator[Finding]:
+    if loaded.ignored is not None:
+        yield note(
+            "configuration", f"{loaded.ignored.path} is ignored: {loaded.ignored.why}", loaded.ignored.advice
+        )
+    other = "no other holdfast.toml" if loaded.ignored else "no holdfast.toml"
+    yield ok("configuration", f"read from {loaded.file}" if loaded.file else f"{other}: defaults count")
+    for warning in loaded.warnings:
+        yield note("configuration", warning, "see `holdfast config check`")
+
+
+def _store(loaded: Loaded, paper: Paper) -> Iterator[Finding]:
+    settings = loaded.settings
+
+    def on_progress(done: int, total: int) -> None:
+        paper.progress(f"reading the store: {done} of {total} events")
+
+    with paper.busy("reading the store"):
+        whole, checked = store.integrity(settings, on_progress=on_progress)
+    yield whole
+    yield machine.clock(checked.newest_ms)
+    yield store.spool(settings)
+    with paper.busy("measuring the disk"):
+        saving = store.saving(settings)
+    yield saving
+
+
+class PlainPaper:
+    """Lines for a file or a pipe."""
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        """See Paper."""
+        del what
+        return nullcontext()
+
+    def progress(self, what: str) -> None:
+        """See Paper."""
+
+    def write(self, finding: Finding) -> None:
+        """See Paper."""
+        print(f"{finding.state:<5} {finding.name}: {finding.text}", flush=True)
+        if finding.advice:
+            print(f"      {finding.advice}", flush=True)
+
+    def end(self, findings: Sequence[Finding]) -> None:
+        """See Paper."""
+        print(summary(findings))
+
+
+class JsonPaper(PlainPaper):
+    """One JSON document for a program."""
+
+    def write(self, finding: Finding) -> None:
+        """See Paper."""
+
+    def end(self, findings: Sequence[Finding]) -> None:
+        """See Paper."""
+        healthy = not any(finding.state == "fault" for finding in findings)
+        print(msgspec.json.format(msgspec.json.encode({"ok": healthy, "findings": findings})).decode())
+
+
+class ColourPaper(PlainPaper):
+    """Marks in colour and a spinner, for a terminal."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._update: Callable[[str], None] = lambda _: None
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        """See Paper."""
+        status = self._console.status(what)
+        self._update = status.update
+        return status
+
+    def progress(self, what: str) -> None:
+        """See Paper."""
+        self._update(what)
+
+    def write(self, finding: Finding) -> None:
+        """See Paper."""
+        mark, style = MARKS[finding.state]
+        self._console.print(Text.assemble((mark, style), " ", (finding.name, "bold"), f"  {finding.text}"))
+        if finding.advice:
+            self._console.print(Text(f"  → {finding.advice}", style="cyan"))
+
+    def end(self, findings: Sequence[Finding]) -> None:
+        """See Paper."""
+        self._console.print(Text(f"\n{summary(findings)}", style="bold"))
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """The findings in one line."""
+    faults = sum(finding.state == "fault" for finding in findings)
+    notes = sum(finding.state == "note" for finding in findings)
+    told = [counted(n, word) for n, word in ((faults, "fault"), (notes, "note")) if n]
+    if faults:
+        return f"{', '.join(told)}. What to do stands below each."
+    return f"All is well{f', with {told[0]}' if told else ''}."

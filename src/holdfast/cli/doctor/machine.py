@@ -1,0 +1,198 @@
+"""What the doctor asks the machine: versions, limits, the data directory, its lock, the port, the disk."""
+
+import fcntl
+import os
+import platform
+import resource
+import shutil
+import socket
+import stat
+import time
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import apsw
+
+from holdfast import __version__
+from holdfast.cli.doctor.findings import Finding, fault, note, ok
+from holdfast.config.settings import Settings
+from holdfast.host.lock import Holder, holder_of
+from holdfast.host.open_files import files_to_allow, files_wanted
+from holdfast.server.transport.open_files import FREE_MIN
+from holdfast.tools.shell.tags import BASH, why_daemons_hide
+
+MIB = 1024 * 1024
+FREE_BYTES_MIN, FREE_BYTES_WANTED = 100 * MIB, 1024 * MIB
+FILES_MIN = 256
+CLOCK_SLACK_MS = 60_000
+CLOCK_MIN_MS = 1_767_225_600_000  # this program did not exist before 2026
+
+
+def versions() -> Finding:
+    """What runs here."""
+    facts = {
+        "holdfast": __version__,
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+        "system": platform.platform(terse=True),
+    }
+    return ok("versions", ", ".join(f"{name} {version}" for name, version in facts.items()), **facts)
+
+
+def ripgrep(path: str | None = None) -> Finding:
+    """Whether searching files is quick; `path` is where programs are looked for."""
+    found = shutil.which("rg", path=path)
+    if found:
+        return ok("ripgrep", f"found at {found}")
+    return note("ripgrep", "not found: search_files works, but slower", "install ripgrep (the program rg)")
+
+
+def page() -> Finding:
+    """Whether this installation has the page."""
+    if (files("holdfast") / "web" / "index.html").is_file():
+        return ok("page", "built")
+    return note(
+        "page", "not built: the server answers programs only", "install a whole wheel, or run `make serve`"
+    )
+
+
+def programs(settings: Settings) -> list[Finding]:
+    """Whether the programs of MCP servers can be started."""
+    return [
+        ok(f"MCP server {server.name}", f"its program is {found}")
+        if (found := shutil.which(server.command[0]))
+        else fault(
+            f"MCP server {server.name}",
+            f"there is no program {server.command[0]}",
+            "install it, or correct `command` in the configuration",
+        )
+        for server in settings.mcp_servers
+        if server.command
+    ]
+
+
+def daemons(bash: str = BASH) -> Finding:
+    """Whether what a tool left running is found after a crash."""
+    why = why_daemons_hide(bash)
+    if not why:
+        return ok("processes of tools", "after a crash, the next start finds and ends them")
+    advice = "look for them yourself (`ps`) after the server was killed; the tool's result says so too"
+    return note("processes of tools", why, advice)
+
+
+def open_files(settings: Settings) -> Finding:
+    """Whether as many files and sockets may be open as the settings allow clients to ask for."""
+    allowed, wanted = files_to_allow(settings), files_wanted(settings)
+    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
+        return ok("open files", f"up to {allowed}", allowed=allowed, wanted=wanted)
+    advice = f"let this user have {wanted} (`ulimit -Hn`), or lower subscribers_max and max_concurrent_runs"
+    text = f"up to {allowed}; with every place taken the server may need {wanted}"
+    make = fault if allowed < FILES_MIN else note
+    return make("open files", text, advice, allowed=allowed, wanted=wanted)
+
+
+def files_of_server(holder: Holder) -> Finding | None:
+    """Whether the running server has files left to open; None where nobody may look."""
+    try:
+        used = len(os.listdir(f"/proc/{holder.pid}/fd"))  # noqa: PTH208
+        allowed = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)[0]
+    except (OSError, AttributeError):
+        return None
+    text = f"the server has {used} of {allowed} open"
+    if allowed == resource.RLIM_INFINITY or allowed - used >= FREE_MIN:
+        return ok("server's files", text, used=used, allowed=allowed)
+    advice = "raise the limit (`ulimit -n`), or end some connections, runs or tools"
+    return fault("server's files", text, advice, used=used, allowed=allowed)
+
+
+def clock(newest_ms: int, now_ms: int | None = None) -> Finding:
+    """Whether the clock can be right: it is not behind what has been written."""
+    now_ms = round(time.time() * 1000) if now_ms is None else now_ms
+    shown = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now_ms / 1000))
+    advice = "set the clock: with a wrong one, certificates and waiting times are misread"
+    if now_ms < CLOCK_MIN_MS:
+        return fault("clock", f"says {shown}, which cannot be", advice)
+    if newest_ms > now_ms + CLOCK_SLACK_MS:
+        behind_s = (newest_ms - now_ms) // 1000
+        return fault("clock", f"says {shown}, {behind_s} s behind the newest event of the store", advice)
+    return ok("clock", f"says {shown}")
+
+
+def data_directory(folder: Path) -> Finding:
+    """Whether the directory is there, writable, and its owner's alone."""
+    name = "data directory"
+    if not os.path.exists(folder):  # noqa: PTH110  # never raises, not even where nobody may look
+        parent = existing(folder)
+        if os.access(parent, os.W_OK | os.X_OK):
+            return ok(name, f"{folder} will be made at the first start")
+        return fault(name, f"{folder} cannot be made", f"let this user write to {parent}, or use --data-dir")
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return fault(name, f"{folder} cannot be written", "give it to this user, or use another --data-dir")
+    open_to = [path for path in (folder, *folder.glob("api-key"), *folder.glob("*.db")) if _is_open(path)]
+    if open_to:
+        mode = stat.S_IMODE(open_to[0].stat().st_mode)
+        advice = f"run `chmod -R go= {folder}`: it holds conversations and a key"
+        return note(name, f"others on this machine may look into {open_to[0]} (mode {mode:04o})", advice)
+    return ok(name, f"{folder}, for its owner alone")
+
+
+def existing(folder: Path) -> Path:
+    """The directory itself, or the nearest one above it that is there."""
+    nearest = (folder, *folder.absolute().parents)
+    return next(path for path in nearest if os.path.isdir(path))  # noqa: PTH112  # never raises
+
+
+def _is_open(path: Path) -> bool:
+    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+
+
+def serving(folder: Path) -> tuple[Finding, Holder | None]:
+    """Who serves the directory, if anyone."""
+    holder = holder_of(folder) if _is_locked(folder / "lock") else None
+    if holder is not None:
+        return ok("server", f"running at {holder.url} (pid {holder.pid})", url=holder.url), holder
+    return ok("server", "nobody serves this data directory now"), None
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def port(settings: Settings, holder: Holder | None) -> Finding:
+    """Whether the server can listen where it is told to."""
+    host, number = settings.server.host, settings.server.port
+    if holder is not None and urlsplit(holder.url).port == number:
+        return ok("port", f"{host}:{number} is this server's own")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, number))
+        except OSError as error:
+            advice = "end the program that has it, or choose another with --port or server.port"
+            return fault("port", f"cannot listen on {host}:{number}: {error.strerror}", advice)
+    return ok("port", f"{host}:{number} is free" if number else f"a free one of {host} is picked")
+
+
+def disk_room(folder: Path) -> Finding:
+    """Whether there is room to write."""
+    free = shutil.disk_usage(existing(folder)).free
+    text = f"{free / MIB / 1024:.1f} GiB free"
+    if free < FREE_BYTES_MIN:
+        return fault(
+            "disk room", text, "free some space: inputs are refused when the disk is full", free=free
+        )
+    if free < FREE_BYTES_WANTED:
+        return note("disk room", text, "free some space before long", free=free)
+    return ok("disk room", text, free=free)

@@ -1,0 +1,53 @@
+"""The ways out of a program that runs tools: whichever it takes, the tools are dead first."""
+
+import signal
+import sys
+import termios
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from holdfast.cli.terminal.output import restore
+from holdfast.tools.shell.quick_end import end_now, kill_foreground
+
+AT_ONCE = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@contextmanager
+def tools_die_first() -> Generator[None]:
+    """See to it until this is left, by an exception too; a signal that nobody else takes ends the program."""
+    # Under nohup it is to outlive its terminal.
+    taken = [number for number in AT_ONCE if signal.getsignal(number) != signal.SIG_IGN]
+    tidy = _terminal_as_it_is()
+
+    def at_once(number: int, frame: FrameType | None) -> None:
+        del frame
+        tidy()
+        end_now(number)
+
+    before = {number: signal.signal(number, at_once) for number in taken}
+    try:
+        yield
+    finally:
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it would cut this short
+        kill_foreground()
+        signal.signal(signal.SIGINT, interrupt)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _terminal_as_it_is() -> Callable[[], None]:
+    """How to give the terminal back as it is now: whoever is ended at once may have changed its mode."""
+    try:
+        terminal = sys.stdin.fileno()
+        mode = termios.tcgetattr(terminal)
+    except (OSError, ValueError, AttributeError, termios.error):
+        return lambda: None  # no terminal, or no standard input at all
+
+    def tidy() -> None:
+        # It may be gone: a closed window is a way out too.
+        with suppress(OSError, termios.error):
+            restore()
+            termios.tcsetattr(terminal, termios.TCSANOW, mode)
+
+    return tidy

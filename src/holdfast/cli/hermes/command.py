@@ -1,0 +1,198 @@
+"""`holdfast import hermes`: targets, keys and conversations of hermes-agent, which is left as it is."""
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from rich.progress import Progress, SpinnerColumn
+
+from holdfast.cli.hermes.config_file import FileOutcome, Plan, plan_of
+from holdfast.cli.hermes.log import Written, written
+from holdfast.cli.hermes.messages import HermesSession
+from holdfast.cli.hermes.sessions import HermesSessions
+from holdfast.cli.hermes.settings import TakenSettings, read_settings
+from holdfast.config.configuration import BadConfiguration, Given, load, outside
+from holdfast.config.files import config_home
+from holdfast.host.lock import DirectoryBusy, DirectoryLock
+from holdfast.interfaces.journal import Appended, IfSessionNew, JournalError
+from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.redaction import Secrets
+from holdfast.safe_text import safe_line
+from holdfast.server.problems import Problem
+from holdfast.server.transport.bodies import checked_session_id
+
+OK, FAILED = 0, 1
+PROBLEMS_TOLD_MAX = 50
+PROBLEM_CHARS_MAX = 1_000
+
+Fate: TypeAlias = Literal["taken", "known", "empty", "unfit"]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the sessions, and how much of those that were taken has no place here."""
+
+    fates: Counter[Fate] = field(default_factory=Counter["Fate"])
+    lost: int = 0
+
+    def count(self, fate: Fate, log: Written) -> None:
+        """One more session."""
+        self.fates[fate] += 1
+        self.lost += log.lost if fate == "taken" else 0
+
+
+def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal["try", "do"]) -> int:
+    """Take over what there is, or only say what would be taken; the exit code."""
+    try:
+        given = outside(flags)
+        settings = load(given).settings
+    except BadConfiguration as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return FAILED
+    folder = hermes_home(home, given)
+    if not os.path.isdir(folder):  # noqa: PTH112  # never raises, not even where nobody may look
+        print(f"holdfast: there is no directory {folder}; name the home of hermes-agent", file=sys.stderr)
+        return FAILED
+    taken = read_settings(folder)
+    plan = plan_of(taken, config_home(given.environ))
+    sessions = HermesSessions(folder, page=_page_of(given))
+    try:
+        if how == "do":
+            tally = _store_all(sessions.read(), settings.data_dir, taken=taken)
+            outcome = plan.carry_out(given.environ)
+        else:
+            tally = asyncio.run(_judge_all(sessions.read(), settings.data_dir))
+            outcome = plan.outcome(given.environ)
+    except (DirectoryBusy, JournalError, OSError) as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return FAILED
+    faults = plan.faults(given.environ) if outcome == "wrong" else ()
+    _tell_settings(taken, plan, outcome=outcome)
+    _tell_sessions(tally, problems=[*faults, *taken.problems, *sessions.problems])
+    if how == "try":
+        print("This was a dry run: nothing was written.")
+    return OK
+
+
+def hermes_home(home: str | None, given: Given) -> Path:
+    """The directory that was named, else the one that hermes-agent itself would use."""
+    named = home or given.environ.get("HERMES_HOME") or f"{given.environ.get('HOME', '')}/.hermes"
+    return Path(named).expanduser()
+
+
+def _page_of(given: Given) -> Path | None:
+    """Where the web UI keeps its files, if it was told to keep them elsewhere."""
+    named = given.environ.get("HERMES_WEBUI_STATE_DIR", "")
+    return Path(named).expanduser() if named else None
+
+
+def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSettings) -> Tally:
+    bar = Progress("{task.description}", SpinnerColumn(), transient=True, disable=not sys.stdout.isatty())
+    with DirectoryLock(data_dir), bar:
+        task = bar.add_task("Sessions: 0", total=None)
+
+        def on_one(number: int) -> None:
+            bar.update(task, description=f"Sessions: {number}")
+
+        return asyncio.run(_append_all(found, data_dir, hidden=Secrets(taken.secrets), on_one=on_one))
+
+
+async def _append_all(
+    found: Iterator[HermesSession], data_dir: Path, *, hidden: Secrets, on_one: Callable[[int], None]
+) -> Tally:
+    tally = Tally()
+    store = await SqliteStore.open(data_dir / "holdfast.db")
+    try:
+        while (session := await asyncio.to_thread(next, found, None)) is not None:
+            log = written(session, workspace=await asyncio.to_thread(_workspace, session))
+            fate = _fate(session, log)
+            if fate == "taken":
+                fate = await _append(store, session.session_id, log, hidden=hidden)
+            tally.count(fate, log)
+            on_one(tally.fates.total())
+    finally:
+        await store.close()
+    return tally
+
+
+async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: Secrets) -> Fate:
+    """The whole log in one transaction, unless the session is there: a second import adds nothing."""
+    if await store.session(session_id) is not None:
+        return "known"
+    for data in log.blobs.values():
+        await store.put_blob(data)
+    events = [hidden.out_of(event) for event in log.events]
+    fence = await store.claim(session_id)
+    result = await store.append_run(session_id, events, fence=fence, when=[IfSessionNew()])
+    return "taken" if isinstance(result, Appended) else "known"
+
+
+async def _judge_all(found: Iterator[HermesSession], data_dir: Path) -> Tally:
+    """What an import would do, without the lock and without a write."""
+    database = data_dir / "holdfast.db"
+    reader = SqliteReader(database) if await asyncio.to_thread(database.exists) else None
+    tally = Tally()
+    try:
+        while (session := await asyncio.to_thread(next, found, None)) is not None:
+            log = written(session)
+            fate = _fate(session, log)
+            known = fate == "taken" and reader is not None and await reader.session(session.session_id)
+            tally.count("known" if known else fate, log)
+    finally:
+        if reader is not None:
+            await reader.close()
+    return tally
+
+
+def _fate(session: HermesSession, log: Written) -> Fate:
+    try:
+        checked_session_id(session.session_id)
+    except Problem:
+        return "unfit"
+    return "taken" if log.events else "empty"
+
+
+def _workspace(session: HermesSession) -> str:
+    """The directory that the conversation was about, if it is still there."""
+    path = session.workspace
+    return path if path.startswith("/") and Path(path).is_dir() else ""
+
+
+def _tell_settings(taken: TakenSettings, plan: Plan, *, outcome: FileOutcome) -> None:
+    for target in taken.targets:
+        with_key = ", with its key" if target.key else ""
+        print(f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}")
+    if taken.server_key:
+        print("the key of its API server, so that its clients keep working")
+    words: Mapping[FileOutcome, str] = {
+        "nothing": "no targets to take",
+        "written": f"to {plan.path}, with the keys in files beside it",
+        "same": f"{plan.path} holds them already",
+        "other": f"{plan.path} is yours and stays as it is; add what you want of this:\n\n{plan.text}",
+        "wrong": f"{plan.path} is not written: a server would not start with it",
+    }
+    print(words[outcome])
+
+
+def _tell_sessions(tally: Tally, *, problems: Sequence[str]) -> None:
+    fates = tally.fates
+    print(f"{fates.get('taken', 0)} sessions taken, {fates.get('known', 0)} there already")
+    left: Mapping[Fate, str] = {
+        "empty": "hold no message of a person",
+        "unfit": "have an id that cannot be one here",
+    }
+    for fate, why in left.items():
+        if fates.get(fate):
+            print(f"not taken: {fates[fate]} sessions that {why}")
+    if tally.lost:
+        print(f"not taken: {tally.lost} attached files, sounds, or messages that belong to nothing")
+    for problem in problems[:PROBLEMS_TOLD_MAX]:
+        print(f"not taken: {safe_line(problem, PROBLEM_CHARS_MAX)}")
+    if len(problems) > PROBLEMS_TOLD_MAX:
+        print(f"not taken: and {len(problems) - PROBLEMS_TOLD_MAX} more")

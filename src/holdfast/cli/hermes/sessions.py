@@ -1,0 +1,59 @@
+"""The conversations of hermes-agent (state.db) and of its web UI (one JSON file each), left as they are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+
+from holdfast.cli.hermes.database import DATABASE, sessions_of
+from holdfast.cli.hermes.messages import HermesSession
+from holdfast.cli.hermes.web_ui import PageFolder
+
+PAGE_FOLDERS = ("webui/sessions", "webui-mvp/sessions")
+
+
+class HermesSessions:
+    """All conversations under a home of hermes-agent, one at a time, since a store may be larger than memory.
+
+    `page` names the place of the web UI, if it is another one; `problems` says what could not be read so far.
+    """
+
+    def __init__(self, home: Path, *, page: Path | None = None) -> None:
+        self._home = home
+        places = [home / name for name in PAGE_FOLDERS]
+        self._pages = [PageFolder(place) for place in ([page / "sessions", *places] if page else places)]
+        self._problems: dict[Path, Exception] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """Which files could not be read, and why."""
+        found = dict(self._problems)
+        for folder in self._pages:
+            found |= folder.problems
+        return [f"{path}: cannot be read: {error}" for path, error in found.items()]
+
+    def read(self) -> Iterator[HermesSession]:
+        """Each conversation once: where both stores have it, the one with more in it."""
+        of_page = {session.session_id: len(session.messages) for session in self._of_pages()}
+        taken: set[str] = set()
+        for session in self._of_database():
+            if len(session.messages) > of_page.get(session.session_id, -1):
+                taken |= {session.session_id, *session.earlier}
+                yield session
+        for session in self._of_pages():
+            if session.session_id not in taken:
+                taken.add(session.session_id)
+                yield session
+
+    def _of_database(self) -> Iterator[HermesSession]:
+        path = self._home / DATABASE
+        if not path.is_file():
+            return
+        try:
+            yield from sessions_of(path)
+        except (apsw.Error, OSError) as error:
+            self._problems[path] = error
+
+    def _of_pages(self) -> Iterator[HermesSession]:
+        for folder in self._pages:
+            yield from folder.sessions()

@@ -1,0 +1,349 @@
+"""The targets and keys of hermes-agent (config.yaml, .env, auth.json) as tables of our own configuration."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import yaml
+
+from holdfast.cli.hermes.addresses import place_of
+from holdfast.cli.hermes.auth import StoredKey, StoredKeys, read_auth
+from holdfast.cli.hermes.messages import json_of
+from holdfast.config.environment import Layers, put_hermes_patience
+from holdfast.config.secret_values import read_found_file
+from holdfast.config.target_secrets import KEY_CHARS_MIN, names_secret, secrets_in
+from holdfast.config.value_formats import is_loopback
+from holdfast.targets import Wire
+
+WIRES: Mapping[str, Wire] = {
+    "chat_completions": "chat",
+    "codex_responses": "responses",
+    "anthropic_messages": "anthropic",
+    "responses": "responses",
+}
+# What stands in a .env that nobody has filled in.
+PLACEHOLDERS = frozenset(
+    {"changeme", "your_api_key", "your_api_key_here", "your-api-key", "placeholder", "example", "dummy"}
+    | {"null", "none"}
+)
+SECRET_CHARS_MIN = 4
+UNNAMED = frozenset({"", "auto"})
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", re.ASCII)
+
+Table = Mapping[str, object]
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the name of a provider means."""
+
+    names: tuple[str, ...]
+    wire: Wire
+    base_url: str
+    keys: tuple[str, ...]
+    base_url_variable: str = ""
+    keyless: bool = False
+
+
+class _SignsIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    names: tuple[str, ...]
+
+
+class _Providers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    providers: tuple[Provider, ...]
+    signs_in: _SignsIn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenTarget:
+    """A target as it will stand in holdfast.toml; the key goes to a file of its own."""
+
+    name: str
+    wire: Wire
+    base_url: str
+    model: str
+    key: str = field(default="", repr=False)
+    context_window: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    patience: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(slots=True)
+class TakenSettings:
+    """What was found, and in plain words what could not be taken."""
+
+    targets: list[TakenTarget] = field(default_factory=list[TakenTarget])
+    server: dict[str, object] = field(default_factory=dict[str, object])
+    server_key: str = field(default="", repr=False)
+    problems: list[str] = field(default_factory=list[str])
+    more_secrets: tuple[str, ...] = field(default=(), repr=False)  # that were found and are of no use here
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All that must not get into a log."""
+        found = [self.server_key, *self.more_secrets]
+        for target in self.targets:
+            found += secrets_in(target.key, target.headers, base_url=target.base_url)
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """Where the meaning of a target's fields is looked up."""
+
+    config: Table
+    environ: Mapping[str, str] = field(repr=False)
+    stored: StoredKeys = field(repr=False)
+
+
+class Unfit(Exception):
+    """A target cannot be taken; the text is the rest of a sentence about it."""
+
+
+def read_settings(home: Path) -> TakenSettings:
+    """Everything that the files say and that has a meaning here."""
+    taken = TakenSettings()
+    environ = _environ(home / ".env", taken)
+    config = _config(home / "config.yaml", taken)
+    stored = read_auth(home)
+    taken.more_secrets = (*stored.secrets, *_secrets_in(environ))
+    sources = _Sources(config, environ, stored)
+    for provider, entry in _wanted(config):
+        try:
+            target = _target(provider, entry, sources)
+        except Unfit as error:
+            taken.problems.append(f"target {provider or 'auto'}: {error}")
+        else:
+            _add(taken, target)
+    taken.problems += stored.left()
+    _patience(taken, environ)
+    _server(taken, environ)
+    if servers := _table(config.get("mcp_servers")):
+        names = ", ".join(sorted(servers))
+        taken.problems.append(f"MCP servers ({names}): write them as [[mcp_servers]] yourself, after a look")
+    return taken
+
+
+def _secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
+    """What no target may use, and somebody may have written into a conversation all the same."""
+    for name, value in environ.items():
+        if names_secret(name) and len(value) >= KEY_CHARS_MIN:
+            yield value
+
+
+def _add(taken: TakenSettings, target: TakenTarget) -> None:
+    same = (target.base_url, target.model)
+    if same not in [(known.base_url, known.model) for known in taken.targets]:
+        names = {known.name for known in taken.targets}
+        number = next(n for n in range(1, 1000) if _numbered(target.name, n) not in names)
+        name = _numbered(target.name, number)
+        taken.targets.append(replace(target, name=name))
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
+
+
+def _environ(path: Path, taken: TakenSettings) -> dict[str, str]:
+    """The variables of a .env file."""
+    try:
+        text = read_found_file(path).text
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        taken.problems.append(f"{path}: cannot be read: {error}")
+        return {}
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if match := _LINE.match(line):
+            found[match[1]] = _unquoted(match[2].strip())
+    return {name: value for name, value in found.items() if _is_set(name, value)}
+
+
+def _is_set(name: str, value: str) -> bool:
+    """Whether the variable says anything: of a key, an example of one does not."""
+    if not name.endswith(("_KEY", "_TOKEN")):
+        return bool(value)
+    return len(value) >= SECRET_CHARS_MIN and value.lower() not in PLACEHOLDERS and value.strip("*") != ""
+
+
+def _unquoted(text: str) -> str:
+    if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
+        return text[1 : text.index(text[0], 1)]
+    return text.partition(" #")[0].strip()
+
+
+def _config(path: Path, taken: TakenSettings) -> Table:
+    try:
+        found = cast("object", yaml.safe_load(read_found_file(path).text))
+    except FileNotFoundError:
+        taken.problems.append(f"{path}: there is none, so there are no targets to take")
+        return {}
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        first = str(error).partition("\n")[0]
+        taken.problems.append(f"{path}: cannot be read: {first}")
+        return {}
+    return _table(found)
+
+
+def _table(value: object) -> Table:
+    """A table with its keys as texts, which in YAML may be numbers, dates or nothing."""
+    table = cast("dict[object, object]", value) if isinstance(value, dict) else {}
+    return {str(key): each for key, each in table.items()}
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _wanted(config: Table) -> Iterator[tuple[str, Table]]:
+    """The main model, then the fallbacks in order: a provider's name and what is said about it."""
+    model = config.get("model")
+    main = {"model": model} if isinstance(model, str) else _table(model)
+    if main:
+        yield (_text(main.get("provider")) or _text(config.get("provider"))).lower(), main
+    listed = config.get("fallback_providers")
+    if isinstance(listed, str):  # as `hermes config set` writes a list
+        listed = json_of(listed)
+    fallbacks = cast("list[object]", listed) if isinstance(listed, list) else []
+    for entry in (*fallbacks, config.get("fallback_model")):
+        if fields := _table(entry):
+            yield _text(fields.get("provider")).lower(), fields
+
+
+def _target(provider: str, entry: Table, sources: _Sources) -> TakenTarget:
+    environ = sources.environ
+    model = next((found for key in ("default", "model", "name") if (found := _text(entry.get(key)))), "")
+    own = _own_provider(provider, sources.config)
+    known = _known(provider, base_url=_text(entry.get("base_url")), sources=sources) if not own else None
+    merged: Table = {**own, **{key: value for key, value in entry.items() if value}}
+    model = model or _text(own.get("model")) or _text(own.get("default_model"))
+    if not model:
+        raise Unfit("it names no model")
+    elsewhere = environ.get(known.base_url_variable, "") if known else ""
+    if merged.get("key_cmd"):
+        raise Unfit("its key comes from a command (key_cmd); give a key of its own")
+    names = known.names if known else (provider, f"custom:{_plain(provider.removeprefix('custom:'))}")
+    found = _key(merged, known, names=names, sources=sources)
+    base_url = _resolved(merged.get("base_url"), environ) or elsewhere or found.base_url
+    base_url = base_url or (known.base_url if known else "")
+    if not base_url:
+        raise Unfit("it has no base_url")
+    base_url, wire_there = place_of(base_url.rstrip("/"), found.key)
+    wire = WIRES.get(_text(merged.get("api_mode")).lower()) or wire_there or (known.wire if known else "chat")
+    window = merged.get("context_length")
+    headers = {**_table(merged.get("default_headers")), **_table(merged.get("extra_headers"))}
+    return TakenTarget(
+        name=_name(known.names[0] if known and provider in UNNAMED else provider),
+        wire=wire,
+        base_url=base_url,
+        model=model,
+        key=found.key,
+        context_window=window if isinstance(window, int) and window > 0 else 0,
+        headers={name: _resolved(value, environ) for name, value in headers.items()},
+    )
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", text).strip("-") or "main"
+
+
+def _own_provider(name: str, config: Table) -> Table:
+    """A provider that the configuration itself describes."""
+    for key, described in _table(config.get("providers")).items():
+        if _plain(key) == _plain(name) and _table(described).get("base_url"):
+            return _table(described)
+    listed = config.get("custom_providers")
+    for entry in cast("list[object]", listed) if isinstance(listed, list) else []:
+        if _plain(_text(_table(entry).get("name"))) == _plain(name.removeprefix("custom:")):
+            return _table(entry)
+    return {}
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "-")
+
+
+def _known(name: str, *, base_url: str, sources: _Sources) -> Provider:
+    text = (files("holdfast.cli.hermes") / "providers.toml").read_text("utf-8")
+    data = msgspec.convert(tomllib.loads(text), _Providers)
+    if name in data.signs_in.names:
+        raise Unfit("it signs in through a browser or another program, so there is no key to take")
+    if name in UNNAMED:
+        found = [
+            one
+            for one in data.providers
+            if (one.base_url == base_url.rstrip("/") if base_url else _has_key(one, sources))
+        ]
+        custom = next(one for one in data.providers if "custom" in one.names)
+        if not found and not base_url:
+            raise Unfit("no provider is named, and there is no key that would tell")
+        return found[0] if found else custom
+    for one in data.providers:
+        if name in one.names:
+            return one
+    raise Unfit("this provider is not known here; write it as [[targets]] with its base_url")
+
+
+def _has_key(one: Provider, sources: _Sources) -> bool:
+    return any(key in sources.environ for key in one.keys) or sources.stored.has(*one.names)
+
+
+def _key(entry: Table, known: Provider | None, *, names: tuple[str, ...], sources: _Sources) -> StoredKey:
+    """The target's key: what its own fields say, else the one in .env, else the one in auth.json."""
+    environ = sources.environ
+    if given := _resolved(entry.get("api_key"), environ):
+        return StoredKey(given)
+    if variable := _text(entry.get("key_env")) or _text(entry.get("api_key_env")):
+        if variable in environ:
+            return StoredKey(environ[variable])
+        if (kept := sources.stored.key_for(*names)) is not None:
+            return kept
+        raise Unfit(f"its key is in {variable}, which .env does not hold")
+    for variable in known.keys if known else ():
+        if variable in environ:
+            return StoredKey(environ[variable])
+    if (kept := sources.stored.key_for(*names)) is not None:
+        return kept
+    if known is None or known.keyless:
+        return StoredKey("")
+    raise Unfit(f"neither .env nor auth.json holds a key for it ({' or '.join(known.keys)})")
+
+
+def _resolved(value: object, environ: Mapping[str, str]) -> str:
+    """A text with ${NAME} replaced; raises Unfit if .env does not hold the variable."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if match[1] not in environ:
+            raise Unfit(f"it refers to {match[1]}, which .env does not hold")
+        return environ[match[1]]
+
+    return _VARIABLE.sub(replaced, _text(value))
+
+
+def _patience(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+    """The knobs of hermes-agent that .env sets, on the targets that they are about."""
+    layers = Layers()
+    tables: list[dict[str, object]] = [{"wire": target.wire} for target in taken.targets]
+    layers.tree["targets"] = tables
+    taken.problems += put_hermes_patience(layers, environ)
+    for index, table in enumerate(tables):
+        if patience := _table(table.get("patience")):
+            taken.targets[index] = replace(taken.targets[index], patience=patience)
+
+
+def _server(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+    """What clients of its API server know: the key, and where it listened."""
+    taken.server_key = environ.get("API_SERVER_KEY", "")
+    host = environ.get("API_SERVER_HOST", "")
+    if host and not taken.server_key and not is_loopback(host):
+        taken.problems.append(f"API_SERVER_HOST {host}: without a key the server listens on loopback only")
+    elif host:
+        taken.server["host"] = host
+    if (port := environ.get("API_SERVER_PORT", "")).isdecimal():
+        taken.server["port"] = int(port)

@@ -1,0 +1,124 @@
+"""Single lines and short passages about tools, approvals, questions and endings, for a terminal."""
+
+from collections.abc import Mapping
+
+from holdfast import events as e
+from holdfast.cli.terminal.style import Ink
+from holdfast.folds.entries import ending_words
+from holdfast.safe_text import exact, safe, safe_line
+from holdfast.values import GrantRule
+
+ARGS_CHARS_MAX = 300
+RESULT_CHARS_MAX = 160
+DIFF_LINES_MAX = 60
+
+CHOICE_WORDS: Mapping[str, str] = {
+    "once": "once (only this time)",
+    "session": "session (in this conversation)",
+    "always": "always (from now on)",
+    "deny": "deny [why]",
+}
+
+
+def seconds(ms: float) -> str:
+    """A duration as people say it."""
+    if ms < 10_000:  # noqa: PLR2004  # below ten seconds a tenth tells
+        return f"{ms / 1000:.1f} s"
+    total = round(ms / 1000)
+    return f"{total} s" if total < 60 else f"{total // 60} min {total % 60} s"  # noqa: PLR2004
+
+
+def tool_words(asked: e.ToolAsked) -> str:
+    """What a tool is asked to do, in one line."""
+    named = ("command", "path", "pattern", "url", "text", "query")
+    said = next((str(asked.args[key]) for key in named if asked.args.get(key)), "")
+    if not said and asked.args:
+        said = ", ".join(f"{key}={value}" for key, value in asked.args.items())
+    return safe_line(f"{asked.name}  {said or asked.bad_args}", ARGS_CHARS_MAX)
+
+
+def tool_line(ink: Ink, words: str, ended: e.ToolEnded) -> str:
+    """A tool call that is over: how it went, what it was, how long it took."""
+    sign, style = ("✓", "green") if ended.ok else ("✗", "red")
+    how = "" if ended.ending == "finished" else f" · {ended.ending.replace('_', ' ')}"
+    tail = f"  {seconds(ended.ms)}{how}"
+    width = max(10, ink.width() - len(tail) - 2)
+    line = ink.line(f"{sign} {safe_line(words, width)}{tail}", style if not ended.ok else "dim")
+    if not ended.ok and ended.result.strip():
+        first = next((one for one in safe(ended.result).splitlines() if one.strip()), "")
+        line += ink.line(f"  {safe_line(first, RESULT_CHARS_MAX)}", "dim red")
+    return line
+
+
+def approval_text(ink: Ink, asked: e.ApprovalAsked, rule: GrantRule | None = None) -> str:
+    """One exact action, everything that was found in it, and what can be answered."""
+    action = asked.action
+    text = "\n" + ink.line(f"May this be done?  ({exact(action.tool)})", "bold yellow")
+    for line in exact(action.summary).split("\n"):
+        text += ink.line(f"  {line}", "bold")
+    # A command may name any path, and still run in another.
+    if action.paths and (action.tool == "shell" or not all(path in action.summary for path in action.paths)):
+        what = "in" if action.tool == "shell" else "paths:"
+        text += ink.line(f"  {what} {', '.join(exact(path) for path in action.paths)}")
+    if action.host:
+        text += ink.line(f"  host: {exact(action.host)}")
+    lines = exact(action.diff).splitlines()
+    for line in lines[:DIFF_LINES_MAX]:
+        text += ink.line(f"  {line}", {"+": "green", "-": "red"}.get(line[:1], "dim"))
+    if len(lines) > DIFF_LINES_MAX:
+        text += ink.line(f"  … and {len(lines) - DIFF_LINES_MAX} more lines", "yellow")
+    for finding in asked.findings:
+        text += ink.line(f"  · {exact(finding)}", "yellow")
+    if rule is not None and {"session", "always"} & set(asked.choices):
+        text += ink.dim(f"  session and always would allow: {rule_words(rule)}")
+    return text + choices_text(ink, asked.choices)
+
+
+def choices_text(ink: Ink, choices: tuple[str, ...]) -> str:
+    """The words that can be answered."""
+    said = " · ".join(CHOICE_WORDS.get(one, one) for one in choices)
+    return ink.line(f"  Answer with a word: {said}", "cyan")
+
+
+def rule_words(rule: GrantRule) -> str:
+    """A rule as people read it."""
+    words = [rule.tool, " ".join(rule.argv), ", ".join(rule.paths), rule.host]
+    return exact("  ".join(word for word in words if word))
+
+
+def question_text(ink: Ink, asked: e.QuestionAsked) -> str:
+    """What a run wants to know."""
+    text = "\n" + ink.line(safe(asked.text), "bold yellow")
+    for number, choice in enumerate(asked.choices, 1):
+        text += ink.line(f"  {number}  {safe_line(choice)}")
+    how = "a number or your own words" if asked.choices else "your own words"
+    return text + ink.dim(f"  Answer with {how}.")
+
+
+def ending_text(ink: Ink, ended: e.RunEnded) -> str:
+    """How a run ended, if not simply well: with the whole trace when it failed."""
+    if ended.outcome == "completed":
+        return ""
+    words = safe_line(ending_words(ended.outcome, ended.cause, failure=ended.failure))
+    if ended.outcome == "cancelled":
+        return "\n" + ink.dim(f"■ {words}")
+    text = "\n" + ink.line(f"✗ {words}", "red")
+    for line in _trace(ended):
+        text += ink.dim(f"  {safe_line(line)}")
+    if ended.failure is not None and ended.failure.hint:
+        text += ink.line(f"  {safe_line(ended.failure.hint)}", "yellow")
+    return text
+
+
+def plain_ending(ended: e.RunEnded) -> list[str]:
+    """The same for a place without colours."""
+    words = safe_line(ending_words(ended.outcome, ended.cause, failure=ended.failure))
+    lines = [f"holdfast: {words}", *(f"  {safe_line(line)}" for line in _trace(ended))]
+    if ended.failure is not None and ended.failure.hint:
+        lines.append(f"  {safe_line(ended.failure.hint)}")
+    return lines
+
+
+def _trace(ended: e.RunEnded) -> tuple[str, ...]:
+    """What was tried; a refusal or a stop needs no such account."""
+    return () if ended.outcome in {"refused", "cancelled"} else ended.trace

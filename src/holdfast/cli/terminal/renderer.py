@@ -1,0 +1,274 @@
+"""A session's events, told on a terminal: what stays is returned as text, what may change is live."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from holdfast import events as e
+from holdfast.cli.terminal.answer_text import AnswerText
+from holdfast.cli.terminal.phrases import ending_text, tool_line, tool_words
+from holdfast.cli.terminal.style import Ink
+from holdfast.client.updates import Away, LiveLine
+from holdfast.folds.doing import CERTAIN, MOVING, Doing
+from holdfast.safe_text import safe, safe_line
+
+Asked: TypeAlias = e.ApprovalAsked | e.QuestionAsked
+THOUGHT_CHARS_MAX = 4_000
+TOOL_CHARS_MAX = 60
+TRIES_TOLD = 8  # some ten seconds
+
+
+def ask_id(asked: Asked) -> str:
+    """By which it is answered."""
+    return asked.approval_id if isinstance(asked, e.ApprovalAsked) else asked.question_id
+
+
+@dataclass(slots=True)
+class Teller:
+    """Told one event after the other; `open_runs` are in their order, the first is under way."""
+
+    ink: Ink
+    own: set[str] = field(default_factory=set[str])  # client ids of what was typed on this very screen
+    open_runs: list[str] = field(default_factory=list[str])
+    asks: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    tools: dict[str, str] = field(default_factory=dict[str, str])  # tool calls that are not over
+    waiting: dict[str, str] = field(default_factory=dict[str, str])  # messages that no run has taken up
+    doings: dict[str, Doing] = field(default_factory=dict[str, Doing])  # of the open runs
+    server_says: LiveLine | None = None
+    away: str | None = None  # why, once it takes long
+    last_run: str = ""
+    _text: AnswerText = field(init=False)
+    _thought: str = ""
+    _thinking: int = 0  # the segment
+    _thinking_since_ms: int = 0
+    _thoughts_told: set[int] = field(default_factory=set[int])
+    _is_answer: bool = True
+    _messages: dict[str, str] = field(default_factory=dict[str, str])  # of runs that wait
+
+    def __post_init__(self) -> None:
+        self._text = AnswerText(self.ink)
+
+    def hear(self, event: e.Event) -> str:
+        """What is to be printed for good after this event."""
+        self.server_says = None
+        step = _STEPS.get(type(event))
+        shown = step(self, event) if step is not None else ""
+        if (run_id := getattr(event, "run_id", "")) in self.open_runs:
+            self._doing(run_id, event.at_ms).take(event)
+        return shown
+
+    def _doing(self, run_id: str, now_ms: int) -> Doing:
+        """What an open run is doing; of one that was under way before the first event, "at work" is known."""
+        return self.doings.setdefault(run_id, Doing(latest="between", changed_ms=now_ms))
+
+    @property
+    def run_id(self) -> str:
+        """The run under way, if any."""
+        return self.open_runs[0] if self.open_runs else ""
+
+    def live(self) -> str:
+        """What may still change: the last block of the answer, or the end of a thought."""
+        if self._text.is_begun:
+            return self._text.live
+        if self._thought:
+            return "\n" + self.ink.line(safe_line(self._thought)[-2 * self.ink.width() :], "dim italic")
+        return ""
+
+    def status(self, now_ms: int) -> str:
+        """What is waited for, in one line; nothing when nothing goes on."""
+        if self.away is not None:
+            return f"reconnecting … {safe_line(self.away, 80)}".rstrip()
+        if not self.open_runs:
+            return ""
+        words = self._words(self._doing(self.run_id, now_ms), now_ms)
+        return f"{words} · {len(self.waiting)} waiting" if self.waiting else words
+
+    def _words(self, doing: Doing, now_ms: int) -> str:
+        said = self.server_says
+        if said is not None and said.run_id == self.run_id and doing.name not in CERTAIN:
+            return safe_line(said.text)
+        words = doing.words(tool=safe_line(self.tools.get(doing.tool_call_id, ""), TOOL_CHARS_MAX))
+        passed_s = 0 if doing.name in MOVING else max(0, now_ms - doing.since_ms) // 1000
+        return safe_line(f"{words} · {passed_s} s" if passed_s else words)
+
+    def lost(self, away: Away) -> None:
+        """The server is away; a person is told why when it stays away."""
+        self.away = f"({away.why})" if away.tries > TRIES_TOLD else ""
+
+    def text(self, event: e.TextDelta) -> str:
+        """More of the answer."""
+        if not self._is_answer:
+            return ""
+        shown = self._thought_over(event)
+        return shown + self._text.add(event.text)
+
+    def text_done(self, event: e.TextDone) -> str:
+        """A stretch of the answer is complete."""
+        if not self._is_answer:
+            return ""
+        shown = "" if self._text.is_begun else self._thought_over(event) + self._text.add(event.text)
+        return shown + self._text.end()
+
+    def thought(self, event: e.ReasoningDelta) -> str:
+        """More of what the model thinks."""
+        if self._is_answer:
+            if not self._thought:
+                self._thinking_since_ms = event.at_ms
+            self._thinking = event.segment
+            self._thought = (self._thought + event.text)[:THOUGHT_CHARS_MAX]
+        return ""
+
+    def thought_done(self, event: e.ReasoningDone) -> str:
+        """A thought is complete: one line of it stays."""
+        if self._is_answer and not self._thought and event.segment not in self._thoughts_told:
+            self._thought, self._thinking_since_ms = event.text, event.at_ms
+        self._thinking = event.segment
+        return self._thought_over(event)
+
+    def _thought_over(self, event: e.Event) -> str:
+        thought, self._thought = safe_line(self._thought), ""
+        if not thought:
+            return ""
+        self._thoughts_told.add(self._thinking)
+        passed_s = (event.at_ms - self._thinking_since_ms) // 1000
+        words = f"thought for {passed_s} s: " if passed_s else "thought: "
+        return "\n" + self.ink.line(words + safe_line(thought, self.ink.width() - len(words)), "dim italic")
+
+    def call_started(self, event: e.CallStarted) -> str:
+        """Titles and summaries are calls too, and no part of the conversation."""
+        self._is_answer = event.purpose == "answer"
+        return ""
+
+    def attempt_started(self, _: e.AttemptStarted) -> str:
+        """A connection is made."""
+        self._thoughts_told.clear()
+        return ""
+
+    def superseded(self, _: e.AttemptSuperseded) -> str:
+        """What the attempt said counts for nothing."""
+        self._text.supersede()
+        self._thought = ""
+        return ""
+
+    def tool_asked(self, event: e.ToolAsked) -> str:
+        """A tool is wanted; the line is printed when it is over."""
+        self.tools[event.tool_call_id] = tool_words(event)
+        return self._thought_over(event)
+
+    def tool_ended(self, event: e.ToolEnded) -> str:
+        """A tool call is over."""
+        words = self.tools.pop(event.tool_call_id, "a tool")
+        return tool_line(self.ink, words, event)
+
+    def ended(self, event: e.RunEnded) -> str:
+        """A run is over, and how."""
+        return self.finished(event) + ending_text(self.ink, event)
+
+    def finished(self, event: e.RunEnded) -> str:
+        """A run is over; how it ended is told elsewhere."""
+        if event.run_id in self.open_runs:
+            self.open_runs.remove(event.run_id)
+        self.asks = {key: one for key, one in self.asks.items() if one.run_id != event.run_id}
+        shown = self._text.end() if self._text.is_begun else ""
+        self.doings.pop(event.run_id, None)
+        self.tools.clear()
+        self._thought = ""
+        return shown
+
+    def queued(self, event: e.RunQueued) -> str:
+        """A run exists."""
+        self.open_runs.append(event.run_id)
+        self.doings[event.run_id] = Doing(changed_ms=event.at_ms)
+        self._messages[event.run_id] = event.message_id
+        self.last_run = event.run_id
+        return ""
+
+    def started(self, event: e.RunStarted) -> str:
+        """A run is under way."""
+        if event.run_id in self.open_runs:
+            self.open_runs.remove(event.run_id)
+        self.open_runs.insert(0, event.run_id)
+        self.last_run = event.run_id
+        self.waiting.pop(self._messages.pop(event.run_id, ""), None)
+        self.doings.setdefault(event.run_id, Doing())
+        return ""
+
+    def accepted(self, event: e.MessageAccepted) -> str:
+        """Somebody said something; what was typed here is on the screen already."""
+        busy = bool(self.open_runs)
+        if busy:
+            self.waiting[event.message_id] = event.text
+        if event.client_id in self.own:
+            return ""
+        return "\n" + self.ink.line(f"> {safe(event.text)}", "bold cyan")
+
+    def dispatched(self, event: e.MessageDispatched) -> str:
+        """A message found its run."""
+        if self.waiting.pop(event.message_id, None) is None:
+            return ""
+        return self.ink.dim("↳ taken up by the run")
+
+    def asked(self, event: Asked) -> str:
+        """A person must answer; how that is shown is up to whoever asks them."""
+        self.asks[ask_id(event)] = event
+        return ""
+
+    def settled(self, event: Any) -> str:
+        """An ask is no longer open."""
+        key = getattr(event, "approval_id", "") or getattr(event, "question_id", "")
+        self.asks.pop(key, None)
+        return ""
+
+
+def _approved(teller: Teller, event: e.ApprovalAnswered) -> str:
+    teller.settled(event)
+    said = "not allowed" if event.choice == "deny" else f"allowed: {event.choice}"
+    return teller.ink.dim(f"  {said}" + (f" ({safe_line(event.reason, 80)})" if event.reason else ""))
+
+
+def _notice(words: Callable[[Any], str]) -> Callable[[Teller, Any], str]:
+    return lambda teller, event: teller.ink.dim("· " + safe_line(words(event)))
+
+
+def _removed(teller: Teller, event: e.MessageRemoved) -> str:
+    teller.waiting.pop(event.message_id, None)
+    return ""
+
+
+def _expired(teller: Teller, event: Any) -> str:
+    return teller.settled(event) + teller.ink.dim("  nobody answered in time, so it was not done")
+
+
+_STEPS: Mapping[type[e.Event], Callable[[Teller, Any], str]] = MappingProxyType(
+    {
+        e.MessageAccepted: Teller.accepted,
+        e.MessageDispatched: Teller.dispatched,
+        e.MessageRemoved: _removed,
+        e.RunQueued: Teller.queued,
+        e.RunStarted: Teller.started,
+        e.CallStarted: Teller.call_started,
+        e.AttemptStarted: Teller.attempt_started,
+        e.AttemptSuperseded: Teller.superseded,
+        e.TextDelta: Teller.text,
+        e.TextDone: Teller.text_done,
+        e.ReasoningDelta: Teller.thought,
+        e.ReasoningDone: Teller.thought_done,
+        e.ToolAsked: Teller.tool_asked,
+        e.ToolEnded: Teller.tool_ended,
+        e.ApprovalAsked: Teller.asked,
+        e.QuestionAsked: Teller.asked,
+        e.ApprovalAnswered: _approved,
+        e.QuestionAnswered: Teller.settled,
+        e.ApprovalExpired: _expired,
+        e.QuestionExpired: _expired,
+        e.ApprovalWithdrawn: Teller.settled,
+        e.QuestionWithdrawn: Teller.settled,
+        e.TargetSwitched: _notice(lambda event: f"answered by {event.to_target}, because {event.why}"),
+        e.ContextCompacted: _notice(lambda _: "the model goes on from a summary of what came before"),
+        e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
+        e.SessionRewound: _notice(lambda _: "the last answer was taken back"),
+        e.QueuePaused: _notice(lambda _: "the queue is paused: /queue resume or /queue clear"),
+        e.RunEnded: Teller.ended,
+    }
+)

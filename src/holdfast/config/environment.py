@@ -1,0 +1,230 @@
+"""Settings from the environment and from flags, under one name each, and the knobs of hermes-agent."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from msgspec import inspect
+
+from holdfast.config.sources import BadConfiguration, KeyPath, Source
+from holdfast.config.validation import SETTINGS, Tree, plain
+from holdfast.tools.shell.marker import VARIABLE as MARK
+
+PREFIX = "HOLDFAST_"
+CONFIG = "HOLDFAST_CONFIG"
+MODEL = "HOLDFAST_MODEL"
+NO_AUTH = "HOLDFAST_NO_AUTH"
+API_KEY = "HOLDFAST_API_KEY"
+API_KEYS: KeyPath = ("server", "api_keys")
+SPECIAL = {
+    CONFIG: "The configuration file.",
+    MODEL: "The model of the default target.",
+    NO_AUTH: "1: no key is asked for, on loopback only.",
+    API_KEY: "The one key, where api_keys is not given.",
+}
+YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A variable of hermes-agent and the patience that it is here, on the wires that it is about."""
+
+    variable: str
+    key: str
+    wires: tuple[str, ...]
+
+
+HERMES_PATIENCE = (
+    Knob("HERMES_CODEX_TTFB_TIMEOUT_SECONDS", "first_event_s", ("responses",)),
+    Knob("HERMES_CODEX_TTFB_MAX_SECONDS", "first_event_cap_s", ("responses",)),
+    Knob("HERMES_CODEX_EVENT_STALE_TIMEOUT_SECONDS", "gap_s", ("responses",)),
+    Knob("HERMES_CODEX_TTFB_STRICT", "strict", ("responses",)),
+    Knob("HERMES_STREAM_STALE_TIMEOUT", "gap_s", ("chat", "anthropic")),
+)
+HERMES_SERVER: Mapping[str, KeyPath] = {
+    "API_SERVER_KEY": API_KEYS,
+    "API_SERVER_HOST": ("server", "host"),
+    "API_SERVER_PORT": ("server", "port"),
+}
+
+
+class Layers:
+    """The tree of all that was given, and by whom; what comes first stays."""
+
+    def __init__(self) -> None:
+        self.tree: Tree = {}
+        self.sources: dict[KeyPath, Source] = {}
+
+    def put(self, path: KeyPath, value: object, source: Source) -> None:
+        """Set a key that nobody has set; a place taken by something else than a table is left alone."""
+        table = self.tree
+        for step in path[:-1]:
+            inner = table.setdefault(str(step), {})
+            if not isinstance(inner, dict):
+                return
+            table = cast("Tree", inner)
+        if str(path[-1]) not in table:
+            table[str(path[-1])] = value
+            self.sources[path] = source
+
+    def has(self, path: KeyPath) -> bool:
+        """Whether somebody has set this key."""
+        return path in self.sources
+
+
+def variables() -> dict[str, tuple[KeyPath, inspect.Type]]:
+    """Every variable that sets a key: HOLDFAST_PORT is server.port, HOLDFAST_LOG_LEVEL is log.level."""
+    found: dict[str, tuple[KeyPath, inspect.Type]] = {}
+    waiting: list[tuple[KeyPath, inspect.StructType]] = [((), SETTINGS)]
+    while waiting:
+        path, kind = waiting.pop()
+        for field in kind.fields:
+            inner, _ = plain(field.type)
+            own: KeyPath = (*path, field.name)
+            if isinstance(inner, inspect.StructType):
+                waiting.append((own, inner))
+            elif not _is_tables(inner):
+                found[variable_of(own)] = own, inner
+    return dict(sorted(found.items()))
+
+
+def variable_of(path: KeyPath) -> str:
+    """The variable of a key; those of [server] go without its name."""
+    return PREFIX + "_".join(str(step) for step in path if step != "server").upper()
+
+
+def _is_tables(kind: inspect.Type) -> bool:
+    if isinstance(kind, inspect.VarTupleType):
+        return isinstance(plain(kind.item_type)[0], inspect.StructType)
+    return isinstance(kind, inspect.DictType)
+
+
+def put_flags(layers: Layers, flags: Mapping[str, object]) -> None:
+    """Lay the flags: agent_workspace is --workspace, log_level is --log-level; None is not given."""
+    known = variables()
+    for name, value in flags.items():
+        source = Source("flag", f"--{name.removeprefix('agent_').replace('_', '-')}")
+        if value is None or name in {"model", "config"}:
+            continue
+        if name == "no_auth":
+            if value:
+                layers.put(API_KEYS, [], source)
+            continue
+        path, kind = known[PREFIX + name.upper()]
+        layers.put(path, _flag_value(value, kind), source)
+
+
+def _flag_value(value: object, kind: inspect.Type) -> object:
+    if isinstance(value, Path | str):
+        return from_text(str(value), kind)
+    return list(cast("Sequence[object]", value)) if isinstance(value, list | tuple) else value
+
+
+def put_environment(layers: Layers, environ: Mapping[str, str]) -> None:
+    """Lay the variables of our own; an empty one is as good as none. Raises BadConfiguration."""
+    for name, (path, kind) in variables().items():
+        if text := environ.get(name, "").strip():
+            layers.put(path, from_text(text, kind), Source("environment", name))
+    match environ.get(NO_AUTH, "").strip().lower():
+        case word if word in YES:
+            layers.put(API_KEYS, [], Source("environment", NO_AUTH))
+        case word if word and word not in NO:
+            raise BadConfiguration([f"{NO_AUTH}: must be 1 or 0"])
+        case _:
+            pass
+
+
+def put_single_key(layers: Layers, environ: Mapping[str, str]) -> None:
+    """Lay the variable that holds one key, which a file may also refer to by its name."""
+    if environ.get(API_KEY, "").strip():
+        layers.put(API_KEYS, [f"env:{API_KEY}"], Source("environment", API_KEY))
+
+
+def from_text(text: str, kind: inspect.Type) -> object:
+    """What a text means where this type is wanted; one that does not fit stays as it is, for the check."""
+    match kind:
+        case inspect.BoolType():
+            low = text.lower()
+            return True if low in YES else False if low in NO else text
+        case inspect.IntType() | inspect.FloatType():
+            return _number(text, kind)
+        case inspect.VarTupleType():
+            # A list of nothing opens doors, so it is never made of stray commas.
+            return [item.strip() for item in text.split(",") if item.strip()] or text
+        case _:
+            return text
+
+
+def _number(text: str, kind: inspect.IntType | inspect.FloatType) -> int | float | str:
+    try:
+        return int(text) if isinstance(kind, inspect.IntType) else float(text)
+    except ValueError:
+        return text
+
+
+def put_hermes_server(layers: Layers, environ: Mapping[str, str]) -> Iterator[str]:
+    """Lay hermes-agent's knobs of the server where nothing of our own is given; what was not used and why."""
+    for name, path in HERMES_SERVER.items():
+        if not (text := environ.get(name, "").strip()):
+            continue
+        value: object = [f"env:{name}"] if path == API_KEYS else text
+        if path[-1] == "port":
+            if not text.isdecimal():
+                yield f"{name} is not used: it is not a whole number"
+                continue
+            value = int(text)
+        if layers.has(path):
+            yield f"{name} is not used: {path[-1]} is given by {layers.sources[path]}"
+        layers.put(path, value, Source("hermes", name))
+
+
+def put_hermes_patience(layers: Layers, environ: Mapping[str, str]) -> Iterator[str]:
+    """Lay hermes-agent's knobs of patience on the targets of their wires; what was not used and why."""
+    for knob in HERMES_PATIENCE:
+        text = environ.get(knob.variable, "").strip()
+        if not text:
+            continue
+        value = _patience(knob, text)
+        if value is None:
+            yield f"{knob.variable} is not used: it is not a number"
+            continue
+        wired = [(index, table) for index, table in _targets(layers.tree) if table.get("wire") in knob.wires]
+        if not wired:
+            yield f"{knob.variable} is not used: no target speaks {' or '.join(knob.wires)}"
+        for index, table in wired:
+            path: KeyPath = ("targets", index, "patience", knob.key)
+            patience = table.setdefault("patience", {})
+            if isinstance(patience, dict) and knob.key not in patience:
+                cast("Tree", patience)[knob.key] = value
+                layers.sources[path] = Source("hermes", knob.variable)
+            else:
+                yield f"{knob.variable} is not used for target {index + 1}: it has {knob.key}"
+
+
+def _patience(knob: Knob, text: str) -> float | bool | None:
+    if knob.key == "strict":
+        return text.lower() in YES
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    # Below zero is off there, as zero is here.
+    return max(0.0, seconds) if seconds < float("inf") else None
+
+
+def _targets(tree: Tree) -> Iterator[tuple[int, Tree]]:
+    targets = tree.get("targets")
+    for index, table in enumerate(cast("list[object]", targets) if isinstance(targets, list) else []):
+        if isinstance(table, dict):
+            yield index, cast("Tree", table)
+
+
+def unknown_variables(environ: Mapping[str, str], *, used: frozenset[str]) -> Iterator[str]:
+    """A warning for each variable that looks like ours, sets nothing, and is referred to by nobody."""
+    known = [*variables(), *SPECIAL]
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in {*known, *used, MARK}:
+            near = difflib.get_close_matches(name, known, n=1)
+            yield f"{name} sets nothing" + (f"; did you mean {near[0]}?" if near else "")

@@ -1,0 +1,96 @@
+"""Targets that nobody had to configure: what known keys and model servers on this machine say, as data."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+import msgspec
+
+from holdfast.config.sources import Source
+from holdfast.targets import Wire
+
+
+class KnownKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a variable of this name says about a target."""
+
+    variable: str
+    name: str
+    wire: Wire
+    base_url: str
+    model: str
+    context_window: int
+    base_url_variable: str = ""
+    wire_elsewhere: Wire | None = None
+
+
+class LocalServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model server that may run on this machine."""
+
+    name: str
+    wire: Wire
+    base_url: str
+    context_window: int
+
+
+class _Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    not_for_chat: tuple[str, ...]
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The data file."""
+
+    known: tuple[KnownKey, ...]
+    local: tuple[LocalServer, ...]
+    models: _Models
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """A model server that answered, and the model of it that was chosen."""
+
+    server: LocalServer
+    model: str
+
+
+def shipped_known() -> Known:
+    """The data file that comes with the program."""
+    text = (files("holdfast.config") / "known_targets.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), Known)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of [[targets]] as a person would have written it, and what it was made of."""
+
+    values: dict[str, object]
+    source: Source
+    elsewhere: Source | None = None
+
+    def source_of(self, key: str) -> Source:
+        """What a key of it was made of."""
+        return self.elsewhere if key == "base_url" and self.elsewhere else self.source
+
+
+def tables_by_key(known: Known, environ: Mapping[str, str]) -> Iterator[Table]:
+    """A table for each known variable that is set."""
+    for key in known.known:
+        if environ.get(key.variable, "").strip():
+            elsewhere = environ.get(key.base_url_variable, "").strip().rstrip("/")
+            elsewhere = "" if elsewhere == key.base_url else elsewhere
+            values: dict[str, object] = {
+                "name": key.name,
+                "wire": key.wire_elsewhere if elsewhere and key.wire_elsewhere else key.wire,
+                "base_url": elsewhere or key.base_url,
+                "model": key.model,
+                "api_key": f"env:{key.variable}",
+                "context_window": key.context_window,
+            }
+            moved = Source("environment", key.base_url_variable) if elsewhere else None
+            yield Table(values, Source("known key", key.variable), moved)
+
+
+def table_of(found: FoundServer) -> Table:
+    """The table for a server that was found."""
+    values = msgspec.structs.asdict(found.server) | {"model": found.model}
+    return Table(dict[str, object](values), Source("local server", found.server.base_url))

@@ -1,0 +1,107 @@
+"""Reads TOML, and says in a person's words what is wrong with a text that is none."""
+
+import re
+import tomllib
+from collections.abc import Callable
+from typing import TypeAlias
+
+from holdfast.config.sources import BadConfiguration
+
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_TWICE = re.compile(r"Cannot declare \((.*?),?\) twice")
+_KEY = re.compile(r"\s*[\w.\"'-]+\s*")
+_BARE_TEXT = re.compile(r"(\s*[\w.-]+\s*)=\s*[^\s\"'\[{#\d+-]")
+_BIG_WORD = re.compile(r"=\s*(?:True|False)\b")
+_CURLY = re.compile("[\u201c\u201d\u201e\u2018\u2019\u201a\xab\xbb]")
+_LISTS = ("targets", "mcp_servers", "approvals.rules")
+_SECOND_TIME = ("Cannot overwrite a value", "Duplicate inline table key")
+
+Hint: TypeAlias = Callable[[str, str], str]
+
+
+def parsed(text: str, place: str) -> dict[str, object]:
+    """The tree of a TOML text; raises BadConfiguration with the line and, if it can be told, the mistake."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise BadConfiguration([f"{place}: is nested too deeply"]) from error
+    except ValueError as error:
+        raise BadConfiguration([_unreadable(text, place, why=str(error))]) from error
+
+
+def _unreadable(text: str, place: str, *, why: str) -> str:
+    match = _PLACE.search(why)
+    if match is None:
+        return f"{place}: is not TOML: {why}"
+    why = why[: match.start()]
+    lines = text.replace("\r\n", "\n").split("\n")
+    line = lines[int(match[1]) - 1 if match[1] else -1]
+    told = next((found for hint in _HINTS if (found := hint(why, line))), "")
+    spot = f"line {match[1]}" if match[1] else "at the end"
+    return f"{place}, {spot}: is not TOML: {why}{f'; {told}' if told else ''}"
+
+
+def _second_table(why: str, _line: str) -> str:
+    match = _TWICE.match(why)
+    if match is None:
+        return ""
+    name = ".".join(part.strip().strip("'\"") for part in match[1].split(","))
+    if name in _LISTS:
+        return f"each of them begins with [[{name}]]"
+    return f"the table [{name}] stands further up, too: put their keys together"
+
+
+def _second_key(why: str, line: str) -> str:
+    if not why.startswith(_SECOND_TIME):
+        return ""
+    name = line.strip().strip("[]")
+    if name in _LISTS:
+        return f"each of them begins with [[{name}]]"
+    return "the same stands further up, too: keep one of them"
+
+
+def _curly_quotes(why: str, line: str) -> str:
+    if why.startswith("Unterminated"):
+        return ""
+    return "it has curly quotes: write straight ones, \" or '" if _CURLY.search(line) else ""
+
+
+def _no_equals(why: str, line: str) -> str:
+    if not why.startswith(("Expected '='", "Invalid statement")):
+        return ""
+    if line.lstrip().startswith("{"):
+        return "it looks like JSON"
+    key = _KEY.match(line)
+    return "write key = value" if key and line[key.end() :].startswith(":") else ""
+
+
+def _bare_text(why: str, line: str) -> str:
+    """What stands behind the equals sign may be a key, so it is not repeated."""
+    if why != "Invalid value":
+        return ""
+    if _BIG_WORD.search(line):
+        return "true and false are written in small letters"
+    match = _BARE_TEXT.match(line)
+    return f'text needs quotes: {match[1].strip()} = "…"' if match else ""
+
+
+def _backslash(why: str, line: str) -> str:
+    escapes = ("Unescaped", "Invalid hex value", "Escaped character")
+    if "\\" in line and why.startswith(escapes):
+        return "a \\ means something in double quotes: write the text in single ones"
+    return ""
+
+
+def _open_text(why: str, _line: str) -> str:
+    return "a quote is missing at the end" if why.startswith("Illegal character '\\n'") else ""
+
+
+_HINTS: tuple[Hint, ...] = (
+    _second_table,
+    _second_key,
+    _backslash,
+    _curly_quotes,
+    _no_equals,
+    _bare_text,
+    _open_text,
+)

@@ -1,0 +1,141 @@
+"""Whether a text is fit for what it stands for: a URL, a host, an origin, a key, a header."""
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from urllib.parse import SplitResult, urlsplit
+
+from holdfast.config.settings import Meaning
+
+PORT_MAX = 65_535
+NAME_CHARS_MAX = 256
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VARIABLE_NAME = re.compile(r"[^=\0]+")
+LOOPBACK_NAMES = ("localhost", "localhost.")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() in LOOPBACK_NAMES
+
+
+def unfit(meaning: Meaning, text: str) -> str:
+    """Why a text cannot stand for this, as the predicate of a sentence; empty if it can."""
+    check = CHECKS.get(meaning)
+    return check(text) if check is not None else ""
+
+
+def unfit_name(meaning: Meaning, name: str) -> str:
+    """Why the name of a header or a variable cannot be one; empty if it can."""
+    if meaning == "header" and not _HEADER_NAME.fullmatch(name):
+        return "is not the name of a header"
+    if meaning == "variable" and not _VARIABLE_NAME.fullmatch(name):
+        return "is not the name of an environment variable"
+    return ""
+
+
+def _url(text: str) -> str:
+    if "?" in text or "#" in text:
+        return "must end with the path, without ? or #"
+    return _url_with_query(text)
+
+
+def _url_with_query(text: str) -> str:
+    url = _split(text)
+    if url is None or url.scheme not in {"http", "https"} or not url.hostname:
+        return "must be a URL that begins with http:// or https:// and names a host"
+    if url.username is not None or url.password is not None:
+        return "must not hold a user or password; put what is secret in api_key or in headers"
+    return ""
+
+
+def _proxy(text: str) -> str:
+    url = _split(text)
+    if text and (url is None or url.scheme not in {"http", "https"} or not url.hostname):
+        return "must be a URL that begins with http:// or https:// and names a host"
+    if url is not None and (url.path.strip("/") or url.query or url.fragment):
+        return "must end with the host and port; write @, / and # of a password as %40, %2F and %23"
+    return ""
+
+
+def _split(text: str) -> SplitResult | None:
+    """The parts of a URL, if it has any; spaces and control characters are in none."""
+    if not text.isprintable() or " " in text:
+        return None
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:
+        return None
+    return None if port is not None and not 0 < port <= PORT_MAX else url
+
+
+def _host(text: str) -> str:
+    if not _is_host(text):
+        return (
+            "must be an address or the name of a host, without a port or brackets (0.0.0.0 is every address)"
+        )
+    return ""
+
+
+def _host_name(text: str) -> str:
+    return "" if not text or _is_host(text.strip("[]")) else "must be the name of a host, without a port"
+
+
+def _is_host(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return _HOST_NAME.fullmatch(text) is not None
+    return True
+
+
+def _origin(text: str) -> str:
+    if text == "*":
+        return ""
+    url = _split(text)
+    # Pages of desktop apps and extensions have schemes of their own: tauri://localhost.
+    whole = url is not None and text.lower() == f"{url.scheme}://{url.netloc.lower()}"
+    if url is None or not whole or not url.hostname or "@" in text:
+        return "must be an origin such as https://chat.example.com, without a path or a slash at the end"
+    return "" if text == text.lower() else "must be in lower case, as browsers send it"
+
+
+def _name(text: str) -> str:
+    if not text.isprintable() or text != text.strip() or len(text) > NAME_CHARS_MAX:
+        return f"must be at most {NAME_CHARS_MAX} printable characters, without spaces around them"
+    return ""
+
+
+def _key(text: str) -> str:
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        return "must be printable ASCII characters without spaces"
+    return ""
+
+
+def _header(text: str) -> str:
+    return "" if text.isprintable() else "must not hold line breaks or control characters"
+
+
+def _no_nul(text: str) -> str:
+    return "must not hold a NUL character" if "\0" in text else ""
+
+
+CHECKS: Mapping[Meaning, Callable[[str], str]] = {
+    "header": _header,
+    "host": _host,
+    "host name": _host_name,
+    "key": _key,
+    "name": _name,
+    "origin": _origin,
+    "path": _no_nul,
+    "proxy": _proxy,
+    "url": _url,
+    "url with query": _url_with_query,
+    "variable": _no_nul,
+}

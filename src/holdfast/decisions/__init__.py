@@ -1,0 +1,1 @@
+"""Pure decisions about model calls: failures, retries, deadlines, gates."""

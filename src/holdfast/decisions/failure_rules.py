@@ -1,0 +1,362 @@
+"""How a failure is recognised: an ordered list of rules, structured facts first, words last.
+
+The first rule whose conditions all hold gives the class and stays in the failure as its name. An empty
+condition holds always. Words are looked for in lower case and only within the statuses of their rule.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.decisions.deadlines import DeadlineKind
+from holdfast.decisions.error_facts import PER_DAY
+from holdfast.model_events import FinishReason
+from holdfast.values import FailureKind
+
+Stage: TypeAlias = Literal["connecting", "uploading", "waiting", "streaming"]
+Break: TypeAlias = Literal[
+    "dns",
+    "refused",
+    "unreachable",
+    "reset",
+    "tls_untrusted",
+    "tls_other",
+    "eof",
+    "protocol",
+    "proxy_login",
+    "proxy_denied",
+    "proxy_failed",
+]
+Need: TypeAlias = Literal[
+    "cancelled",
+    "bug",
+    "over_window",
+    "error",
+    "page",
+    "wait",
+    "room",
+    "no_room",
+    "no_content",
+    "at_proxy",
+    "proxied",
+]
+Again: TypeAlias = Literal[
+    "never",
+    "at_once_first",
+    "while_unreachable",
+    "backoff",
+    "server_time",
+    "once",
+    "twice",
+    "lower_cap",
+    "compacted",
+    "plainly",
+    "forgetting",
+    "new_turn",
+]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One line of the list; `again` and `advice` override what the class says."""
+
+    name: str
+    kind: FailureKind
+    status: tuple[int, ...] | range = ()
+    marks: frozenset[str] = frozenset()
+    words: tuple[str, ...] = ()
+    and_words: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    broke: tuple[Break, ...] = ()
+    deadlines: tuple[DeadlineKind, ...] = ()
+    finish: tuple[FinishReason, ...] = ()
+    again: Again | None = None
+    advice: str = ""
+
+
+# An error inside a stream has no status of its own; its type says which one it would have
+# had. The vague types stand last: where a body has two, the other one says more.
+STATUS_OF_MARK: dict[str, int] = {
+    "authentication_error": 401,
+    "unauthenticated": 401,
+    "billing_error": 402,
+    "accessdeniedexception": 403,
+    "permission_denied": 403,
+    "permission_error": 403,
+    "not_found": 404,
+    "not_found_error": 404,
+    "notfounderror": 404,
+    "resourcenotfoundexception": 404,
+    "conflict_error": 409,
+    "modelstreamerrorexception": 408,
+    "modeltimeoutexception": 408,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "resource_exhausted": 429,
+    "throttlingexception": 429,
+    "too_many_requests": 429,
+    "service_unavailable_error": 503,
+    "serviceunavailableexception": 503,
+    "unavailable": 503,
+    "unavailable_error": 503,
+    "deadline_exceeded": 504,
+    "timeout_error": 504,
+    "api_error": 500,
+    "internal": 500,
+    "internalserverexception": 500,
+    "internal_server_error": 500,
+    "network_error": 500,
+    "server_error": 500,
+    "vector_store_timeout": 500,
+    "data_residency_mismatch": 400,
+    "empty_image_file": 400,
+    "failed_to_download_image": 400,
+    "image_file_not_found": 400,
+    "image_parse_error": 400,
+    "image_too_small": 400,
+    "invalid_base64_image": 400,
+    "invalid_image": 400,
+    "invalid_image_format": 400,
+    "invalid_image_mode": 400,
+    "invalid_image_url": 400,
+    "unsupported_image_media_type": 400,
+    "bad_request": 400,
+    "badrequesterror": 400,
+    "failed_precondition": 400,
+    "invalid_argument": 400,
+    "invalid_request_error": 400,
+    "validationexception": 400,
+}
+
+QUOTA = frozenset(
+    {
+        "billing_error",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "credit_balance_exhausted",
+        "enforced_spend_limit_reached",
+        "exceeded_current_quota_error",
+        "insufficient_balance",
+        "insufficient_quota",
+        "insufficient_user_quota",
+        "organization_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
+        "project_spend_limit_exceeded",
+        PER_DAY,
+    }
+)
+NOT_IN_PLAN = frozenset(
+    {"organization_on_hold", "unsupported_country_region_territory", "usage_not_included"}
+)
+USAGE_LIMIT = frozenset({"usage_limit_reached"})
+IN_FLIGHT = frozenset({"openrouter_in_flight_budget"})
+TOO_LONG = frozenset(
+    {
+        "context_length_exceeded",
+        "context_window_exceeded",
+        "exceed_context_size_error",
+        "input_too_long",
+        "model_context_window_exceeded",
+    }
+)
+CONTENT = frozenset(
+    {
+        "bio_policy",
+        "content_filter",
+        "content_policy_violation",
+        "image_content_policy_violation",
+        "invalid_prompt",
+        "misalignment_policy_violation",
+        "prohibited_content",
+        "responsibleaipolicyviolation",
+    }
+)
+OLD_THOUGHTS = frozenset({"invalid_encrypted_content"})
+IMAGE = frozenset({"image_file_too_large", "image_too_large"})
+NO_MODEL = frozenset(
+    {
+        "deploymentnotfound",
+        "invalid_model",
+        "invalid_model_id",
+        "model_decommissioned",
+        "model_not_available",
+        "model_not_found",
+        "unsupported_model",
+    }
+)
+OVERLOADED = frozenset(
+    {
+        "capacity_exceeded",
+        "engine_overloaded_error",
+        "insufficient_system_resource",
+        "modelnotreadyexception",
+        "overloaded_error",
+        "server_is_overloaded",
+        "service_tier_capacity_exceeded",
+        "slow_down",
+    }
+)
+BAD_KEY = frozenset({"api_key_invalid", "authentication_error", "invalid_api_key", "token_expired"})
+
+BAD = (400, 422)
+OVERFLOWS = (400, 413, 422, 500, 502)
+CREDITS_WORDS = ("credit", "insufficient balance", "spend limit", "specified api usage limits")
+PLAN_WORDS = (
+    "don't have access to the model",
+    "does not have access to model",
+    "must be verified",
+    "not available in your",
+    "not included in your",
+    "subscription",
+    "upgrade",
+    "your plan",
+)
+FLAGGED_WORDS = ("flagged", "moderation", "violates usage guidelines", "safety_check")
+KEY_WORDS = ("incorrect api key", "invalid api key", "api key not valid")
+PLACE_WORDS = ("must be verified", "user location is not supported")
+CAP_WORDS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maximum tokens you requested")
+OVER_WORDS = ("too large", "exceed", "less than or equal", "valid range", "at most", "greater than")
+TOO_LONG_WORDS = (
+    "context length",
+    "context limit",
+    "context window",
+    "exceeds the available context size",
+    "exceeds the maximum number of tokens",
+    "input is too long",
+    "input tokens exceed",
+    "maximum prompt length",
+    "prompt is too long",
+)
+IMAGE_WORDS = (
+    "image exceeds",
+    "image dimensions exceed",
+    "member must have length less than or equal to 25000000",
+    "payload size exceeds",
+)
+CONTENT_WORDS = ("content exists risk", "content filtering policy", "content management policy", "flagged")
+OLD_THOUGHTS_WORDS = (
+    "invalid `signature` in `thinking` block",
+    "invalid `data` in `redacted_thinking` block",
+    "`redacted_thinking` blocks in the latest assistant message cannot be modified",
+)
+NO_MODEL_WORDS = (
+    "failed to load model",
+    "invalid model",
+    "is not a valid model",
+    "model does not exist",
+    "model identifier is invalid",
+    "model is not supported when using",
+    "model not exist",
+    "no models loaded",
+    "unknown model",
+)
+BUSY_WORDS = ("capacity exceeded", "at capacity", "high demand", "overloaded")
+
+PROXY_ADVICE = 'check proxy of {target}, or HTTPS_PROXY and NO_PROXY; proxy = "" goes without one'
+LOGIN_ADVICE = "put them into proxy of {target} or into HTTPS_PROXY, as http://USER:PASSWORD@HOST:PORT"
+INSPECTED_ADVICE = (
+    "if the proxy looks into the traffic, let this computer trust its certificate (SSL_CERT_FILE can name it)"
+)
+
+RULES: tuple[Rule, ...] = (
+    Rule("cancelled", "cancelled", needs=("cancelled",)),
+    Rule("local_bug", "local_bug", needs=("bug",)),
+    Rule("own_count", "overflow_input", needs=("over_window",)),
+    Rule(
+        "proxy.untrusted",
+        "tls_untrusted",
+        needs=("proxied",),
+        broke=("tls_untrusted",),
+        advice=INSPECTED_ADVICE,
+    ),
+    Rule("tls_untrusted", "tls_untrusted", broke=("tls_untrusted",)),
+    # What a proxy says before it lets anything through, and that it says nothing.
+    Rule("proxy.login", "connect_failed", broke=("proxy_login",), again="never", advice=LOGIN_ADVICE),
+    Rule("proxy.denied", "connect_failed", broke=("proxy_denied",), again="never", advice=PROXY_ADVICE),
+    Rule("proxy.failed", "connect_failed", broke=("proxy_failed",), advice=PROXY_ADVICE),
+    Rule("proxy.no_way", "connect_failed", needs=("at_proxy",), advice=PROXY_ADVICE),
+    # What an error says in codes.
+    Rule("code.quota", "quota_exhausted", marks=QUOTA),
+    Rule("code.usage_limit_timed", "rate_limited", marks=USAGE_LIMIT, needs=("wait",)),
+    Rule("code.usage_limit", "quota_exhausted", marks=USAGE_LIMIT),
+    Rule("code.in_flight_budget", "rate_limited", marks=IN_FLIGHT, needs=("wait",)),
+    Rule("code.plan", "entitlement", marks=NOT_IN_PLAN),
+    Rule("room.some", "overflow_output", OVERFLOWS, needs=("room",)),
+    Rule("room.none", "overflow_input", OVERFLOWS, needs=("no_room",)),
+    Rule("code.overflow_input", "overflow_input", marks=TOO_LONG),
+    # What a model thought and sent in secret may be refused one day, by another key, say, or another model.
+    Rule("code.old_thoughts", "bad_request", marks=OLD_THOUGHTS, again="forgetting"),
+    Rule("code.content", "content_refused", marks=CONTENT),
+    Rule("code.image", "payload_too_large", marks=IMAGE),
+    Rule("code.model", "model_missing", marks=NO_MODEL),
+    Rule("code.overloaded", "overloaded", marks=OVERLOADED),
+    Rule("code.key", "auth", marks=BAD_KEY),
+    # What it says by its status, and in words within that status.
+    Rule("401", "auth", (401,)),
+    Rule("407", "connect_failed", (407,), again="never", advice=LOGIN_ADVICE),
+    Rule("402", "quota_exhausted", (402,)),
+    Rule("403.credits", "quota_exhausted", (403,), words=CREDITS_WORDS),
+    Rule("403.flagged", "content_refused", (403,), words=FLAGGED_WORDS),
+    Rule("403.plan", "entitlement", (403,), words=PLAN_WORDS),
+    Rule("403.page", "auth", (403,), needs=("page",)),
+    Rule("403", "auth", (403,)),
+    Rule("404.model", "model_missing", (404,), words=("model", "no endpoints")),
+    Rule("404.path", "bad_request", (404,)),
+    Rule("408", "server_error", (408, 409, 424, 425), again="once"),
+    Rule("413", "payload_too_large", (413,)),
+    Rule("429.too_large", "payload_too_large", (429,), words=("request too large",)),
+    Rule("429.overloaded", "overloaded", (429,), words=BUSY_WORDS),
+    Rule("429", "rate_limited", (429,)),
+    Rule(
+        "400.credits", "quota_exhausted", BAD, words=CREDITS_WORDS, and_words=("too low", "limit", "balance")
+    ),
+    Rule("400.key", "auth", BAD, words=KEY_WORDS),
+    Rule("400.plan", "entitlement", BAD, words=PLACE_WORDS),
+    Rule("400.no_room", "overflow_input", BAD, words=("must be at least 1, got -",)),
+    Rule("400.output_cap", "overflow_output", BAD, words=CAP_WORDS, and_words=OVER_WORDS),
+    Rule("400.input", "overflow_input", BAD, words=TOO_LONG_WORDS),
+    Rule("400.image", "payload_too_large", BAD, words=IMAGE_WORDS),
+    Rule("400.content", "content_refused", BAD, words=CONTENT_WORDS),
+    Rule("400.model", "model_missing", BAD, words=NO_MODEL_WORDS),
+    Rule(
+        "400.crashed", "server_error", BAD, words=("model has crashed", "model unloaded", "model is unloaded")
+    ),
+    Rule("400.old_thoughts", "bad_request", BAD, words=OLD_THOUGHTS_WORDS, again="forgetting"),
+    # A model that does not think has no thoughts to send in secret, and refuses to be asked for them.
+    Rule("400.thoughts", "bad_request", BAD, words=("encrypted content is not supported",), again="plainly"),
+    Rule("400", "bad_request", BAD),
+    Rule("498", "overloaded", (498,)),
+    Rule("4xx", "bad_request", range(400, 500)),
+    Rule(
+        "500.input",
+        "overflow_input",
+        (500, 502),
+        words=("context size has been exceeded", "maximum context length is"),
+    ),
+    Rule("500.no_memory", "model_missing", (500,), words=("requires more system memory",)),
+    Rule("500.overloaded", "overloaded", (500,), words=BUSY_WORDS),
+    Rule("501", "bad_request", (501, 505)),
+    # A local server that listens already and reads its model's weights: as good as away, and soon there.
+    Rule("503.loading", "overloaded", (503,), words=("loading model",), again="while_unreachable"),
+    Rule("503", "overloaded", (503, 529)),
+    Rule("5xx", "server_error", range(500, 600)),
+    Rule("3xx", "bad_request", range(300, 400)),
+    Rule("page", "malformed", needs=("page",)),
+    Rule("stream.error", "unknown", needs=("error",)),
+    # What the terminal marker says.
+    Rule("finish.refused", "content_refused", finish=("refused",)),
+    Rule("finish.length", "truncated", finish=("length",)),
+    Rule("finish.empty", "empty", finish=("stop", "tools"), needs=("no_content",)),
+    # What did not come in time.
+    Rule("deadline.connect", "connect_failed", deadlines=("connect",)),
+    Rule("deadline.upload", "upload_stalled", deadlines=("upload",)),
+    Rule("deadline.first_event", "no_first_event", deadlines=("first_event",)),
+    Rule("deadline.progress", "stalled", deadlines=("first_progress", "gap", "tail")),
+    # How the connection ended.
+    Rule("broke.protocol", "malformed", broke=("protocol",)),
+    Rule("broke.no_way", "connect_failed", broke=("dns", "refused", "unreachable")),
+    Rule("broke.connecting", "connect_failed", stages=("connecting",), broke=("reset", "tls_other", "eof")),
+    Rule("broke.dropped", "dropped", broke=("reset", "tls_other", "eof")),
+    Rule("unknown", "unknown"),
+)

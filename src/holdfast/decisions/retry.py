@@ -1,0 +1,347 @@
+"""What to do after a failed attempt: decided here, done by the one loop that may wait."""
+
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.decisions.failure_rules import Again
+from holdfast.decisions.failure_texts import length_text
+from holdfast.decisions.failures import TREATMENTS, Fallback, again_of
+from holdfast.decisions.gates import Breaker, Gate, breaker_wait_ms, gate_wait_ms
+from holdfast.decisions.outages import (
+    FALL_BACK_MS,
+    Outage,
+    absence,
+    addresses_of,
+    is_unreachable,
+    outage_at,
+    patience_ms,
+    pause_ms,
+)
+from holdfast.targets import RetryLimits, Target
+from holdfast.values import Failure
+
+LONG_WAIT_MS = 60_000
+IDLE_MS_MAX = 600_000
+IDLE_UNATTENDED_MS_MAX = 1_800_000
+DOUBLINGS_MAX = 20
+
+# How often the same target is asked again after a failure of one kind; the target's own limit holds too.
+AGAIN_TIMES: dict[Again, int | None] = {
+    "never": 0,
+    "new_turn": 0,
+    "compacted": 0,
+    "lower_cap": 0,
+    "plainly": 0,
+    "forgetting": 0,
+    "once": 1,
+    "twice": 2,
+    "backoff": None,
+    "at_once_first": None,
+    "while_unreachable": None,
+    "server_time": None,
+}
+# After these a target has nothing more to say in this call.
+SPENT = frozenset[Again]({"never", "new_turn", "compacted", "lower_cap", "plainly", "forgetting"})
+
+
+class RetryAfter(msgspec.Struct, frozen=True):
+    """Ask the same target again, after a wait."""
+
+    wait_s: float
+    why: str
+
+
+class Reconnect(msgspec.Struct, frozen=True):
+    """Nobody is there: try the same target again after a wait, for `left_s` in all; then ask `to`, if any.
+
+    `now` says it in the present, for the live line.
+    """
+
+    wait_s: float
+    left_s: float
+    why: str
+    now: str
+    to: str = ""
+
+
+class FallBack(msgspec.Struct, frozen=True):
+    """Ask another target; at once, unless nobody was there either."""
+
+    to: str
+    why: str
+    wait_s: float = 0.0
+
+
+class Gated(msgspec.Struct, frozen=True):
+    """Wait at the gate, visibly; then ask the same target again."""
+
+    wait_ms: int
+    why: str
+
+
+class Compact(msgspec.Struct, frozen=True):
+    """Shorten the conversation, then ask the same target again."""
+
+    why: str
+
+
+class LowerCap(msgspec.Struct, frozen=True):
+    """Ask the same target again with a lower cap on the answer; None leaves the number to the caller."""
+
+    output_tokens_max: int | None
+    why: str
+
+
+class AskPlainly(msgspec.Struct, frozen=True):
+    """Ask the same target again, and from now on, without a word about reasoning."""
+
+    why: str
+
+
+class Forget(msgspec.Struct, frozen=True):
+    """Ask the same target again without what it thought before in this conversation."""
+
+    why: str
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """The call has failed."""
+
+    why: str
+
+
+Decision: TypeAlias = (
+    RetryAfter | Reconnect | FallBack | Gated | Compact | LowerCap | AskPlainly | Forget | GiveUp
+)
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """An attempt of this call that failed."""
+
+    target: str
+    failure: Failure
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision depends on.
+
+    `current` is the target of the failed attempt, `tried` what failed before it in this call. `targets` are
+    in the order of preference; the first one's limits hold for the call, each one's own for itself.
+    `breakers` and `gates` are by target name and `outages` by address; all know of this failure already.
+    `now_ms` is of a clock that nobody sets. `last_progress_ms` is the start of the call until there was
+    progress; what the call has spent at gates is `gated_ms` and does not count as silence. `resumed` says
+    that the run goes on after a crash or restart, `strangers` names targets that have never answered.
+    `wait_ms` and `output_room_tokens` come from the failure, `random` from [0, 1).
+    """
+
+    targets: tuple[Target, ...]
+    current: str
+    tried: tuple[Tried, ...] = ()
+    now_ms: int
+    last_progress_ms: int
+    random: float
+    gated_ms: int = 0
+    wait_ms: int | None = None
+    output_room_tokens: int | None = None
+    unattended: bool = False
+    compacted: bool = False
+    cap_lowered: bool = False
+    asked_plainly: bool = False
+    forgot: bool = False
+    breakers: dict[str, Breaker] = {}
+    gates: dict[str, Gate] = {}
+    outages: dict[str, Outage] = {}
+    resumed: bool = False
+    strangers: frozenset[str] = frozenset()
+
+
+def decide(failure: Failure, history: History) -> Decision:
+    """What follows from a failure; in the end always GiveUp: all other decisions cost an attempt or time."""
+    history = msgspec.structs.replace(history, tried=(*history.tried, Tried(history.current, failure)))
+    target = _current(history)
+    again = again_of(failure)
+    fallback = TREATMENTS[failure.kind].fallback
+    why = f"{target.name} {TREATMENTS[failure.kind].was}"
+    if again == "never" and fallback == "never":
+        return GiveUp(why)
+    spent = _spent(history)
+    if spent:
+        return GiveUp(f"{why}; {spent}")
+    if again == "while_unreachable":
+        return _nobody_there(history, failure, why=why)
+    mended = _mended(history, again, why=why)
+    if mended:
+        return mended
+    wait_ms = _wait_ms(history, again)
+    if _moves(history, fallback, wait_ms=wait_ms):
+        other = _next_target(history, fallback, away_from=outage_at(target, failure))
+        if other:
+            return FallBack(other.name, why)
+    return GiveUp(why) if wait_ms is None else _wait(history, wait_ms, why=why)
+
+
+def beside(history: History) -> Target | None:
+    """The target to ask beside a current one that is slow; None if it is not wanted or not possible."""
+    limits = history.targets[0].retry
+    if not limits.hedge or len(_counted(history)) + 2 > limits.attempts_max:
+        return None
+    return _next_target(history, "yes")
+
+
+def _current(history: History) -> Target:
+    return next(target for target in history.targets if target.name == history.current)
+
+
+def _counted(history: History) -> list[Tried]:
+    """What was tried and counts as an attempt: where nobody was there, nobody was asked."""
+    return [tried for tried in history.tried if not is_unreachable(tried.failure)]
+
+
+def _failures(history: History, name: str) -> list[Failure]:
+    return [tried.failure for tried in _counted(history) if tried.target == name]
+
+
+def _idle_ms(history: History) -> int:
+    return history.now_ms - history.last_progress_ms - history.gated_ms
+
+
+def _idle_ms_max(history: History) -> int:
+    return IDLE_UNATTENDED_MS_MAX if history.unattended else IDLE_MS_MAX
+
+
+def _spent(history: History) -> str:
+    """Why the call may not try again at all, empty if it may."""
+    attempts_max = history.targets[0].retry.attempts_max
+    if len(_counted(history)) >= attempts_max:
+        many = f"all {attempts_max} attempts of the call are used up"
+        return many if attempts_max > 1 else "the call has one attempt"
+    if _idle_ms(history) > _idle_ms_max(history):
+        return f"no progress for {_idle_ms_max(history) // 60_000} min"
+    return ""
+
+
+def _has_attempts(history: History, target: Target) -> bool:
+    return len(_failures(history, target.name)) < target.retry.attempts_per_target_max
+
+
+def _nobody_there(history: History, failure: Failure, *, why: str) -> Reconnect | FallBack | Gated | GiveUp:
+    """Try again until the patience is over, or another address is worth a try."""
+    target = _current(history)
+    at = outage_at(target, failure)
+    outage = history.outages.get(at, Outage())
+    left_ms = _outage_ms_max(history, target) - outage.ms
+    pause = pause_ms(outage.tries, random=history.random)
+    other = _next_target(history, "elsewhere", away_from=at)
+    if other is not None and (left_ms <= 0 or outage.known_ms >= FALL_BACK_MS):
+        return FallBack(other.name, why, pause / 1000 if _outage(history, other) else 0.0)
+    if left_ms <= 0:
+        return GiveUp(f"{why} for {length_text(outage.ms / 1000)}" if outage.ms else why)
+    if other is not None:
+        left_ms = min(left_ms, FALL_BACK_MS - outage.known_ms)
+    gate_ms = gate_wait_ms(history.gates.get(target.name, Gate()), history.now_ms)
+    after = _wait(history, max(min(pause, left_ms), gate_ms), why=why)
+    if not isinstance(after, RetryAfter):
+        return after
+    now = absence(target, failure)
+    return Reconnect(after.wait_s, left_ms / 1000, why, now, other.name if other else "")
+
+
+def _outage(history: History, target: Target) -> Outage | None:
+    """What this call knows of an outage on the way to a target."""
+    found = [history.outages[at] for at in addresses_of(target) if at in history.outages]
+    return max(found, key=lambda outage: outage.ms, default=None)
+
+
+def _outage_ms_max(history: History, target: Target) -> int:
+    is_stranger = target.name in history.strangers
+    return patience_ms(target.retry, resumed=history.resumed, is_stranger=is_stranger)
+
+
+def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap | AskPlainly | Forget | None:
+    """The same target with another request, where that can help and has not been tried."""
+    if not _has_attempts(history, _current(history)):
+        return None
+    if again == "compacted" and not history.compacted:
+        return Compact(why)
+    if again == "lower_cap" and not history.cap_lowered:
+        return LowerCap(history.output_room_tokens, why)
+    if again == "forgetting" and not history.forgot:
+        return Forget(why)
+    return AskPlainly(why) if again == "plainly" and not history.asked_plainly else None
+
+
+def _wait_ms(history: History, again: Again) -> int | None:
+    """The wait before the same target is asked again, None if it is not."""
+    target = _current(history)
+    failures = _failures(history, target.name)
+    same_kind = [failure for failure in failures if failure.kind == failures[-1].kind]
+    times = AGAIN_TIMES[again]
+    if not _has_attempts(history, target) or (times is not None and len(same_kind) > times):
+        return None
+    gate_ms = gate_wait_ms(history.gates.get(target.name, Gate()), history.now_ms)
+    breaker_ms = breaker_wait_ms(history.breakers.get(target.name, Breaker()), history.now_ms)
+    own_ms = history.wait_ms
+    if own_ms is None:
+        at_once = again == "at_once_first" and len(same_kind) == 1
+        own_ms = 0 if at_once else backoff_ms(len(failures), target.retry, random=history.random)
+    return max(own_ms, gate_ms, breaker_ms)
+
+
+def backoff_ms(failures: int, limits: RetryLimits, *, random: float) -> int:
+    """Full jitter: anything from nothing to a bound that doubles with every failure up to its maximum."""
+    doubled_s = limits.backoff_base_s * 2.0 ** min(failures - 1, DOUBLINGS_MAX)
+    return int(1000 * random * min(limits.backoff_max_s, doubled_s))
+
+
+def _moves(history: History, fallback: Fallback, *, wait_ms: int | None) -> bool:
+    """Whether another target is wanted now."""
+    if fallback == "never":
+        return False
+    if wait_ms is None or wait_ms > LONG_WAIT_MS:
+        return True
+    return fallback == "from_second" and len(_failures(history, history.current)) > 1
+
+
+def _next_target(history: History, fallback: Fallback, *, away_from: str = "") -> Target | None:
+    """The first target after the current one, and then from the top, that may be asked and can help.
+
+    Who falls back "elsewhere" has no use for a target behind the address `away_from`.
+    """
+    current = _current(history)
+    kinds = [tried.failure.kind for tried in history.tried]
+    if fallback == "once" and kinds.count(kinds[-1]) > 1:
+        return None
+    place = history.targets.index(current)
+    ordered = history.targets[place + 1 :] + history.targets[:place]
+    if fallback == "elsewhere":
+        ordered = tuple(target for target in ordered if away_from not in addresses_of(target))
+    return next((target for target in ordered if _may_take_over(history, target, fallback=fallback)), None)
+
+
+def _may_take_over(history: History, target: Target, *, fallback: Fallback) -> bool:
+    current = _current(history)
+    failures = [tried.failure for tried in history.tried if tried.target == target.name]
+    outage = _outage(history, target)
+    return (
+        (outage is None or outage.ms < _outage_ms_max(history, target))
+        and _has_attempts(history, target)
+        and not any(again_of(failure) in SPENT for failure in failures)
+        and not gate_wait_ms(history.gates.get(target.name, Gate()), history.now_ms)
+        and not breaker_wait_ms(history.breakers.get(target.name, Breaker()), history.now_ms)
+        and (fallback != "larger_window" or target.context_window > current.context_window)
+        and (fallback != "other_host" or _host(target) != _host(current))
+    )
+
+
+def _host(target: Target) -> str | None:
+    return urlsplit(target.base_url).hostname
+
+
+def _wait(history: History, wait_ms: int, *, why: str) -> RetryAfter | Gated | GiveUp:
+    if wait_ms > LONG_WAIT_MS:
+        return Gated(wait_ms, why)
+    if _idle_ms(history) + wait_ms > _idle_ms_max(history):
+        return GiveUp(f"{why}; no progress for {_idle_ms_max(history) // 60_000} min")
+    return RetryAfter(wait_ms / 1000, why)

@@ -1,0 +1,194 @@
+"""What a model is shown, from the same fold as what people see."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
+from holdfast.folds.run_view import RunView
+from holdfast.folds.transcript import Transcript
+from holdfast.messages import (
+    AskedTool,
+    AssistantMessage,
+    Message,
+    Said,
+    SaidText,
+    Thought,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.values import HistoryMessage, OutcomeKind, TextPart
+
+SUMMARY_MARK = "[Summary of the conversation up to here; the messages themselves are no longer shown.]\n\n"
+NO_RESULT = "(no result: the run ended before this tool finished; whether it took effect is unknown)"
+NO_RESULT_YET = "(no result yet: the tool is still running)"
+NOT_RUN = "(not run)"
+UNANSWERED = "[This was not answered: {why} at {when} UTC. Do not act on it unless you are asked again.]"
+_WHY_UNANSWERED: Mapping[OutcomeKind, str] = MappingProxyType(
+    {
+        "refused": "it was refused",
+        "truncated": "the answer was cut off",
+        "budget": "the run had used up its budget",
+        "failed": "the run failed",
+        "cancelled": "the run was stopped",
+        "interrupted": "the run was interrupted",
+    }
+)
+_INSTRUCTING_ROLES = frozenset({"system", "developer"})
+
+
+@dataclass(slots=True)
+class _Answer:
+    """One call's answer while it is gathered: what was said, and the tool cards in the order of asking."""
+
+    run_id: str
+    items: list[Said] = field(default_factory=list[Said])
+    cards: list[ToolCard] = field(default_factory=list[ToolCard])
+    begun: list[str] = field(default_factory=list[str])  # a text that goes on in the next entry
+
+
+def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
+    """The messages of a call that this run makes now (for an ended run: at its end).
+
+    A message counts once `message.dispatched` is in the log, for this run or one before it. A message that
+    was stopped or removed while it waited is shown to no model. Superseded and rewound stretches are not in
+    the transcript, so they are not here. A message after which its run ended without a word says so, with the
+    time of that ending: the same in every later call. The last message may be an assistant message (an answer
+    that was cut off is to be continued); no request may end so: the caller adds what is to be said next.
+    """
+    messages: list[Message] = []
+    summary, entries = since_summary(transcript, run_id)
+    if summary is not None:
+        messages.append(UserMessage(SUMMARY_MARK + summary.summary))
+    else:
+        messages.extend(_from_history(transcript.runs[run_id].history or ()))
+    messages.extend(_messages(transcript, entries))
+    return tuple(messages)
+
+
+def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, list[Entry]]:
+    """What a call of this run is shown: the summary of the older part, if there is one, and what follows."""
+    run = transcript.runs[run_id]
+    entries = _entries_up_to(transcript, run)
+    summary = _last_compaction(transcript, run, entries)
+    if summary is not None:
+        entries = [entry for entry in entries if entry.seq > summary.upto_seq]
+    return summary, entries
+
+
+def history_instructions(transcript: Transcript, run_id: str) -> str:
+    """What the system messages of a history that came with the run say; they are not among its messages."""
+    history = transcript.runs[run_id].history or ()
+    return "\n\n".join(message.content for message in history if message.role in _INSTRUCTING_ROLES)
+
+
+def _entries_up_to(transcript: Transcript, run: RunView) -> list[Entry]:
+    if run.history is not None:
+        return [entry for entry in transcript.entries if entry.run_id == run.run_id and run.has_begun]
+    entries = transcript.entries
+    last = next((n for n in reversed(range(len(entries))) if entries[n].run_id == run.run_id), -1)
+    # What was stopped while it waited stands where that happened, perhaps in the middle of this run.
+    return [entry for entry in entries[: last + 1] if transcript.runs[entry.run_id].has_begun]
+
+
+def _last_compaction(transcript: Transcript, run: RunView, entries: list[Entry]) -> Notice | None:
+    """A summary made for a run with a history of its own says nothing about the session's messages."""
+    for entry in reversed(entries):
+        if isinstance(entry, Notice) and entry.notice == "compacted":
+            own = entry.run_id == run.run_id
+            if own or transcript.runs[entry.run_id].history is None:
+                return entry
+    return None
+
+
+def _from_history(history: Iterable[HistoryMessage]) -> Iterable[Message]:
+    for message in history:
+        if message.role == "assistant":
+            yield AssistantMessage((SaidText(message.content),))
+        elif message.role not in _INSTRUCTING_ROLES:
+            yield UserMessage(message.content, message.parts)
+
+
+def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]:
+    """User messages where they were taken up; each answer whole, with its tool results right after it."""
+    order: list[Person | _Answer] = []
+    answers: dict[tuple[str, str], _Answer] = {}
+    for entry in entries:
+        if isinstance(entry, Person):
+            order.append(entry)
+        elif isinstance(entry, Text | Thinking | ToolCard):
+            call = (entry.run_id, entry.call_id)
+            if call not in answers:
+                answers[call] = _Answer(entry.run_id)
+                order.append(answers[call])
+            _add(answers[call], entry, goes_on=_goes_on(transcript, entry))
+    stretches: list[list[Message]] = []
+    answered: set[str] = set()
+    for item in reversed(order):
+        if isinstance(item, Person):
+            run = transcript.runs[item.run_id]
+            stretches.append([_said_by(item, run if item.run_id not in answered else None)])
+        elif stretch := _answer_messages(transcript, item):
+            stretches.append(stretch)
+            answered.add(item.run_id)
+    return [message for stretch in reversed(stretches) for message in stretch]
+
+
+def _said_by(person: Person, silent: RunView | None) -> UserMessage:
+    """What the person said; `silent` is the run that said nothing after it, if it did not.
+
+    The model would take two wishes in a row for one, however long ago the first was given up.
+    """
+    text, parts = person.message.text, person.message.parts
+    ending = silent.ending if silent is not None else None
+    why = _WHY_UNANSWERED.get(ending.outcome) if ending is not None else None
+    if ending is None or why is None:
+        return UserMessage(text, parts)
+    when = datetime.fromtimestamp(ending.at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M")
+    return UserMessage(text, (*parts, TextPart(UNANSWERED.format(why=why, when=when))))
+
+
+def _goes_on(transcript: Transcript, entry: Entry) -> bool:
+    """Whether the next text is the rest of this one."""
+    return isinstance(entry, Text) and entry.segment in transcript.runs[entry.run_id].go_on
+
+
+def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, goes_on: bool) -> None:
+    if isinstance(entry, ToolCard):
+        target = entry.target if entry.opaque else ""
+        asked = AskedTool(entry.tool_call_id, entry.name, entry.args, entry.bad_args, entry.opaque, target)
+        answer.items.append(asked)
+        answer.cards.append(entry)
+    elif isinstance(entry, Thinking):
+        if entry.text or entry.opaque:
+            answer.items.append(Thought(entry.text, entry.opaque, entry.target))
+    else:
+        answer.begun.append(entry.text)
+        if not goes_on:
+            _end_text(answer, entry.phase, entry.target if entry.phase else "")
+
+
+def _end_text(answer: _Answer, phase: str = "", target: str = "") -> None:
+    text = "".join(answer.begun)
+    answer.begun.clear()
+    # providers refuse a block of nothing but white space
+    if text and not text.isspace():
+        answer.items.append(SaidText(text, phase, target))
+
+
+def _answer_messages(transcript: Transcript, answer: _Answer) -> list[Message]:
+    _end_text(answer)
+    # thinking that led to nothing is no message, and providers refuse it as one
+    if all(isinstance(item, Thought) for item in answer.items):
+        return []
+    results = (_result(card, transcript.runs[card.run_id]) for card in answer.cards)
+    return [AssistantMessage(tuple(answer.items)), *results]
+
+
+def _result(card: ToolCard, run: RunView) -> ToolMessage:
+    if card.state == "ended":
+        return ToolMessage(card.tool_call_id, card.name, card.result, card.ok, card.parts)
+    started = NO_RESULT_YET if run.ending is None else NO_RESULT
+    text = started if card.state == "started" else NOT_RUN
+    return ToolMessage(card.tool_call_id, card.name, text, ok=False)

@@ -1,0 +1,393 @@
+"""The state of one run, as a fold of its events."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+from holdfast import events as e
+from holdfast.codec import type_of
+from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
+from holdfast.values import AskState, CallFinish, Failure, OutcomeKind, RunSettings
+
+Status: TypeAlias = Literal["queued", "running", "waiting_for_approval", "stopping", "ended"]
+
+_DELTAS: Final = frozenset[type[e.Event]]((e.TextDelta, e.ReasoningDelta, e.ToolOutput))
+
+
+class _Contradiction(Exception):
+    """An event does not fit what the run holds; becomes an IllegalEvent with its place."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What calls used so far; the cost is None as soon as that of one call is unknown."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def add(self, used: "e.Usage | Tally") -> None:
+        """Adds one call, or another tally."""
+        self.input_tokens += used.input_tokens
+        self.output_tokens += used.output_tokens
+        self.cached_tokens += used.cached_tokens
+        self.cache_write_tokens += used.cache_write_tokens
+        self.reasoning_tokens += used.reasoning_tokens
+        unknown = self.cost_usd is None or used.cost_usd is None
+        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (used.cost_usd or 0.0)
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A tool call with what the log holds of it: asked, then started, then ended."""
+
+    asked: e.ToolAsked
+    attempt_id: str
+    started: e.ToolStarted | None = None
+    started_after_resumptions: int = 0
+    ended: e.ToolEnded | None = None
+
+
+@dataclass(slots=True)
+class Ask:
+    """An approval or a question, and what became of it."""
+
+    asked: e.ApprovalAsked | e.QuestionAsked
+    state: AskState = "open"
+    answer: str = ""
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run, from its queueing to its ending."""
+
+    run_id: str
+    message_id: str
+    settings: RunSettings
+    first_seq: int
+    last_seq: int
+    created_ms: int
+    updated_ms: int
+    last_event: str
+    phase: Phase = Phase.QUEUED
+    outcome: OutcomeKind | None = None
+    cause: str = ""
+    failure: Failure | None = None
+    trace: tuple[str, ...] = ()
+    stop_cause: str = ""
+    call_id: str = ""
+    finish: CallFinish | None = None  # how the newest call ended; None while it is open
+    turn: int = -1
+    turns: int = 0
+    attempt_id: str = ""
+    attempt_is_open: bool = False
+    target: str = ""
+    model: str = ""
+    gate_until_ms: int = 0
+    awaits_model: bool = False  # a model that is away, or a time that its provider named
+    attempts: dict[str, str] = field(default_factory=dict[str, str])
+    tools: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
+    asks: dict[str, Ask] = field(default_factory=dict[str, Ask])
+    usage: Tally = field(default_factory=Tally)
+    known_cost_usd: float = 0.0  # of the calls whose price is known
+    started_ms: int = 0
+    taken_up_ms: int = 0  # when a process last began to carry it out
+    paused_ms: int = 0  # since then, while it waited for people or no process carried it out
+    waiting_since_ms: int = 0  # 0 while it waits for nobody
+    answers: bool = True  # whether the newest call is one of the conversation
+    context_tokens: int = 0  # what the newest such call sent and got
+    resumptions: int = 0
+    resumptions_without_progress: int = 0
+    recovered: bool = False
+
+    @property
+    def status(self) -> Status:
+        """The phase as people know it."""
+        if self.phase is Phase.RUNNING:
+            return "waiting_for_approval" if self.open_asks else "running"
+        return self.phase.value
+
+    @property
+    def open_asks(self) -> tuple[Ask, ...]:
+        """Approvals and questions that a person can still answer."""
+        return tuple(ask for ask in self.asks.values() if ask.state == "open")
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether it does nothing but wait for a person or a model."""
+        return self.awaits_model or bool(self.open_asks)
+
+    def worked_ms(self, now_ms: int) -> int:
+        """How long it has been at work: since its start, without its pauses."""
+        return (self.waiting_since_ms or now_ms) - self.started_ms - self.paused_ms
+
+    @property
+    def unfinished_tools(self) -> tuple[ToolCall, ...]:
+        """Tool calls without an ending, in the order in which they were asked for."""
+        return tuple(tool for tool in self.tools.values() if tool.ended is None)
+
+
+def queued_run(seq: int, event: e.RunQueued) -> Run:
+    """The run that `event` brings into being."""
+    return Run(
+        run_id=event.run_id,
+        message_id=event.message_id,
+        settings=event.settings,
+        first_seq=seq,
+        last_seq=seq,
+        created_ms=event.at_ms,
+        updated_ms=event.at_ms,
+        last_event=type_of(event),
+    )
+
+
+def apply_to_run(run: Run, seq: int, event: e.Event) -> None:
+    """Changes the run by one of its events; raises IllegalEvent before anything is changed."""
+    kind = type(event)
+    phase = TRANSITIONS[run.phase].get(kind)
+    step = _STEPS.get(kind)
+    try:
+        if phase is None:
+            raise _Contradiction("no such step from this phase")
+        if step is not None:
+            step(run, event)
+    except _Contradiction as found:
+        reason = str(found)
+        raise IllegalEvent(reason, event=event, seq=seq, run_id=run.run_id, phase=run.phase) from None
+    if run.waiting_since_ms and not run.open_asks:
+        run.paused_ms += max(0, event.at_ms - run.waiting_since_ms)
+        run.waiting_since_ms = 0
+    run.phase = phase
+    run.last_seq = seq
+    run.updated_ms = event.at_ms
+    if kind not in _DELTAS:
+        run.last_event = type_of(event)
+
+
+def _started(run: Run, event: e.RunStarted) -> None:
+    run.target = event.target
+    run.started_ms = run.taken_up_ms = event.at_ms
+
+
+def _call_started(run: Run, event: e.CallStarted) -> None:
+    run.call_id = event.call_id
+    run.finish = None
+    run.attempt_is_open = False
+    run.answers = event.purpose == "answer"
+    if event.purpose == "answer" and event.turn != run.turn:
+        run.turn = event.turn
+        run.turns += 1
+
+
+def _call_ended(run: Run, event: e.CallEnded) -> None:
+    run.finish = event.finish
+    run.awaits_model = False
+    run.attempt_is_open = False
+    run.resumptions_without_progress = 0
+
+
+def _attempt_started(run: Run, event: e.AttemptStarted) -> None:
+    run.call_id = event.call_id
+    run.attempt_id = event.attempt_id
+    run.attempt_is_open = True
+    run.target = event.target
+    run.model = event.model
+    run.gate_until_ms = 0
+    run.awaits_model = False
+    run.attempts[event.attempt_id] = event.target
+
+
+def _attempt_over(run: Run, event: e.AttemptFailed | e.AttemptSuperseded) -> None:
+    if event.attempt_id not in run.attempts:
+        raise _Contradiction(f"attempt {event.attempt_id} was never started")
+    if event.attempt_id == run.attempt_id:
+        run.attempt_is_open = False
+
+
+def _attempt_failed(run: Run, event: e.AttemptFailed) -> None:
+    _attempt_over(run, event)
+    if event.attempt_id == run.attempt_id:
+        run.awaits_model = event.failure.kind == "connect_failed"
+
+
+def _superseded(run: Run, event: e.AttemptSuperseded) -> None:
+    _attempt_over(run, event)
+    run.tools = {
+        id_: tool
+        for id_, tool in run.tools.items()
+        if tool.attempt_id != event.attempt_id or tool.started or tool.ended
+    }
+
+
+def _gated(run: Run, event: e.CallGated) -> None:
+    run.gate_until_ms = event.until_ms
+    run.awaits_model = True
+    run.target = event.target or run.target
+
+
+def _switched(run: Run, event: e.TargetSwitched) -> None:
+    run.target = event.to_target
+
+
+def _completed_something(run: Run, _: e.TextDone) -> None:
+    run.resumptions_without_progress = 0
+
+
+def _used(run: Run, event: e.Usage) -> None:
+    run.usage.add(event)
+    run.known_cost_usd += event.cost_usd or 0.0
+    if run.answers:
+        run.context_tokens = event.input_tokens + event.output_tokens
+    run.resumptions_without_progress = 0
+
+
+def _tool_asked(run: Run, event: e.ToolAsked) -> None:
+    earlier = run.tools.get(event.tool_call_id)
+    if earlier is not None and earlier.ended is None:
+        raise _Contradiction(f"tool call {event.tool_call_id} is open already")
+    run.tools[event.tool_call_id] = ToolCall(event, run.attempt_id)
+
+
+def _asked_tool(run: Run, event: e.ToolStarted | e.ToolOutput | e.ToolEnded) -> ToolCall:
+    tool = run.tools.get(event.tool_call_id)
+    if tool is None:
+        raise _Contradiction(f"tool call {event.tool_call_id} was never asked for")
+    return tool
+
+
+def _tool_started(run: Run, event: e.ToolStarted) -> None:
+    tool = _asked_tool(run, event)
+    if tool.ended is not None:
+        raise _Contradiction(f"tool call {event.tool_call_id} has ended")
+    if tool.started is not None and tool.started_after_resumptions == run.resumptions:
+        raise _Contradiction(f"tool call {event.tool_call_id} was started before")
+    tool.started = event
+    tool.started_after_resumptions = run.resumptions
+    run.attempt_is_open = False
+
+
+def _tool_output(run: Run, event: e.ToolOutput) -> None:
+    _asked_tool(run, event)
+
+
+def _tool_ended(run: Run, event: e.ToolEnded) -> None:
+    tool = _asked_tool(run, event)
+    if tool.ended is not None:
+        raise _Contradiction(f"tool call {event.tool_call_id} has ended before")
+    tool.ended = event
+    run.resumptions_without_progress = 0
+
+
+def _ask(run: Run, event: e.ApprovalAsked | e.QuestionAsked, ask_id: str) -> None:
+    if ask_id in run.asks:
+        raise _Contradiction(f"{ask_id} was asked before")
+    run.asks[ask_id] = Ask(event)
+    run.waiting_since_ms = run.waiting_since_ms or event.at_ms
+
+
+def _open_ask(run: Run, ask_id: str, *, of: type[e.ApprovalAsked | e.QuestionAsked]) -> Ask:
+    ask = run.asks.get(ask_id)
+    if ask is None or type(ask.asked) is not of or ask.state != "open":
+        raise _Contradiction(f"{ask_id} is not open")
+    return ask
+
+
+def _approval_asked(run: Run, event: e.ApprovalAsked) -> None:
+    _ask(run, event, event.approval_id)
+
+
+def _question_asked(run: Run, event: e.QuestionAsked) -> None:
+    _ask(run, event, event.question_id)
+
+
+def _approval_answered(run: Run, event: e.ApprovalAnswered) -> None:
+    ask = _open_ask(run, event.approval_id, of=e.ApprovalAsked)
+    ask.state, ask.answer, ask.by, ask.reason = "answered", event.choice, event.by, event.reason
+
+
+def _question_answered(run: Run, event: e.QuestionAnswered) -> None:
+    ask = _open_ask(run, event.question_id, of=e.QuestionAsked)
+    ask.state, ask.answer, ask.by = "answered", event.answer, event.by
+
+
+def _approval_expired(run: Run, event: e.ApprovalExpired) -> None:
+    _open_ask(run, event.approval_id, of=e.ApprovalAsked).state = "expired"
+
+
+def _question_expired(run: Run, event: e.QuestionExpired) -> None:
+    _open_ask(run, event.question_id, of=e.QuestionAsked).state = "expired"
+
+
+def _approval_withdrawn(run: Run, event: e.ApprovalWithdrawn) -> None:
+    ask = _open_ask(run, event.approval_id, of=e.ApprovalAsked)
+    ask.state, ask.reason = "withdrawn", event.cause
+
+
+def _question_withdrawn(run: Run, event: e.QuestionWithdrawn) -> None:
+    ask = _open_ask(run, event.question_id, of=e.QuestionAsked)
+    ask.state, ask.reason = "withdrawn", event.cause
+
+
+def _stop_requested(run: Run, event: e.StopRequested) -> None:
+    run.stop_cause = run.stop_cause or event.cause
+
+
+def _resumed(run: Run, event: e.RunResumed) -> None:
+    run.resumptions += 1
+    run.taken_up_ms = event.at_ms
+    # Neither an orderly restart nor a run that only waits is suspected of a crash.
+    if event.after != "restart" and not run.only_waits:
+        run.resumptions_without_progress += 1
+    run.awaits_model = False
+    if run.started_ms and not run.waiting_since_ms:
+        run.paused_ms += max(0, event.at_ms - run.updated_ms)
+
+
+def _ended(run: Run, event: e.RunEnded) -> None:
+    run.outcome, run.cause, run.failure, run.trace = event.outcome, event.cause, event.failure, event.trace
+    run.attempt_is_open = False
+    run.gate_until_ms = 0
+    for ask in run.open_asks:
+        ask.state, ask.reason = "withdrawn", "run_ended"
+
+
+def _recovered(run: Run, _: e.OutputRecovered) -> None:
+    run.recovered = True
+
+
+_STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
+    {
+        e.RunStarted: _started,
+        e.CallStarted: _call_started,
+        e.CallEnded: _call_ended,
+        e.AttemptStarted: _attempt_started,
+        e.AttemptFailed: _attempt_failed,
+        e.AttemptSuperseded: _superseded,
+        e.CallGated: _gated,
+        e.TargetSwitched: _switched,
+        e.TextDone: _completed_something,
+        e.Usage: _used,
+        e.ToolAsked: _tool_asked,
+        e.ToolStarted: _tool_started,
+        e.ToolOutput: _tool_output,
+        e.ToolEnded: _tool_ended,
+        e.ApprovalAsked: _approval_asked,
+        e.ApprovalAnswered: _approval_answered,
+        e.ApprovalExpired: _approval_expired,
+        e.ApprovalWithdrawn: _approval_withdrawn,
+        e.QuestionAsked: _question_asked,
+        e.QuestionAnswered: _question_answered,
+        e.QuestionExpired: _question_expired,
+        e.QuestionWithdrawn: _question_withdrawn,
+        e.StopRequested: _stop_requested,
+        e.RunResumed: _resumed,
+        e.RunEnded: _ended,
+        e.OutputRecovered: _recovered,
+    }
+)

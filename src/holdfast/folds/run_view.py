@@ -1,0 +1,318 @@
+"""What people see of one run: each event of the run brings a new entry, changes one, or neither.
+
+Text belongs to the last attempt that was started before it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from holdfast import events as e
+from holdfast.folds.doing import Doing
+from holdfast.folds.entries import (
+    AskCard,
+    Ending,
+    Entry,
+    Notice,
+    NoticeKind,
+    Text,
+    Thinking,
+    ToolCard,
+    ending_words,
+)
+from holdfast.values import AskState, HistoryMessage
+
+_Output = TypeVar("_Output", Text, Thinking)
+
+
+@dataclass(slots=True)
+class RunView:
+    """A run's entries, without superseded ones; they stay here when the session is rewound.
+
+    A run that was stopped while it waited has entries too, but it never began: no model saw its message.
+    """
+
+    run_id: str
+    message_id: str = ""
+    history: tuple[HistoryMessage, ...] | None = None
+    updated_ms: int = 0
+    has_begun: bool = False
+    call_id: str = ""
+    attempt_id: str = ""
+    target: str = ""
+    answers: bool = True
+    texts: dict[int, Text] = field(default_factory=dict[int, Text])
+    thoughts: dict[int, Thinking] = field(default_factory=dict[int, Thinking])
+    go_on: set[int] = field(default_factory=set[int])  # segments whose text the next one goes on with
+    tools: dict[str, ToolCard] = field(default_factory=dict[str, ToolCard])
+    asks: dict[str, AskCard] = field(default_factory=dict[str, AskCard])
+    entries: list[Entry] = field(default_factory=list[Entry])
+    ending: Ending | None = None
+    doing: Doing = field(default_factory=Doing)
+
+
+def see(run: RunView, seq: int, event: Any) -> Entry | None:
+    """The entry that the event brings, if it brings one; the run has it already."""
+    entry = STEPS[type(event)](run, seq, event)
+    run.updated_ms = event.at_ms
+    if entry is not None:
+        run.entries.append(entry)
+    return entry
+
+
+def of_attempt(entry: Entry, run_id: str, *, attempt_id: str) -> bool:
+    """Whether the entry goes when the attempt is superseded; a tool that was started stays."""
+    if isinstance(entry, ToolCard):
+        return entry.attempt_id == attempt_id and entry.run_id == run_id and entry.state == "asked"
+    return isinstance(entry, Text | Thinking) and entry.attempt_id == attempt_id and entry.run_id == run_id
+
+
+def _started(run: RunView, _: int, event: e.RunStarted) -> None:
+    run.target = event.target
+    run.has_begun = True
+
+
+def _call_started(run: RunView, _: int, event: e.CallStarted) -> None:
+    run.call_id = event.call_id
+    run.answers = event.purpose == "answer"
+    run.texts, run.thoughts = {}, {}
+
+
+def _attempt_started(run: RunView, _: int, event: e.AttemptStarted) -> None:
+    run.call_id, run.attempt_id, run.target = event.call_id, event.attempt_id, event.target
+    run.texts, run.thoughts = {}, {}
+
+
+def _superseded(run: RunView, _: int, event: e.AttemptSuperseded) -> None:
+    gone = event.attempt_id
+    run.entries = [entry for entry in run.entries if not of_attempt(entry, run.run_id, attempt_id=gone)]
+    run.tools = {
+        id_: card for id_, card in run.tools.items() if not of_attempt(card, run.run_id, attempt_id=gone)
+    }
+    if run.attempt_id == gone:
+        run.texts, run.thoughts = {}, {}
+
+
+def _open(run: RunView, seq: int, event: Any, *, kind: type[_Output]) -> _Output:
+    return kind(
+        seq=seq,
+        at_ms=event.at_ms,
+        run_id=run.run_id,
+        call_id=run.call_id,
+        attempt_id=run.attempt_id,
+        target=run.target,
+        segment=event.segment,
+    )
+
+
+def _text(run: RunView, seq: int, event: e.TextDelta | e.TextDone) -> Text | None:
+    known = run.texts.get(event.segment)
+    entry = known or _open(run, seq, event, kind=Text)
+    if isinstance(event, e.TextDone):
+        entry.gathered.put(event.text)
+        entry.done, entry.phase = True, event.phase
+        if event.goes_on:
+            run.go_on.add(event.segment)
+    else:
+        entry.gathered.add(event.text)
+    if known is not None:
+        return None
+    run.texts[event.segment] = entry
+    # what a model says to compact the context or to find a title is no part of the conversation
+    return entry if run.answers else None
+
+
+def _thought(run: RunView, seq: int, event: e.ReasoningDelta | e.ReasoningDone) -> Thinking | None:
+    known = run.thoughts.get(event.segment)
+    entry = known or _open(run, seq, event, kind=Thinking)
+    if isinstance(event, e.ReasoningDelta):
+        entry.gathered.add(event.text)
+    else:
+        entry.gathered.put(event.text)
+        entry.done, entry.opaque = True, event.opaque
+    if known is not None:
+        return None
+    run.thoughts[event.segment] = entry
+    return entry if run.answers else None
+
+
+def _tool_asked(run: RunView, seq: int, event: e.ToolAsked) -> ToolCard:
+    card = run.tools[event.tool_call_id] = ToolCard(
+        seq=seq,
+        at_ms=event.at_ms,
+        run_id=run.run_id,
+        call_id=run.call_id,
+        attempt_id=run.attempt_id,
+        tool_call_id=event.tool_call_id,
+        name=event.name,
+        args=event.args,
+        bad_args=event.bad_args,
+        opaque=event.opaque,
+        target=run.target,
+    )
+    return card
+
+
+def _tool_started(run: RunView, _: int, event: e.ToolStarted) -> None:
+    card = run.tools.get(event.tool_call_id)
+    if card is not None:
+        card.state = "started"
+
+
+def _tool_output(run: RunView, _: int, event: e.ToolOutput) -> None:
+    card = run.tools.get(event.tool_call_id)
+    if card is not None:
+        card.gathered.add(event.text)
+
+
+def _tool_ended(run: RunView, _: int, event: e.ToolEnded) -> None:
+    card = run.tools.get(event.tool_call_id)
+    if card is not None:
+        card.state, card.ok, card.result, card.ending = "ended", event.ok, event.result, event.ending
+        card.parts, card.blob, card.ms = event.parts, event.blob, event.ms
+
+
+def _approval_asked(run: RunView, seq: int, event: e.ApprovalAsked) -> AskCard:
+    card = run.asks[event.approval_id] = AskCard(
+        seq=seq,
+        at_ms=event.at_ms,
+        run_id=run.run_id,
+        ask="approval",
+        ask_id=event.approval_id,
+        tool_call_id=event.tool_call_id,
+        action=event.action,
+        findings=event.findings,
+        choices=event.choices,
+        expires_at_ms=event.expires_at_ms,
+    )
+    return card
+
+
+def _question_asked(run: RunView, seq: int, event: e.QuestionAsked) -> AskCard:
+    card = run.asks[event.question_id] = AskCard(
+        seq=seq,
+        at_ms=event.at_ms,
+        run_id=run.run_id,
+        ask="question",
+        ask_id=event.question_id,
+        tool_call_id=event.tool_call_id,
+        text=event.text,
+        choices=event.choices,
+        expires_at_ms=event.expires_at_ms,
+    )
+    return card
+
+
+def _approval_answered(run: RunView, _: int, event: e.ApprovalAnswered) -> None:
+    _settle(run, event.approval_id, state="answered", answer=event.choice, by=event.by, reason=event.reason)
+
+
+def _question_answered(run: RunView, _: int, event: e.QuestionAnswered) -> None:
+    _settle(run, event.question_id, state="answered", answer=event.answer, by=event.by)
+
+
+def _approval_expired(run: RunView, _: int, event: e.ApprovalExpired) -> None:
+    _settle(run, event.approval_id, state="expired")
+
+
+def _question_expired(run: RunView, _: int, event: e.QuestionExpired) -> None:
+    _settle(run, event.question_id, state="expired")
+
+
+def _approval_withdrawn(run: RunView, _: int, event: e.ApprovalWithdrawn) -> None:
+    _settle(run, event.approval_id, state="withdrawn", reason=event.cause)
+
+
+def _question_withdrawn(run: RunView, _: int, event: e.QuestionWithdrawn) -> None:
+    _settle(run, event.question_id, state="withdrawn", reason=event.cause)
+
+
+def _settle(
+    run: RunView, ask_id: str, *, state: AskState, answer: str = "", by: str = "", reason: str = ""
+) -> None:
+    card = run.asks.get(ask_id)
+    if card is not None and card.state == "open":
+        card.state, card.answer, card.by, card.reason = state, answer, by, reason
+
+
+def _resumed(run: RunView, seq: int, event: e.RunResumed) -> Notice:
+    return notice(run, seq, event, kind="resumed", text=f"Resumed after a {event.after}.")
+
+
+def _switched(run: RunView, seq: int, event: e.TargetSwitched) -> Notice:
+    run.target = event.to_target
+    return notice(
+        run, seq, event, kind="switched", text=f"Answered by {event.to_target}, because {event.why}."
+    )
+
+
+def _gated(run: RunView, seq: int, event: e.CallGated) -> Notice:
+    why = f" ({event.why})" if event.why else ""
+    gated = notice(run, seq, event, kind="gated", text=f"{event.target} asks to be called later{why}.")
+    gated.until_ms = event.until_ms
+    return gated
+
+
+def _compacted(run: RunView, seq: int, event: e.ContextCompacted) -> Notice:
+    text = "The model goes on from a summary of what came before."
+    compacted = notice(run, seq, event, kind="compacted", text=text)
+    compacted.upto_seq, compacted.summary = event.upto_seq, event.summary
+    return compacted
+
+
+def notice(run: RunView, seq: int, event: e.Event, *, kind: NoticeKind, text: str) -> Notice:
+    """One line about the run."""
+    return Notice(seq=seq, at_ms=event.at_ms, run_id=run.run_id, notice=kind, text=text)
+
+
+def _ended(run: RunView, seq: int, event: e.RunEnded) -> Ending:
+    close_asks(run)
+    run.ending = Ending(
+        seq=seq,
+        at_ms=event.at_ms,
+        run_id=run.run_id,
+        outcome=event.outcome,
+        cause=event.cause,
+        words=ending_words(event.outcome, event.cause, failure=event.failure),
+        failure=event.failure,
+        trace=event.trace,
+    )
+    return run.ending
+
+
+def close_asks(run: RunView) -> None:
+    """Nobody can answer what an ended run asked."""
+    for ask_id in run.asks:
+        _settle(run, ask_id, state="withdrawn", reason="run_ended")
+
+
+STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = MappingProxyType(
+    {
+        e.RunStarted: _started,
+        e.CallStarted: _call_started,
+        e.AttemptStarted: _attempt_started,
+        e.AttemptSuperseded: _superseded,
+        e.TextDelta: _text,
+        e.TextDone: _text,
+        e.ReasoningDelta: _thought,
+        e.ReasoningDone: _thought,
+        e.ToolAsked: _tool_asked,
+        e.ToolStarted: _tool_started,
+        e.ToolOutput: _tool_output,
+        e.ToolEnded: _tool_ended,
+        e.ApprovalAsked: _approval_asked,
+        e.ApprovalAnswered: _approval_answered,
+        e.ApprovalExpired: _approval_expired,
+        e.ApprovalWithdrawn: _approval_withdrawn,
+        e.QuestionAsked: _question_asked,
+        e.QuestionAnswered: _question_answered,
+        e.QuestionExpired: _question_expired,
+        e.QuestionWithdrawn: _question_withdrawn,
+        e.RunResumed: _resumed,
+        e.TargetSwitched: _switched,
+        e.CallGated: _gated,
+        e.ContextCompacted: _compacted,
+        e.RunEnded: _ended,
+    }
+)

@@ -1,0 +1,237 @@
+"""The state of a session and its runs, as a fold of the session's log.
+
+`apply` changes the session that it is given and returns it. An event that cannot follow what came before
+raises IllegalEvent and changes nothing; an event that was applied before (seq <= last_seq) changes nothing
+either. Seqs increase, with gaps where old deltas were dropped.
+
+`session.rewound` changes nothing here: runs that happened, happened.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from holdfast import events as e
+from holdfast.folds.inputs import Inbox, MessageState, SessionMessage
+from holdfast.folds.phases import IllegalEvent, Phase
+from holdfast.folds.run import Run, Tally, apply_to_run, queued_run
+
+
+@dataclass(slots=True)
+class Session:
+    """One session as it stands after `last_seq`; `runs` are in the order in which they were queued."""
+
+    last_seq: int = 0
+    epoch: str = ""
+    source: str = ""
+    title: str = ""
+    workspace: str = ""
+    created_ms: int = 0
+    updated_ms: int = 0
+    pinned: bool = False
+    archived: bool = False
+    purge_at_ms: int | None = None
+    forked_from: tuple[str, int] | None = None
+    queue_paused: bool = False
+    queue_paused_seq: int = 0
+    queue_paused_by_stop: bool = False
+    inbox: Inbox = field(default_factory=Inbox)
+    grants: dict[str, e.GrantAdded] = field(default_factory=dict[str, e.GrantAdded])
+    runs: dict[str, Run] = field(default_factory=dict[str, Run])
+    open_ids: dict[str, None] = field(default_factory=dict[str, None])  # a set that keeps its order
+
+    @property
+    def open_runs(self) -> tuple[Run, ...]:
+        """Runs without an ending."""
+        return tuple(self.runs[run_id] for run_id in self.open_ids)
+
+    @property
+    def current_run(self) -> Run | None:
+        """The run that has the session's one slot; one that was stopped while it waited never had it."""
+        return next((run for run in self.open_runs if run.started_ms), None)
+
+    def holds(self, message: SessionMessage) -> bool:
+        """Whether the pause of the queue holds the message; one that is sent while nothing runs is free."""
+        run = self.runs.get(message.run_id)
+        since = max(message.seq, run.first_seq if run is not None else 0)
+        if not self.queue_paused or since <= self.queue_paused_seq:
+            return self.queue_paused
+        # A message and its run are queued together, unless it is tried again: then nothing ran.
+        is_tried_again = since > message.seq + 1
+        return message.mode == "queue" and not self.queue_paused_by_stop and not is_tried_again
+
+    @property
+    def usage(self) -> Tally:
+        """What all runs used."""
+        total = Tally()
+        for run in self.runs.values():
+            total.add(run.usage)
+        return total
+
+
+def fold(pairs: Iterable[tuple[int, e.Event]]) -> Session:
+    """The session that a whole log, or the first part of one, stands for."""
+    session = Session()
+    for seq, event in pairs:
+        apply(session, seq, event)
+    return session
+
+
+def apply(session: Session, seq: int, event: e.Event) -> Session:
+    """The same session, one event later."""
+    if seq <= session.last_seq:
+        return session
+    step = _STEPS.get(type(event), _of_run)
+    step(session, seq, event)
+    session.last_seq = seq
+    session.updated_ms = event.at_ms
+    return session
+
+
+def _of_run(session: Session, seq: int, event: Any) -> None:
+    run = session.runs.get(event.run_id)
+    if run is None:
+        raise IllegalEvent("the run is unknown", event=event, seq=seq, run_id=event.run_id)
+    apply_to_run(run, seq, event)
+
+
+def _created(session: Session, _: int, event: e.SessionCreated) -> None:
+    session.epoch = event.epoch
+    session.source = event.source
+    session.title = event.title
+    session.workspace = event.workspace
+    session.created_ms = event.at_ms
+
+
+def _renamed(session: Session, _: int, event: e.SessionRenamed) -> None:
+    session.title = event.title
+
+
+def _pinned(session: Session, _: int, event: e.SessionPinned | e.SessionUnpinned) -> None:
+    session.pinned = type(event) is e.SessionPinned
+
+
+def _archived(session: Session, _: int, event: e.SessionArchived | e.SessionUnarchived) -> None:
+    session.archived = type(event) is e.SessionArchived
+
+
+def _deleted(session: Session, _: int, event: e.SessionDeleted) -> None:
+    session.purge_at_ms = event.purge_at_ms
+
+
+def _restored(session: Session, _: int, _event: e.SessionRestored) -> None:
+    session.purge_at_ms = None
+
+
+def _forked(session: Session, _: int, event: e.SessionForked) -> None:
+    session.forked_from = (event.source_session_id, event.at_seq)
+
+
+def _unchanged(_session: Session, _: int, _event: e.SessionRewound) -> None:
+    """Only the transcript and the context look at a rewind."""
+
+
+def _accepted(session: Session, seq: int, event: e.MessageAccepted) -> None:
+    steers = event.mode in {"steer", "redirect"} and event.run_id != ""
+    run = session.runs.get(event.run_id)
+    if steers and run is None:
+        raise IllegalEvent("the run is unknown", event=event, seq=seq, run_id=event.run_id)
+    session.inbox.accept(seq, event, run_is_open=run is not None and run.phase is not Phase.ENDED)
+
+
+def _known(
+    session: Session,
+    seq: int,
+    event: e.MessageEdited | e.MessageMoved | e.MessageRemoved | e.MessageDispatched | e.RunQueued,
+) -> None:
+    if event.message_id not in session.inbox.messages:
+        raise IllegalEvent(f"message {event.message_id} is unknown", event=event, seq=seq)
+
+
+def _edited(session: Session, seq: int, event: e.MessageEdited) -> None:
+    _known(session, seq, event)
+    session.inbox.edit(event)
+
+
+def _moved(session: Session, seq: int, event: e.MessageMoved) -> None:
+    _known(session, seq, event)
+    session.inbox.move(event.message_id, event.position)
+
+
+def _removed(session: Session, seq: int, event: e.MessageRemoved) -> None:
+    _known(session, seq, event)
+    session.inbox.remove(event.message_id)
+
+
+def _dispatched(session: Session, seq: int, event: e.MessageDispatched) -> None:
+    _known(session, seq, event)
+    _of_run(session, seq, event)
+    session.inbox.hand_over(event.message_id, event.run_id)
+
+
+def _queue_paused(session: Session, seq: int, event: e.QueuePaused | e.QueueResumed) -> None:
+    session.queue_paused = isinstance(event, e.QueuePaused)
+    session.queue_paused_by_stop = isinstance(event, e.QueuePaused) and event.by_stop
+    session.queue_paused_seq = seq
+
+
+def _run_queued(session: Session, seq: int, event: e.RunQueued) -> None:
+    _known(session, seq, event)
+    known = session.runs.get(event.run_id)
+    if known is not None:
+        raise IllegalEvent(
+            "the run was queued before", event=event, seq=seq, run_id=event.run_id, phase=known.phase
+        )
+    session.runs[event.run_id] = queued_run(seq, event)
+    session.open_ids[event.run_id] = None
+    session.inbox.queue_for(event.message_id, event.run_id)
+
+
+def _run_started(session: Session, seq: int, event: e.RunStarted) -> None:
+    _of_run(session, seq, event)
+    message = session.inbox.messages[session.runs[event.run_id].message_id]
+    if message.run_id == event.run_id and message.state is MessageState.QUEUED:
+        session.inbox.hand_over(message.message_id, event.run_id)
+
+
+def _run_ended(session: Session, seq: int, event: e.RunEnded) -> None:
+    _of_run(session, seq, event)
+    del session.open_ids[event.run_id]
+    session.inbox.run_ended(event.run_id)
+
+
+def _grant_added(session: Session, _: int, event: e.GrantAdded) -> None:
+    session.grants[event.grant_id] = event
+
+
+def _grant_removed(session: Session, _: int, event: e.GrantRemoved) -> None:
+    session.grants.pop(event.grant_id, None)
+
+
+_STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingProxyType(
+    {
+        e.SessionCreated: _created,
+        e.SessionRenamed: _renamed,
+        e.SessionPinned: _pinned,
+        e.SessionUnpinned: _pinned,
+        e.SessionArchived: _archived,
+        e.SessionUnarchived: _archived,
+        e.SessionDeleted: _deleted,
+        e.SessionRestored: _restored,
+        e.SessionForked: _forked,
+        e.SessionRewound: _unchanged,
+        e.MessageAccepted: _accepted,
+        e.MessageEdited: _edited,
+        e.MessageMoved: _moved,
+        e.MessageRemoved: _removed,
+        e.MessageDispatched: _dispatched,
+        e.QueuePaused: _queue_paused,
+        e.QueueResumed: _queue_paused,
+        e.RunQueued: _run_queued,
+        e.RunStarted: _run_started,
+        e.RunEnded: _run_ended,
+        e.GrantAdded: _grant_added,
+        e.GrantRemoved: _grant_removed,
+    }
+)

@@ -1,0 +1,270 @@
+"""What people see of a session, as a fold of its log into entries in their order.
+
+This fold judges nothing (that is `session.apply`): it takes any event, and an event about something that it
+has never seen changes nothing. A message takes its place when a run takes it up; until then it stands in
+`inbox.waiting()`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from holdfast import events as e
+from holdfast.codec import decode
+from holdfast.folds.doing import Doing
+from holdfast.folds.entries import Entry, Notice, Person, Text, ToolCard
+from holdfast.folds.inputs import Inbox, MessageState, SessionMessage
+from holdfast.folds.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
+from holdfast.values import HistoryMessage
+
+History: TypeAlias = tuple[HistoryMessage, ...]
+
+RECOVERING = "Interrupted; recovering the run's output."
+RECOVERED = "Interrupted; output recovered from the run journal."
+LOST = "Interrupted. Partial output may have been lost."
+RECOVERY_GIVEN_UP_AFTER_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(slots=True)
+class Transcript:
+    """The entries of a session after `last_seq`; `placed` are those of messages, by message id."""
+
+    last_seq: int = 0
+    entries: list[Entry] = field(default_factory=list[Entry])
+    placed: dict[str, Person] = field(default_factory=dict[str, Person])
+    inbox: Inbox = field(default_factory=Inbox)
+    runs: dict[str, RunView] = field(default_factory=dict[str, RunView])
+
+
+def fold(pairs: Iterable[tuple[int, e.Event]]) -> Transcript:
+    """The transcript of a whole log, or of the first part of one."""
+    transcript = Transcript()
+    for seq, event in pairs:
+        apply(transcript, seq, event)
+    return transcript
+
+
+def apply(transcript: Transcript, seq: int, event: e.Event) -> Transcript:
+    """The same transcript, one event later; an event that was applied before changes nothing.
+
+    Raises UnreadableEvent, and changes nothing, when recovered output holds a record that cannot be read.
+    """
+    if seq <= transcript.last_seq:
+        return transcript
+    kind = type(event)
+    step = _STEPS.get(kind)
+    if step is not None:
+        step(transcript, seq, event)
+    elif kind in STEPS:
+        _of_run(transcript, seq, event)
+    run = transcript.runs.get(getattr(event, "run_id", ""))
+    if run is not None:
+        run.doing.take(event)
+    transcript.last_seq = seq
+    return transcript
+
+
+def output(transcript: Transcript, run_id: str) -> str:
+    """The clean answer: the text since the run's last tool card or, if there is none, the last text before.
+
+    Where a person's message stands between two texts, so does an empty line.
+    """
+    texts: list[str] = []
+    gap = ""
+    before_tool = False
+    for entry in reversed(transcript.runs[run_id].entries):
+        if isinstance(entry, Text) and entry.text:
+            texts.append(entry.text + gap)
+            gap = ""
+            if before_tool:
+                break
+        elif isinstance(entry, Person):
+            gap = "\n\n" if texts else ""
+        elif isinstance(entry, ToolCard):
+            if texts:
+                break
+            before_tool = True
+    return "".join(reversed(texts))
+
+
+def mark(transcript: Transcript, run_id: str, *, now_ms: int, owner_gone: bool) -> str | None:
+    """What people read under an interrupted run, computed at each reading; None if it is not interrupted."""
+    run = transcript.runs[run_id]
+    if run.ending is None and not owner_gone:
+        return None
+    if run.ending is not None and run.ending.outcome != "interrupted":
+        return None
+    if any(_is_output(entry) for entry in run.entries):
+        return RECOVERED
+    too_old = now_ms - run.updated_ms >= RECOVERY_GIVEN_UP_AFTER_MS
+    return LOST if run.ending is not None or too_old else RECOVERING
+
+
+def unsettled(said: str) -> str:
+    """The mark of an open run while not all that its earlier life left could be read yet."""
+    return RECOVERING if said == RECOVERED else said
+
+
+def mark_at(transcript: Transcript, resumed: Notice) -> str | None:
+    """What people read where a run was taken up again: that what stands above it was not lost."""
+    above = (entry for entry in transcript.runs[resumed.run_id].entries if entry.seq < resumed.seq)
+    return RECOVERED if any(_is_output(entry) for entry in above) else None
+
+
+def _is_output(entry: Entry) -> bool:
+    return (isinstance(entry, Text) and entry.text != "") or (
+        isinstance(entry, ToolCard) and entry.state == "ended"
+    )
+
+
+def _of_run(transcript: Transcript, seq: int, event: Any) -> None:
+    run = transcript.runs.get(event.run_id)
+    if run is None:
+        return
+    entry = see(run, seq, event)
+    if entry is not None:
+        transcript.entries.append(entry)
+
+
+def _accepted(transcript: Transcript, seq: int, event: e.MessageAccepted) -> None:
+    run = transcript.runs.get(event.run_id)
+    transcript.inbox.accept(seq, event, run_is_open=run is not None and run.ending is None)
+
+
+def _edited(transcript: Transcript, _: int, event: e.MessageEdited) -> None:
+    if event.message_id in transcript.inbox.messages:
+        transcript.inbox.edit(event)
+
+
+def _moved(transcript: Transcript, _: int, event: e.MessageMoved) -> None:
+    transcript.inbox.move(event.message_id, event.position)
+
+
+def _removed(transcript: Transcript, _: int, event: e.MessageRemoved) -> None:
+    if event.message_id in transcript.inbox.messages:
+        transcript.inbox.remove(event.message_id)
+
+
+def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
+    newest = next(reversed(transcript.runs.values()), None)
+    history = _sharing(event.history, newest.history if newest is not None else None)
+    doing = Doing(changed_ms=event.at_ms)
+    run = RunView(event.run_id, event.message_id, history, updated_ms=event.at_ms, doing=doing)
+    transcript.runs.setdefault(event.run_id, run)
+    if event.message_id in transcript.inbox.messages:
+        transcript.inbox.queue_for(event.message_id, event.run_id)
+
+
+def _sharing(history: History | None, earlier: History | None) -> History | None:
+    """The same history; what it has in common with the earlier one is held in memory once."""
+    if not history or not earlier:
+        return history
+    pairs = enumerate(zip(history, earlier, strict=False))
+    common = next((nth for nth, (one, other) in pairs if one != other), min(len(history), len(earlier)))
+    return (*earlier[:common], *history[common:])
+
+
+def _dispatched(transcript: Transcript, seq: int, event: e.MessageDispatched) -> None:
+    run = transcript.runs.get(event.run_id)
+    message = transcript.inbox.messages.get(event.message_id)
+    if run is None or message is None:
+        return
+    run.has_begun = True
+    transcript.inbox.hand_over(message.message_id, run.run_id)
+    _take_up(transcript, seq, run=run, message=message)
+    if message.message_id != run.message_id:
+        applied = notice(run, seq, event, kind="steered", text="Taken up by the run under way.")
+        run.entries.append(applied)
+        transcript.entries.append(applied)
+
+
+def _take_up(transcript: Transcript, seq: int, *, run: RunView, message: SessionMessage) -> None:
+    """The message takes its place, which is a later one than before if another run had it."""
+    earlier = transcript.placed.get(message.message_id)
+    if earlier is not None and earlier.run_id == run.run_id:
+        return
+    if earlier is not None:
+        transcript.entries = [entry for entry in transcript.entries if entry is not earlier]
+    person = Person(seq=seq, at_ms=message.at_ms, run_id=run.run_id, message=message)
+    transcript.placed[message.message_id] = person
+    run.entries.append(person)
+    transcript.entries.append(person)
+
+
+def _started(transcript: Transcript, seq: int, event: e.RunStarted) -> None:
+    run = transcript.runs.get(event.run_id)
+    if run is not None:
+        message = transcript.inbox.messages.get(run.message_id)
+        if message is not None and message.state is MessageState.QUEUED and message.run_id == run.run_id:
+            transcript.inbox.hand_over(message.message_id, run.run_id)
+            _take_up(transcript, seq, run=run, message=message)
+    _of_run(transcript, seq, event)
+
+
+def _ended(transcript: Transcript, seq: int, event: e.RunEnded) -> None:
+    run = transcript.runs.get(event.run_id)
+    if run is None or run.ending is not None:
+        return
+    for message in transcript.inbox.run_ended(run.run_id):
+        _take_up(transcript, seq, run=run, message=message)
+    _of_run(transcript, seq, event)
+
+
+def _superseded(transcript: Transcript, seq: int, event: e.AttemptSuperseded) -> None:
+    run_id, attempt_id = event.run_id, event.attempt_id
+    transcript.entries = [
+        entry for entry in transcript.entries if not of_attempt(entry, run_id, attempt_id=attempt_id)
+    ]
+    _of_run(transcript, seq, event)
+
+
+def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
+    to_seq = event.to_seq
+    transcript.entries = [entry for entry in transcript.entries if entry.seq <= to_seq]
+    transcript.placed = {id_: person for id_, person in transcript.placed.items() if person.seq <= to_seq}
+    # what a run says from here on gets an entry of its own
+    for run in transcript.runs.values():
+        run.texts = {segment: text for segment, text in run.texts.items() if text.seq <= to_seq}
+        run.thoughts = {
+            segment: thought for segment, thought in run.thoughts.items() if thought.seq <= to_seq
+        }
+
+
+def _recovered(transcript: Transcript, seq: int, event: e.OutputRecovered) -> None:
+    """The output takes its place above the run's ending, or none if that was rewound."""
+    where = f"output.recovered at seq {seq}, event"
+    events = [decode(bytes(body), where=f"{where} {n}") for n, body in enumerate(event.events, start=1)]
+    run = transcript.runs.get(event.run_id)
+    if run is None or run.ending is None:
+        return
+    ending = run.entries.pop()
+    at = next((n for n, entry in enumerate(transcript.entries) if entry is ending), None)
+    below = [] if at is None else transcript.entries[at:]
+    transcript.entries = transcript.entries[:at]
+    for inner in events:
+        # a late ending changes nothing: the run has its one
+        if type(inner) in STEPS:
+            _STEPS.get(type(inner), _of_run)(transcript, ending.seq, inner)
+    close_asks(run)
+    run.entries.append(ending)
+    if at is None:
+        transcript.entries = [entry for entry in transcript.entries if entry.seq != ending.seq]
+    transcript.entries += below
+
+
+_STEPS: Mapping[type[e.Event], Callable[[Transcript, int, Any], None]] = MappingProxyType(
+    {
+        e.SessionRewound: _rewound,
+        e.MessageAccepted: _accepted,
+        e.MessageEdited: _edited,
+        e.MessageMoved: _moved,
+        e.MessageRemoved: _removed,
+        e.MessageDispatched: _dispatched,
+        e.RunQueued: _run_queued,
+        e.RunStarted: _started,
+        e.AttemptSuperseded: _superseded,
+        e.RunEnded: _ended,
+        e.OutputRecovered: _recovered,
+    }
+)

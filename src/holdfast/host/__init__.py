@@ -1,0 +1,1 @@
+"""Builds the program: one place puts store, targets, tools, policy and server together."""

@@ -1,0 +1,146 @@
+"""The built-in demo model: a scripted model on loopback, so that a newcomer can watch every promise hold.
+
+It streams an answer word by word and, asked with one word, behaves badly (`stall`, `drop`, `refuse`, `flood`,
+`overload`, `slow`), works with tools and people (`think`, `tool`, `tools`, `danger`, `ask`) or shows how
+answers look (`markdown`).
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from holdfast.chaos import (
+    CallTool,
+    ChaosServer,
+    Drop,
+    Hang,
+    Refuse,
+    Say,
+    SayWords,
+    Script,
+    SeenRequest,
+    Think,
+    overloaded,
+)
+from holdfast.host.demo_answers import MARKDOWN
+from holdfast.targets import Patience, RetryLimits, Target
+
+PACE_S = 0.03
+FLOOD_WORDS = 20_000
+
+GREETING = (
+    "Hello. I am the demo model that comes with Holdfast: no key, no network, every word scripted. "
+    "You said: “{said}”. Every piece of this answer was on disk before you saw it, so you can reload, "
+    "open a second reader or kill the server in the middle, and nothing is lost.\n\n"
+    "Say one of these words and I behave badly: **stall**, **drop**, **overload**, **refuse**, **flood**, "
+    "**slow**. Or one of these and I get to work: **think**, **tool**, **tools**, **danger** (which needs "
+    "your approval), **ask**. **markdown** shows how answers look."
+)
+
+
+def demo_server() -> ChaosServer:
+    """The demo model; an async context manager that listens on a free port."""
+    return ChaosServer(choose=DemoScripts())
+
+
+def demo_target(base_url: str) -> Target:
+    """The demo model as a target, with little patience so that its faults are quick to watch."""
+    return Target(
+        name="demo",
+        wire="chat",
+        base_url=base_url,
+        model="demo",
+        patience=Patience(first_event_s=5, gap_s=4),
+        retry=RetryLimits(backoff_base_s=0.5),
+    )
+
+
+class DemoScripts:
+    """Chooses what the demo model does from the last thing that a person said."""
+
+    def __init__(self) -> None:
+        self._faults: dict[str, int] = {}  # how often a fault was shown to the same request
+
+    def __call__(self, request: SeenRequest) -> Script:
+        """The script for one request; a fault happens once, so that the retry succeeds."""
+        messages = _messages(request)
+        if messages and messages[-1].role == "tool":
+            return [SayWords(f"The tool answered:\n\n```\n{str(messages[-1].content)[:600]}\n```", PACE_S)]
+        said = last_said(request)
+        word = said.strip().lower().strip(".!?")
+        make = SCRIPTS.get(word)
+        if make is None:
+            return [SayWords(GREETING.format(said=said[:200]), PACE_S)]
+        key = f"{word} {len(messages)}"
+        shown = self._faults.get(key, 0)
+        self._faults[key] = shown + 1
+        return make(shown % 2 == 0)
+
+
+def last_said(request: SeenRequest) -> str:
+    """The text of the last user message of a Chat Completions request."""
+    said = [message.content for message in _messages(request) if message.role == "user"]
+    return _text(said[-1]) if said else ""
+
+
+def _text(content: object) -> str:
+    """The words of a message, whether it has attachments or not."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text for part in msgspec.convert(content, list[_Part]) if part.type == "text")
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _Message(msgspec.Struct):
+    role: str = ""
+    content: object = None
+
+
+def _messages(request: SeenRequest) -> list[_Message]:
+    return msgspec.convert((request.body or {}).get("messages", []), list[_Message])
+
+
+def _faulty(first: Script, then: str) -> Callable[[bool], Script]:
+    return lambda is_first: first if is_first else [SayWords(then, PACE_S)]
+
+
+SCRIPTS: Mapping[str, Callable[[bool], Script]] = {
+    "hi": lambda _: [Say("Hi. Say **hello** and I tell you what I can do.")],
+    "stall": _faulty(
+        [SayWords("I was about to say something and", PACE_S), Hang()],
+        "The first connection fell silent after a few words. Holdfast noticed, closed it, asked again, and "
+        "this answer replaced the broken one.",
+    ),
+    "drop": _faulty(
+        [SayWords("This connection breaks in the middle of", PACE_S), Drop()],
+        "The first connection was reset in mid-sentence. Holdfast asked again; nothing was doubled or lost.",
+    ),
+    "overload": _faulty(
+        [overloaded()],
+        "The first try was answered with 529 overloaded. You are reading the second try.",
+    ),
+    "refuse": lambda _: [Refuse("I would rather not.")],
+    "tool": lambda _: [SayWords("Let me look around.", PACE_S), CallTool("shell", {"command": "ls"})],
+    "tools": lambda _: [
+        Think("First the files, then what they hold, then a few steps.", chunk_chars=6, pace_s=PACE_S),
+        CallTool("list_files", {"path": "."}),
+        CallTool("shell", {"command": "for i in 1 2 3; do echo step $i; sleep 1; done"}),
+        CallTool("shell", {"command": "cat no-such-file"}),
+    ],
+    "markdown": lambda _: [SayWords(MARKDOWN, PACE_S)],
+    "danger": lambda _: [
+        SayWords("I would like to remove something. That needs your word.", PACE_S),
+        CallTool("shell", {"command": "rm -r ./a-folder-that-is-not-there"}),
+    ],
+    "ask": lambda _: [CallTool("ask_user", {"text": "Which colour?", "choices": ["red", "blue"]})],
+    "flood": lambda _: [Say("word " * FLOOD_WORDS, chunk_chars=5)],
+    "think": lambda _: [
+        Think("A question like this deserves a moment. " * 4, chunk_chars=6, pace_s=PACE_S),
+        SayWords("I have thought about it, and the answer is 42.", PACE_S),
+    ],
+    "slow": lambda _: [SayWords(" ".join(f"{number}…" for number in range(1, 121)), 0.5)],
+}

@@ -1,0 +1,69 @@
+"""The log file, which has every line."""
+
+import logging
+import logging.handlers
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.config.settings import Settings
+
+LOG_BYTES_MAX = 10 * 1024 * 1024
+# They log whole addresses and messages, which may hold what is nobody's business.
+CHATTY = ("mcp", "client", "httpx2")
+
+
+class LogFile(logging.handlers.RotatingFileHandler):
+    """A file that is made again when someone removes it; a full disk is said once, not at every line."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=LOG_BYTES_MAX, backupCount=3, encoding="utf-8")
+        self._is_failing = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See logging.Handler."""
+        # A stream that was closed because its file is gone is opened again by the next line.
+        if self.stream is not None and not os.path.exists(self.baseFilename):  # noqa: PTH110  # never raises
+            with suppress(OSError):
+                self.stream.close()
+            self.stream = None  # pyright: ignore[reportAttributeAccessIssue]
+        super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """See logging.Handler, which would print a traceback."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._is_failing:
+            self._is_failing = True
+            print(f"holdfast: cannot write {self.baseFilename}: {error.strerror}", file=sys.stderr)
+
+
+def log_to(settings: Settings, *further: logging.Handler) -> None:
+    """Every line goes to the file, and to whatever else there is as far as that wants it."""
+    file = LogFile(settings.log_file)
+    for chatty in CHATTY:
+        logging.getLogger(chatty).setLevel(logging.ERROR)
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, format=form, handlers=[file, *further])
+
+
+def to_terminal(settings: Settings) -> logging.Handler:
+    """What a person who watches a server should see."""
+    terminal = logging.StreamHandler()
+    terminal.setLevel(settings.log.level.upper())
+    if settings.log.level != "debug":
+        terminal.addFilter(_is_for_people)
+    # Time and place of each line are in the file.
+    terminal.setFormatter(logging.Formatter("holdfast: %(message)s"))
+    return terminal
+
+
+def _is_for_people(record: logging.LogRecord) -> bool:
+    """What is amiss, and what the server does about it; attempts of calls and what libraries do are not."""
+    own, _, place = record.name.partition(".")
+    is_news = own == "holdfast" and not place.startswith("models")
+    # Below an error, the HTTP server only complains about what strangers send.
+    least = logging.ERROR if own == "uvicorn" else logging.WARNING
+    return is_news or record.levelno >= least

@@ -1,0 +1,93 @@
+"""The tools of a server: those in the box, those of MCP servers, and the processes that they leave."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from holdfast.config.consistency import mcp_config
+from holdfast.config.files import own_config_home
+from holdfast.config.settings import Settings
+from holdfast.interfaces.tool import Tool
+from holdfast.tools.files.secret_files import SecretFiles
+from holdfast.tools.files.workspace import Workspace, Workspaces
+from holdfast.tools.registry import Registry, tools_in_the_box
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.command_reader import CommandReader
+from holdfast.tools.shell.environment import child_environment
+from holdfast.tools.shell.reaper import Orphans, become_subreaper, collect_forever
+
+
+@dataclass(frozen=True, slots=True)
+class Tooling:
+    """What a run can be given."""
+
+    registry: Registry
+    from_mcp: Callable[[], Sequence[Tool]]
+    workspaces: Workspaces
+    read_command: CommandReader
+    look: SecretFiles
+
+
+@asynccontextmanager
+async def open_tooling(
+    settings: Settings, now_ms: Callable[[], int], *, config: Path | None = None
+) -> AsyncGenerator[Tooling]:
+    """All tools; leaving ends MCP servers and lets background processes live on.
+
+    `config` is the file that counts, if any: like all that is Holdfast's own, no tool for files opens it.
+    """
+    environment = child_environment(os.environ)  # noqa: TID251  # this is the edge
+    background = Background(settings.data_dir / "background", now_ms=now_ms)
+    await background.adopt()
+    registry = Registry()
+    kept_out = await asyncio.to_thread(_kept_out, settings, config)
+    box = await asyncio.to_thread(
+        lambda: tools_in_the_box(environment, background=background, kept_out=kept_out)
+    )
+    registry.put("box", box)
+    become_subreaper()
+    read_command = CommandReader()
+    collecting = asyncio.create_task(collect_forever(Orphans()), name="collect orphans")
+    try:
+        async with _mcp(settings, environment) as from_mcp:
+            yield Tooling(
+                registry,
+                from_mcp,
+                partial(Workspace, kept_out=kept_out),
+                read_command,
+                SecretFiles(environment),
+            )
+    finally:
+        await asyncio.to_thread(read_command.close)
+        collecting.cancel()
+        with suppress(asyncio.CancelledError):
+            await collecting
+        await background.close()
+
+
+def own_places(settings: Settings) -> tuple[Path, ...]:
+    """The folders that are Holdfast's own."""
+    return (settings.data_dir, settings.spool_dir, own_config_home())
+
+
+def _kept_out(settings: Settings, config: Path | None) -> tuple[str, ...]:
+    own = (*own_places(settings), *((config,) if config else ()))
+    return tuple(os.path.realpath(path) for path in own)
+
+
+@asynccontextmanager
+async def _mcp(
+    settings: Settings, environment: dict[str, str]
+) -> AsyncGenerator[Callable[[], Sequence[Tool]]]:
+    if not settings.mcp_servers:
+        yield tuple
+        return
+    from holdfast.tools.mcp.servers import McpServers
+
+    configs = [mcp_config(server) for server in settings.mcp_servers]
+    async with McpServers(configs, environment=environment, owner=str(settings.data_dir)) as servers:
+        yield servers.snapshot

@@ -1,0 +1,1 @@
+"""The seams of the program, each with its contract."""

@@ -1,0 +1,227 @@
+"""Late journals: while the store takes no writes, a run's events go to the spool, and the run waits.
+
+When the store takes writes again they land in their place, each once. What an earlier process left in its
+spool is absorbed as soon as the store takes writes, before any run goes on.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from holdfast.codec import UnreadableEvent, decode
+from holdfast.events import ApprovalWithdrawn, Event, OutputRecovered, QuestionWithdrawn
+from holdfast.folds.rows import ask_of
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.clock import Clock
+from holdfast.journal.spool import Spool, Spooled, put_aside, read_spool, spool_files
+
+_log = logging.getLogger(__name__)
+
+# What passes: a lock is let go, room is made, a disk comes back.
+PASSING = (
+    seams.StoreLocked,
+    seams.StoreFull,
+    seams.StoreFailed,
+    seams.StoreReadOnly,
+    seams.StoreOverloaded,
+)
+PAUSE_FIRST_S = 0.1
+PAUSE_LAST_S = 2.0
+WITHDRAWN = (ApprovalWithdrawn, QuestionWithdrawn)
+KEPT_MS = 10 * 365 * 86_400_000  # a spool may lie on a shelf for long
+
+Result: TypeAlias = seams.Appended | seams.Declined | seams.Replayed
+Meanwhile: TypeAlias = Callable[[], Awaitable[Sequence[Event]]]
+
+
+class _Batch(NamedTuple):
+    """Events that wait for the store, and their record in the spool if it took them."""
+
+    events: Sequence[Event]
+    when: Sequence[seams.Condition] = ()
+    spooled: Spooled | None = None
+
+
+async def _silence() -> Sequence[Event]:
+    """A run that says nothing meanwhile."""
+    return await asyncio.get_running_loop().create_future()
+
+
+class LateWrites:
+    """Appends for one run, however long the store needs; without a spool only memory keeps what waits."""
+
+    def __init__(
+        self,
+        journal: seams.Journal,
+        clock: Clock,
+        *,
+        run: tuple[str, str],
+        fence: seams.Fence,
+        spool: Spool | None = None,
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._session_id, self._run_id = run
+        self._fence = fence
+        self._spool = spool
+        self.trouble: seams.JournalError | None = None
+        self.is_late = asyncio.Event()  # set while events wait for the store
+
+    async def append(
+        self,
+        events: Sequence[Event],
+        *,
+        when: Sequence[seams.Condition] = (),
+        meanwhile: Meanwhile = _silence,
+    ) -> Result:
+        """Like Journal.append_run, but trouble that passes is waited for; the events are safe meanwhile.
+
+        `meanwhile` waits for what else the run says; it is kept too and lands behind the events. It must take
+        nothing if it is cancelled. The result is that of the last append.
+        """
+        try:
+            return await self._put(_Batch(events, when))
+        except PASSING as trouble:
+            delayed_by = trouble
+        return await self.wait_out(delayed_by, events, when=when, meanwhile=meanwhile)
+
+    async def wait_out(
+        self,
+        trouble: seams.JournalError,
+        events: Sequence[Event],
+        *,
+        when: Sequence[seams.Condition] = (),
+        meanwhile: Meanwhile = _silence,
+    ) -> Result:
+        """The same for events that the store did not take just now, because of this trouble."""
+        _log.warning("saving is delayed for run %s: %s", self._run_id, trouble)
+        self.trouble = trouble
+        try:
+            kept = await self._kept(events, when)
+            self.is_late.set()
+            return await self._put_late(kept, meanwhile)
+        finally:
+            self.trouble = None
+            self.is_late.clear()
+
+    async def _put_late(self, first: _Batch, meanwhile: Meanwhile) -> Result:
+        waiting = deque([first])
+        pause_s = PAUSE_FIRST_S
+        while True:
+            await self._gather(waiting, meanwhile, pause_s=pause_s)
+            try:
+                while True:
+                    result = await self._put(waiting[0])
+                    await self._landed(waiting.popleft())
+                    if not waiting:
+                        _log.info("saving goes on for run %s", self._run_id)
+                        return result
+            except PASSING as trouble:
+                self.trouble = trouble
+                pause_s = min(2 * pause_s, PAUSE_LAST_S)
+
+    async def _gather(self, waiting: deque[_Batch], meanwhile: Meanwhile, *, pause_s: float) -> None:
+        """Keep what the run says until it is time to try again."""
+        until_s = self._clock.monotonic_s() + pause_s
+        while (left_s := until_s - self._clock.monotonic_s()) > 0:
+            try:
+                async with asyncio.timeout(left_s):
+                    events = await meanwhile()
+            except TimeoutError:
+                return
+            # Behind what only memory has: a crash must not leave a hole in what the run said.
+            is_behind = waiting[-1].spooled is None
+            # Out of the time's reach: what was taken from the run must not be dropped half-way.
+            waiting.append(_Batch(events) if is_behind else await self._kept(events))
+
+    async def _put(self, batch: _Batch) -> Result:
+        return await self._journal.append_run(
+            self._session_id,
+            batch.events,
+            fence=self._fence,
+            when=batch.when,
+            once=None if batch.spooled is None else once_for(batch.spooled, self._clock.now_ms()),
+        )
+
+    async def _kept(self, events: Sequence[Event], when: Sequence[seams.Condition] = ()) -> _Batch:
+        if self._spool is None:
+            return _Batch(events, when)
+        try:
+            return _Batch(events, when, await self._spool.put(self._session_id, self._run_id, events))
+        except OSError as error:
+            _log.warning(
+                "the spool takes nothing either, so run %s keeps its output in memory: %s",
+                self._run_id,
+                error,
+            )
+            return _Batch(events, when)
+
+    async def _landed(self, batch: _Batch) -> None:
+        if batch.spooled is not None and self._spool is not None:
+            await self._spool.absorbed(batch.spooled)
+
+
+def once_for(spooled: Spooled, now_ms: int) -> seams.Once:
+    """The key by which a spooled record lands once."""
+    return seams.Once(spooled.key, "", b"", now_ms + KEPT_MS)
+
+
+async def ready(store: seams.Store, clock: Clock, *, spool: Spool | None) -> None:
+    """Wait until the store takes writes and holds all that earlier processes left in their spools."""
+    await store.writable()
+    pause_s = PAUSE_FIRST_S
+    while spool is not None:
+        try:
+            count = await absorb(store, spool.folder, now_ms=clock.now_ms())
+        except PASSING as trouble:
+            _log.warning("the spool is absorbed later: %s", trouble)
+            await clock.sleep_s(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_LAST_S)
+        else:
+            if count:
+                _log.info("%d records of the spool are in the journal now", count)
+            return
+
+
+async def absorb(store: seams.Store, folder: Path, *, now_ms: int) -> int:
+    """Put what earlier processes left in their spools where it belongs; how many records there were."""
+    count = 0
+    for path in await asyncio.to_thread(spool_files, folder):
+        try:
+            for spooled in await asyncio.to_thread(_records, path):
+                await _absorb(store, spooled, now_ms=now_ms)
+                count += 1
+        except (UnreadableEvent, msgspec.MsgspecError) as error:
+            # Nothing of it was ever shown, and one bad file keeps no run from going on.
+            aside = await asyncio.to_thread(put_aside, path)
+            _log.error("a spool cannot be read any further, so the rest is kept in %s: %s", aside, error)
+        else:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+    return count
+
+
+def _records(path: Path) -> list[Spooled]:
+    return list(read_spool(path))
+
+
+async def _absorb(store: seams.Store, spooled: Spooled, *, now_ms: int) -> None:
+    events = [decode(bytes(body), where=f"{spooled.key} of run {spooled.run_id}") for body in spooled.events]
+    fence = await store.claim(spooled.session_id)
+    open_run = seams.IfRunOpen(spooled.run_id)
+    # A person may have been faster, and then there is nothing to withdraw.
+    asks = [seams.IfAskOpen(ask_of(event)) for event in events if isinstance(event, WITHDRAWN)]
+    once = once_for(spooled, now_ms)
+    try:
+        when = [open_run, *asks]
+        result = await store.append_run(spooled.session_id, events, fence=fence, when=when, once=once)
+        if isinstance(result, seams.Declined) and result.condition == open_run:
+            # The run has ended elsewhere meanwhile: its output is shown all the same, above its ending.
+            late = OutputRecovered(at_ms=now_ms, run_id=spooled.run_id, events=spooled.events)
+            await store.append(spooled.session_id, [late], when=[seams.IfSessionKnown()], once=once)
+    except seams.UnknownSession:
+        _log.info("the spool held output of session %s, which was purged", spooled.session_id)

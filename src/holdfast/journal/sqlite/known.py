@@ -1,0 +1,53 @@
+"""Rows of what was written lately, so that whoever asks for them needs neither a thread nor the file.
+
+They are exactly what the newest commit made of them, since this process writes all of them. All of this runs
+on the event loop's thread.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from holdfast.folds.rows import RunRow
+from holdfast.interfaces.journal import ListedSession
+
+KEPT_MAX = 4_096
+
+
+class Known:
+    """The newest rows of sessions and runs; a miss says nothing."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, ListedSession] = OrderedDict()
+        self._runs: OrderedDict[str, RunRow] = OrderedDict()
+
+    def keep(self, listed: ListedSession, runs: Sequence[RunRow]) -> None:
+        """A commit has made these."""
+        session_id = listed.row.session_id
+        self._sessions[session_id] = listed
+        self._sessions.move_to_end(session_id)
+        for run in runs:
+            self._runs[run.run_id] = run
+            self._runs.move_to_end(run.run_id)
+        while len(self._sessions) > KEPT_MAX:
+            self._sessions.popitem(last=False)
+        while len(self._runs) > KEPT_MAX:
+            self._runs.popitem(last=False)
+
+    def session(self, session_id: str) -> ListedSession | None:
+        """The session as the list would show it, if it is known."""
+        return self._sessions.get(session_id)
+
+    def run(self, run_id: str) -> RunRow | None:
+        """The run's row, if it is known."""
+        return self._runs.get(run_id)
+
+    def forget(self, session_id: str) -> None:
+        """The session is gone."""
+        self._sessions.pop(session_id, None)
+        for run_id in [run_id for run_id, run in self._runs.items() if run.session_id == session_id]:
+            del self._runs[run_id]
+
+    def clear(self) -> None:
+        """Nothing is known any more."""
+        self._sessions.clear()
+        self._runs.clear()

@@ -1,0 +1,43 @@
+"""The SQL of the SQLite store, read from its files: named queries and numbered migrations."""
+
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+
+class Migration(NamedTuple):
+    """One step of the schema; `number` is the user_version after it."""
+
+    number: int
+    name: str
+    sql: str
+
+
+@cache
+def queries() -> dict[str, str]:
+    """Every query of queries.sql by its name."""
+    text = (files("holdfast.journal.sqlite") / "sql" / "queries.sql").read_text("utf-8")
+    found: dict[str, str] = {}
+    for block in text.split("-- name: ")[1:]:
+        name, _, sql = block.partition("\n")
+        found[name.strip()] = sql.strip()
+    return found
+
+
+@cache
+def insert_events(count: int) -> str:
+    """The query that inserts so many events at once."""
+    head, values = queries()["insert_event"].split(" VALUES ")
+    return f"{head} VALUES {', '.join([values] * count)}"
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """The steps of the schema, in order; their numbers have no gap."""
+    folder = files("holdfast.journal.sqlite") / "sql" / "migrations"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    steps = [
+        Migration(int(name.partition("_")[0]), name, (folder / name).read_text("utf-8")) for name in names
+    ]
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1)), f"gap in migrations: {names}"
+    return tuple(steps)

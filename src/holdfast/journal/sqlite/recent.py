@@ -1,0 +1,110 @@
+"""Where events are written first: in the order of their arrival, until many at once move into their logs.
+
+The logs are clustered, so that reading one is one walk along the tree; but then each log that a commit writes
+to costs a page of the file. In the order of arrival thirty deltas of thirty logs share one page.
+"""
+
+from collections.abc import Mapping
+from zlib import crc32
+
+import apsw
+
+from holdfast.events import RunQueued
+from holdfast.interfaces.journal import Record
+from holdfast.journal.sqlite.histories import Histories
+from holdfast.journal.sqlite.queries import insert_events
+
+COLUMNS = 5
+ROWS_MAX = 64
+# Moving pays when there are so many, and so many for each log: the more of a log go at once, the fewer pages.
+MOVED_MIN = 2_000
+MOVED_OF_LOG = 8
+MOVED_MAX = 16_000
+MOVED_BYTES_MAX = 2 * 1024 * 1024
+# What fills much of a page by itself goes into its log at once.
+APPEND_BYTES_MAX = 1_024
+
+
+class Recent:
+    """The events of one commit, and what is known of those that were not moved yet.
+
+    `arrivals` numbers what was written: each recent event, and each commit without any.
+    """
+
+    def __init__(self, db: apsw.Connection, sql: Mapping[str, str]) -> None:
+        self._db = db
+        self._sql = sql
+        self._histories = Histories(db, sql)
+        self._small: list[int | bytes] = []  # the columns of all rows, one after the other
+        self._large: list[tuple[int, int, int, bytes]] = []
+        self._rows = 0
+        self._bytes = 0
+        self._logs: set[int] = set()
+        self.arrivals = 0
+
+    def found(self, arrivals: int, rows: int) -> None:
+        """So it stands in the file."""
+        self.arrivals, self._rows = arrivals, rows
+        self._bytes = 0
+        self._logs.clear()
+
+    def add_large(self, log: int, record: Record) -> None:
+        """One more event of an append that is worth a page."""
+        event, body = record.event, record.body
+        if type(event) is RunQueued and event.history:
+            body = self._histories.stored(record, session=log)
+        self._large.append((log, record.seq, crc32(record.body), body))
+
+    def add(self, log: int, record: Record) -> None:
+        """One more event of a small append."""
+        self.arrivals = arrival = self.arrivals + 1
+        body = record.body
+        self._small += (arrival, log, record.seq, crc32(body), body)
+        self._logs.add(log)
+        self._bytes += len(body)
+
+    def clear(self) -> None:
+        """Forget what was added since the last `flush`."""
+        self._small.clear()
+        self._large.clear()
+
+    def flush(self) -> None:
+        """Write what was added, and move all that is there if it has become much."""
+        if self._large:
+            self._db.executemany(self._sql["insert_large"], self._large)
+        self._insert() if self._small else self.count()
+        self.clear()
+        enough = min(max(MOVED_MIN, MOVED_OF_LOG * len(self._logs)), MOVED_MAX)
+        if self._rows >= enough or self._bytes >= MOVED_BYTES_MAX:
+            self.move()
+
+    def _insert(self) -> None:
+        """Many rows a statement: each statement may have to wait for Python's lock if the loop is busy."""
+        start, left = 0, len(self._small) // COLUMNS
+        self._rows += left
+        while left:
+            count = min(ROWS_MAX, 1 << left.bit_length() - 1)
+            end = start + count * COLUMNS
+            self._db.execute(insert_events(count), self._small[start:end])
+            start, left = end, left - count
+
+    def move(self) -> None:
+        """Move all recent events into their logs."""
+        self._db.execute(self._sql["move_events"])
+        self._db.execute(self._sql["empty_recent"])
+        self.found(self.arrivals, 0)
+        self.count()
+
+    def move_log(self, log: int, upto_seq: int) -> None:
+        """Move them if some are of this log up to the seq, for who works on the log itself."""
+        if self._db.execute(self._sql["is_recent"], {"session": log, "upto_seq": upto_seq}).fetchall():
+            self.move()
+
+    def purge_histories(self, log: int) -> None:
+        """Let go of what the histories of a log's runs share with others."""
+        self._histories.purge(log)
+
+    def count(self) -> None:
+        """Number what leaves no recent event behind that would be found by its arrival."""
+        self.arrivals += 1
+        self._db.execute(self._sql["count_arrivals"], {"arrivals": self.arrivals})

@@ -1,0 +1,331 @@
+"""The store in one SQLite file, with blobs beside it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from holdfast.codec import UnreadableEvent, encode
+from holdfast.events import Event, Input
+from holdfast.folds.rows import RunRow, SessionRow
+from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import Record
+from holdfast.journal.blobs import FileBlobs
+from holdfast.journal.checked import checked_record
+from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
+from holdfast.journal.sqlite.commits import Commits
+from holdfast.journal.sqlite.connection import Durability
+from holdfast.journal.sqlite.histories import read_rows
+from holdfast.journal.sqlite.jobs import Append, Call
+from holdfast.journal.sqlite.known import Known
+from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.journal.sqlite.threads import Threads
+from holdfast.journal.sqlite.writer import Writer
+from holdfast.journal.thinning import READ_AT_ONCE, Joining, Plan
+
+if TYPE_CHECKING:
+    from holdfast.journal.sqlite.jobs import Work
+
+_log = logging.getLogger(__name__)
+
+# Blobs have threads of their own, so that writing large ones does not keep readers of the log waiting.
+BLOB_THREADS = 2
+# A purge that cannot overwrite its text, as a reader needs the log as it was, tries so often and so soon.
+HELD_UP_MAX = 100
+HELD_UP_S = 0.05
+
+
+class SqliteStore(SqliteReader):
+    """Journal, index, notes and blobs in one directory; opening it makes this process the owner."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        durability: Durability = "power",
+        vfs: str | None = None,
+        window_bytes_max: int = WINDOW_BYTES_MAX,
+    ) -> None:
+        super().__init__(path, vfs=vfs)
+        self._blobs = FileBlobs(path.with_name("blobs"))
+        self._blob_threads = Threads(BLOB_THREADS, "holdfast-blobs")
+        connect = partial(Commits, path, blobs=self._blobs, durability=durability, vfs=vfs)
+        self._writer = Writer(path, connect, forget=self._forget)
+        self._known = Known()
+        self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        durability: Durability = "power",
+        vfs: str | None = None,
+        window_bytes_max: int = WINDOW_BYTES_MAX,
+    ) -> "SqliteStore":
+        """Open or create the store; every earlier owner loses its fence."""
+        store = cls(path, durability=durability, vfs=vfs, window_bytes_max=window_bytes_max)
+        try:
+            await store._writer.open()
+            store._writer.insist()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @classmethod
+    async def open_readable(cls, path: Path, *, durability: Durability = "power") -> "SqliteStore":
+        """Open or create the store; where it can be read but not written yet, `writable` tells when it can.
+
+        Raises what does not pass by itself. A file that cannot be read either is waited for.
+        """
+        store = cls(path, durability=durability)
+        try:
+            await store._writer.open()
+            if store.trouble is not None and not await store.is_readable():
+                _log.warning("%s cannot be read yet either, so this waits for it", path)
+                await store.writable()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @property
+    def trouble(self) -> seams.JournalError | None:
+        """See Store.trouble."""
+        return self._writer.trouble
+
+    async def writable(self) -> None:
+        """See Store.writable."""
+        await self._writer.opened()
+
+    async def close(self) -> None:
+        """See Store.close; a caller that is cancelled does not stop it."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._writer.refuse()
+        # Readers first: the last to let go of the file moves the write-ahead log into it.
+        await super().close()
+        await self._writer.close()
+        self._tails.close()
+        self._known.clear()
+        await self._blob_threads.close()
+
+    async def claim(self, session_id: str) -> seams.Fence:  # noqa: ARG002  # one fence covers the whole file
+        """See Journal.claim."""
+        self._writer.insist()
+        return seams.Fence(self._writer.fence)
+
+    async def append(
+        self,
+        session_id: str,
+        inputs: Sequence[Input],
+        *,
+        when: Sequence[seams.Condition] = (),
+        once: seams.Once | None = None,
+    ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+        """See Journal.append."""
+        return await self._submit(session_id, inputs, None, when, once)
+
+    def append_run(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        fence: seams.Fence,
+        when: Sequence[seams.Condition] = (),
+        once: seams.Once | None = None,
+    ) -> Awaitable[seams.Appended | seams.Declined | seams.Replayed]:
+        """See Journal.append_run."""
+        return self._submit(session_id, events, fence, when, once)
+
+    # Without keywords: this is called for every delta of every run.
+    def _submit(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        fence: seams.Fence | None,
+        when: Sequence[seams.Condition],
+        once: seams.Once | None,
+    ) -> asyncio.Future[Any]:
+        assert events, "an append holds at least one event"
+        records: list[Record] = []
+        size = 0
+        for event in events:
+            body = encode(event)
+            size += len(body)
+            records.append(Record(session_id, 0, body, event))
+        writer = self._writer
+        return writer.submit(
+            Append(
+                future=writer.future(),
+                bytes=size,
+                session_id=session_id,
+                records=records,
+                tails=self._tails,
+                known=self._known,
+                fence=fence,
+                when=when,
+                once=once,
+            )
+        )
+
+    def _forget(self) -> None:
+        """Someone else has written to the file, or may have: what is remembered of it may be wrong."""
+        self._connections.thaw()
+        self._tails.forget()
+        self._known.clear()
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """See Journal.read."""
+        held = self._tails.read(session_id, after, max(limit, 0))
+        return await super().read(session_id, after=after, limit=limit) if held is None else held
+
+    async def last_seq(self, session_id: str) -> int:
+        """See Journal.last_seq."""
+        last_seq = self._tails.last_seq(session_id)
+        return await super().last_seq(session_id) if last_seq is None else last_seq
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """See Index.session."""
+        known = self._known.session(session_id)
+        return await super().session(session_id) if known is None else known.row
+
+    async def listed(self, session_id: str) -> seams.ListedSession | None:
+        """See Index.listed."""
+        known = self._known.session(session_id)
+        return await super().listed(session_id) if known is None else known
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """See Index.run."""
+        known = self._known.run(run_id)
+        return await super().run(run_id) if known is None else known
+
+    async def _call(self, work: "Work", *, then: Callable[[Any], None] | None = None) -> Any:
+        return await self._writer.submit(Call(future=self._writer.future(), task=work, then=then))
+
+    def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
+        """See Journal.follow."""
+        return self._tails.follow(session_id, after, pace)
+
+    def changes(self) -> Changes:
+        """See Journal.changes."""
+        return self._tails.changes()
+
+    async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
+        return await self.read(session_id, after=after, limit=limit)
+
+    async def purge(
+        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+    ) -> bool:
+        """See Journal.purge."""
+
+        def end(is_gone: object) -> None:
+            if is_gone:
+                self._end(session_id)
+                if then is not None:
+                    then()
+
+        if not await self._call(lambda transaction: transaction.purge(session_id, last_seq), then=end):
+            return False
+        # A little after each commit, and others commit in between; without any, these empty ones.
+        for _ in range(HELD_UP_MAX):
+            while (state := await self._call(lambda transaction: transaction.wiping)) == "going":
+                pass
+            if state != "held up":
+                return True
+            await asyncio.sleep(HELD_UP_S)
+        _log.warning("someone reads %s for so long that purged text is overwritten later", self._path)
+        return True
+
+    async def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
+        """See Journal.thin."""
+        found = await self._rows("thinned", {"session_id": session_id})
+        if not found:
+            return
+        key, at, end = found[0]  # what is appended meanwhile is not old
+        plan = Plan(before_ms)
+        step = partial(Joining, session_id=session_id, key=key)
+        try:
+            while at < end and not plan.is_over:
+                at = await self._plan_on(plan, session_id, key=key, after=at) or end
+                while plan.is_step_full:
+                    yield await self._thin(step(stretches=plan.next_due()))
+                if at < end and not plan.is_over:
+                    yield 0
+            last = step(stretches=plan.next_due(), upto_seq=plan.upto_seq, upto_ms=before_ms)
+            yield await self._thin(last)
+        except (seams.StoreDamaged, UnreadableEvent):
+            await self._thin(step(upto_ms=before_ms))
+            raise
+
+    async def _plan_on(self, plan: Plan, session_id: str, *, key: int, after: int) -> int:
+        """Read some more of the log; the seq that was read last, 0 if there is no more."""
+
+        def work(db: apsw.Connection, sql: Mapping[str, str]) -> int:
+            bindings = {"session": key, "after": after, "limit": READ_AT_ONCE}
+            seq = 0
+            for seq, crc, body in read_rows(db, sql, "read_to_thin", bindings):
+                plan.add(seq, checked_record(session_id, seq, crc=crc, body=body).event)
+                if plan.is_over:
+                    break
+            return seq
+
+        return await self._ask(work)
+
+    async def _thin(self, joining: Joining) -> int:
+        gone = await self._call(
+            lambda transaction: transaction.thin(joining),
+            then=lambda _: self._tails.forget_one(joining.session_id),
+        )
+        return int(gone)
+
+    def _end(self, session_id: str) -> None:
+        self._known.forget(session_id)
+        self._tails.end(session_id)
+
+    async def put_note(self, key: str, value: bytes) -> None:
+        """See Notes.put_note."""
+        bindings = {"key": key, "value": value}
+        await self._call(lambda transaction: transaction.execute("put_note", bindings))
+
+    async def drop_note(self, key: str) -> None:
+        """See Notes.drop_note."""
+        await self._call(lambda transaction: transaction.execute("drop_note", {"key": key}))
+
+    async def put_blob(self, data: bytes) -> str:
+        """See Blobs.put_blob."""
+        return await self._blob_threads.run(self._blobs.put, data)
+
+    async def offer_blob(self, data: bytes) -> str:
+        """See Store.offer_blob."""
+        return await self._blob_threads.run(self._blobs.offer, data)
+
+    async def keep_blob(self, name: str) -> bool:
+        """See Blobs.keep_blob."""
+        return await self._blob_threads.run(self._blobs.keep, name)
+
+    async def blob(self, name: str) -> bytes | None:
+        """See Blobs.blob."""
+        return await self._blob_threads.run(self._blobs.get, name)
+
+    async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
+        """See Store.sweep_blobs."""
+        since_unix_s = time.time() - unnamed_for_s
+        swept = 0
+        for name in await self._blob_threads.run(self._blobs.untouched_since, since_unix_s):
+            if (await self._rows("blob_is_named", {"blob": name}))[0][0]:
+                continue  # most are, and no writer has to wait for them
+            drop = partial(self._blobs.drop_untouched, name, since_unix_s)
+            # On the writer's thread, so that no event can come to name it meanwhile.
+            swept += await self._call(lambda transaction, drop=drop: drop(is_named=transaction.is_blob_named))
+        return swept

@@ -1,0 +1,36 @@
+"""A few named threads for calls that wait for the disk, ended without blocking the event loop."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from holdfast.interfaces.journal import StoreClosed
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Threads:
+    """Runs calls beside the event loop; a cancelled caller leaves no thread waiting for it."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._running: set[Future[Any]] = set()
+        self._closed = False
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the call returns or raises; StoreClosed after `close`."""
+        if self._closed:
+            raise StoreClosed("the store is closed")
+        running = self._pool.submit(call, *args, **kwargs)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return await asyncio.wrap_future(running)
+
+    async def close(self) -> None:
+        """Wait for what runs, then let the threads end; they have nothing left to do."""
+        self._closed = True
+        while running := list(self._running):
+            await asyncio.wait([asyncio.wrap_future(future) for future in running])
+        self._pool.shutdown(wait=False)

@@ -1,0 +1,336 @@
+"""What one commit writes: events, and with them the rows, search text and keys that go with them.
+
+Many appends share one transaction. An append that is declined or refused has written nothing, so it leaves
+no mark on its neighbours. Everything here runs on the writer's thread.
+"""
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
+
+import apsw
+import msgspec
+from msgspec.structs import asdict
+
+from holdfast.events import Event, SessionCreated
+from holdfast.folds import rows
+from holdfast.interfaces import journal as seams
+from holdfast.journal.sqlite.jobs import Append
+from holdfast.journal.sqlite.queries import queries
+from holdfast.journal.sqlite.recent import APPEND_BYTES_MAX, Recent
+from holdfast.journal.thinning import Joining
+
+if TYPE_CHECKING:
+    from holdfast.journal.sqlite.wiping import WipingState
+
+HEADS_MAX = 4_096
+Row = TypeVar("Row", bound=msgspec.Struct)
+SEARCH_SHIFT = 32  # rowid of a search text = session key << 32 | seq
+
+
+@dataclasses.dataclass(slots=True)
+class Head:
+    """The end of a log as the writer knows it."""
+
+    key: int
+    last_seq: int
+    row: rows.SessionRow
+    open_runs: int = 0
+    open_asks: int = 0
+    begun_runs: int = 0
+
+    def listed(self) -> seams.ListedSession:
+        """The session as the list shows it."""
+        return seams.ListedSession(self.row, self.open_runs, self.open_asks, self.begun_runs)
+
+
+class Transaction:
+    """Gathers the writes of one commit; the heads of logs are remembered from commit to commit."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._db = connection
+        self._sql = queries()
+        self._heads: OrderedDict[str, Head] = OrderedDict()
+        self._open_runs: OrderedDict[str, rows.RunRow] = OrderedDict()  # as they stand, written or gathered
+        self._recent = Recent(connection, self._sql)
+        self._sessions: dict[str, Head] = {}
+        self._runs: dict[str, rows.RunRow] = {}
+        self._asks: dict[str, rows.AskRow] = {}
+        self._texts: dict[int, str] = {}
+        self._blobs: list[tuple[str, int]] = []
+        self._fence = 0
+        self._version: int | None = None  # of the file, when it was last looked at
+        self.met_stranger = False
+        self.is_dirty = False
+        self.has_purged = False
+        self.wiping: WipingState = "done"  # of what was purged
+        self.blobs_named: list[str] = []
+        self.blobs_purged: list[str] = []
+
+    def begin(self) -> None:
+        """Take the write lock, and see who owns the store."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+        self._db.execute("BEGIN IMMEDIATE")
+        (version,) = self._the_one("data_version")
+        if version != self._version:
+            # Someone else has written since: what was remembered may be wrong.
+            self._forget()
+            self._fence, arrivals, recent = self._the_one("state")
+            self._recent.found(arrivals, recent)
+            self._version = version
+            self.met_stranger = True
+        self.is_dirty = self.has_purged = False
+        self.blobs_named, self.blobs_purged = [], []
+
+    def has_stranger(self) -> bool:
+        """Whether someone else has written since the last transaction began."""
+        (version,) = self._the_one("data_version")
+        return version != self._version
+
+    def forgo(self) -> None:
+        """End a transaction in which nothing was written."""
+        self._db.execute("ROLLBACK")
+
+    def roll_back(self) -> None:
+        """Undo everything since `begin`, in the file and in memory."""
+        self._version = None
+        self._forget()
+        self._clear()
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def _forget(self) -> None:
+        self._heads.clear()
+        self._open_runs.clear()
+
+    def raise_fence(self) -> int:
+        """Become the owner, and bring what the last one left where it belongs."""
+        (self._fence,) = self._the_one("raise_fence")
+        self._recent.move()
+        return self._fence
+
+    @property
+    def arrivals(self) -> int:
+        """How much was ever written to the store, as `Recent` counts it."""
+        return self._recent.arrivals
+
+    def count(self) -> None:
+        """Make a commit of nothing else."""
+        self._recent.count()
+
+    def append(self, work: Append) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+        """Write the events, or say why not; raises JournalError before anything is written."""
+        if work.fence is not None and work.fence.number != self._fence:
+            raise seams.FenceLost(
+                f"the store was opened by another process (its fence is {self._fence}, ours was "
+                f"{work.fence.number}): this process may no longer write for its runs"
+            )
+        head = self._head(work.session_id)
+        if work.once is not None and (known := self._used(work.once, work)) is not None:
+            return known
+        for condition in work.when:
+            if not self._holds(condition, work.session_id, head=head):
+                return seams.Declined(condition)
+        if head is None:
+            head = self._create(work)
+        seq, key = head.last_seq, head.key
+        add = self._recent.add if work.bytes <= APPEND_BYTES_MAX else self._recent.add_large
+        quiet = rows.QUIET
+        runs: list[rows.RunRow] | None = None
+        for record in work.records:
+            record.seq = seq = seq + 1
+            add(key, record)
+            event = record.event
+            if type(event) not in quiet:
+                runs = runs or []
+                self._index(head, seq, event=event, runs=runs)
+        if runs is not None:
+            work.rows = (head.listed(), runs)
+        first_seq, head.last_seq = head.last_seq + 1, seq
+        if work.once is not None:
+            self._db.execute(self._sql["expire_once"], {"now_ms": work.records[0].event.at_ms})
+            self._db.execute(self._sql["put_once"], dataclasses.asdict(work.once) | {"session": head.key})
+        self.is_dirty = True
+        return seams.Appended(first_seq, seq)
+
+    def flush(self) -> None:
+        """Write what was gathered so far; the commit itself is the caller's."""
+        self._recent.flush()
+        self._many("update_session", [asdict(head.row) for head in self._sessions.values()])
+        self._many("put_run", [asdict(row) for row in self._runs.values()])
+        self._many("put_ask", [asdict(row) for row in self._asks.values()])
+        self._many("put_blob_ref", self._blobs)
+        self._many("delete_search_text", [(rowid,) for rowid in self._texts if not rowid & 0xFFFFFFFF])
+        self._many("insert_search_text", list(self._texts.items()))
+        self._clear()
+
+    def _many(self, name: str, bindings: Sequence[Any]) -> None:
+        if bindings:
+            self._db.executemany(self._sql[name], bindings)
+
+    def _clear(self) -> None:
+        self._recent.clear()
+        for gathered in (self._sessions, self._runs, self._asks, self._texts, self._blobs):
+            gathered.clear()
+        for remembered in (self._heads, self._open_runs):
+            while len(remembered) > HEADS_MAX:
+                remembered.popitem(last=False)
+
+    def purge(self, session_id: str, last_seq: int | None) -> bool:
+        """Delete the session's rows and note which blobs no other session names; whether it is gone."""
+        head = self._head(session_id)
+        if head is None:
+            return True
+        if last_seq is not None and head.last_seq > last_seq:
+            return False
+        self.flush()
+        bindings = {
+            "session": head.key,
+            "notes_from": f"session/{session_id}/",
+            "notes_to": f"session/{session_id}0",
+        }
+        self.blobs_purged += [
+            row[0] for row in self._db.execute(self._sql["blobs_of_session_alone"], bindings)
+        ]
+        self._recent.purge_histories(head.key)
+        for statement in self._sql["purge"].split(";"):
+            self._db.execute(statement, bindings)
+        self._forget()
+        self.is_dirty = self.has_purged = True
+        self.wiping = "going"
+        return True
+
+    def thin(self, joining: Joining) -> int:
+        """Join some deltas of an old run; how many records went."""
+        self.is_dirty = True
+        if joining.stretches:
+            self._recent.move_log(joining.key, max(one.last for one in joining.stretches))
+        return joining.write(self._db, self._sql)
+
+    def is_blob_named(self, name: str) -> bool:
+        """Whether some event names the blob."""
+        found = self._one("blob_is_named", {"blob": name})
+        return found is not None and bool(found[0])
+
+    def execute(self, name: str, bindings: dict[str, Any]) -> None:
+        """Run a named query that stands by itself (notes)."""
+        self._db.execute(self._sql[name], bindings)
+        self.is_dirty = True
+
+    def _one(self, name: str, bindings: dict[str, Any] | None = None) -> tuple[Any, ...] | None:
+        return self._db.execute(self._sql[name], bindings).fetchone()
+
+    def _the_one(self, name: str) -> tuple[int, ...]:
+        # Fetched to the end: a statement that is not over stands in the way of the commit.
+        (found,) = self._db.execute(self._sql[name]).fetchall()
+        return cast("tuple[int, ...]", found)
+
+    def _head(self, session_id: str) -> Head | None:
+        head = self._heads.get(session_id)
+        if head is None:
+            found = self._one("head", {"session_id": session_id})
+            if found is None:
+                return None
+            key, last_seq, open_runs, open_asks, begun_runs, *columns = found
+            row = row_of(rows.SessionRow, columns)
+            head = self._heads[session_id] = Head(key, last_seq, row, open_runs, open_asks, begun_runs)
+        self._heads.move_to_end(session_id)
+        return head
+
+    def _create(self, work: Append) -> Head:
+        if not isinstance(work.records[0].event, SessionCreated):
+            raise seams.UnknownSession(f"there is no session {work.session_id!r}; it may have been purged")
+        row = rows.SessionRow(session_id=work.session_id)
+        ((key,),) = self._db.execute(self._sql["insert_session"], asdict(row))
+        head = self._heads[work.session_id] = Head(key, 0, row)
+        return head
+
+    def _used(self, once: seams.Once, work: Append) -> seams.Replayed | seams.KeyConflict | None:
+        found = self._one("once", {"key": once.key, "now_ms": work.records[0].event.at_ms})
+        if found is None:
+            return None
+        digest, answer = found
+        return seams.Replayed(answer) if digest == once.digest else seams.KeyConflict()
+
+    def _holds(self, condition: seams.Condition, session_id: str, *, head: Head | None) -> bool:
+        match condition:
+            case seams.IfRunOpen():
+                run = self._run(condition.run_id)
+                return run is not None and run.session_id == session_id and run.status != "ended"
+            case seams.IfAskOpen():
+                ask = self._ask(condition.ask_id)
+                return ask is not None and ask.session_id == session_id and ask.is_open_at(condition.at_ms)
+            case seams.IfSessionNew():
+                return head is None
+            case seams.IfSessionKnown():
+                return head is not None and not head.row.purge_at_ms
+            case seams.IfRunsOpenBelow():
+                return (0 if head is None else head.open_runs) < condition.count
+            case _:
+                assert_never(condition)
+
+    def _run(self, run_id: str) -> rows.RunRow | None:
+        known = self._runs.get(run_id) or self._open_runs.get(run_id)
+        if known is not None:
+            return known
+        found = self._one("run", {"run_id": run_id})
+        row = row_of(rows.RunRow, found) if found else None
+        if row is not None and _is_open(row):
+            self._open_runs[run_id] = row
+        return row
+
+    def _ask(self, ask_id: str) -> rows.AskRow | None:
+        if ask_id in self._asks:
+            return self._asks[ask_id]
+        found = self._one("ask", {"ask_id": ask_id})
+        return row_of(rows.AskRow, found) if found else None
+
+    def _index(self, head: Head, seq: int, *, event: Event, runs: list[rows.RunRow]) -> None:
+        session_id = head.row.session_id
+        row = rows.apply_to_session(head.row, event)
+        if row is not head.row:
+            head.row = row
+            self._sessions[session_id] = head
+        if run_id := rows.run_of(event):
+            earlier = self._run(run_id)
+            run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
+            if run is not None and run is not earlier:
+                self._put_run(run)
+                runs.append(run)
+                head.open_runs += _is_open(run) - _is_open(earlier)
+                head.begun_runs += _is_begun(run) - _is_begun(earlier)
+        if ask_id := rows.ask_of(event):
+            known = self._ask(ask_id)
+            ask = rows.apply_to_ask(known, seq, session_id=session_id, event=event)
+            if ask is not None:
+                self._asks[ask_id] = ask
+                head.open_asks += _is_open(ask) - _is_open(known)
+        if (text := rows.search_text(seq, event)) is not None:
+            self._texts[head.key << SEARCH_SHIFT | text.seq] = text.text
+        if named := rows.blobs_of(event):
+            self._blobs += [(blob, head.key) for blob in named]
+            self.blobs_named += named
+
+    def _put_run(self, run: rows.RunRow) -> None:
+        self._runs[run.run_id] = run
+        if run.status == "ended":
+            self._open_runs.pop(run.run_id, None)
+        else:
+            self._open_runs[run.run_id] = run
+
+
+def _is_begun(row: rows.RunRow | None) -> bool:
+    return row is not None and row.status in {"running", "stopping"}
+
+
+def _is_open(row: rows.RunRow | rows.AskRow | None) -> bool:
+    if isinstance(row, rows.RunRow):
+        return row.status != "ended"
+    return row is not None and row.state == "open"
+
+
+def row_of(kind: type[Row], values: Sequence[Any]) -> Row:
+    """The row in `values`, which stand in the order of its fields."""
+    return msgspec.convert(dict(zip(kind.__struct_fields__, values, strict=True)), kind, strict=False)

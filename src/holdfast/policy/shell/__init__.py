@@ -1,0 +1,1 @@
+"""Reads shell commands for the approval policy, without running anything."""

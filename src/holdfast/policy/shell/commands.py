@@ -1,0 +1,44 @@
+"""What a shell text consists of, as its readers hand it on: commands with their words and redirections."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from holdfast.policy.shell.words import Word
+
+RedirectKind: TypeAlias = Literal["read", "write", "append", "dup", "document"]
+# fmt: off
+RESERVED = frozenset((
+    "{", "}", "(", ")", "((", "))", "[[", "]]", "!", "if", "then", "elif", "else", "fi", "for", "while",
+    "until", "do", "done", "case", "esac", "in", "select", "function",
+))
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Where a command's input comes from or its output goes."""
+
+    kind: RedirectKind
+    target: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One simple command, or the redirections of a compound one (then without words)."""
+
+    words: tuple[Word, ...] = ()
+    assignments: tuple[tuple[str, Word], ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    fed: bool = False  # its input is not the caller's: a pipe, a document, a file
+    forks: bool = False  # runs beside other commands: in a pipeline or in the background
+    looped: bool = False
+    functions: frozenset[str] = frozenset()  # the functions whose bodies it stands in
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Every command of a text, and what makes the text one to ask about."""
+
+    commands: tuple[Command, ...] = ()
+    findings: tuple[str, ...] = ()
+    guesses: tuple[Command, ...] = ()  # what it may run besides, where the reading is in doubt

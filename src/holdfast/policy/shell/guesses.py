@@ -1,0 +1,170 @@
+"""What a text may run where its reading is in doubt: for refusing, never for allowing.
+
+These readings go by the signs alone and take too much rather than too little. They are looked at only for
+what is always refused, and for what a rule refuses or asks about.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, zip_longest
+
+from holdfast.policy.shell.commands import RESERVED, Command, Redirect
+from holdfast.policy.shell.here_documents import mask_documents
+from holdfast.policy.shell.program_names import likely_name
+from holdfast.policy.shell.words import FROM_INPUT, Word, WordReader
+
+COMMANDS_MAX = 5_000
+WORDS_MAX = 32
+TELLING_MAX = 32
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_PARAMETER = re.compile(r"\$\{[#!]?([A-Za-z_]\w*+)(?:[^{}'\"\\\n]|\\.|'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\")*+\}")
+_SUBSTITUTION = re.compile(r"\$[(\[]|`|\\\n")
+_BACKTICKS = re.compile(r"`([^`]*)`")
+_ARROWS = re.compile(r"[<>]+[|&]?")
+_BEFORE = RESERVED | frozenset(("time", "-p", "coproc"))
+_SAYS = frozenset(("echo", "printf"))
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How often a command is wrapped, whether it is a guess, and the texts that were guessed at before."""
+
+    nesting: int = 0
+    guess: bool = False
+    seen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+
+    @property
+    def deeper(self) -> "Depth":
+        """One wrapper further in."""
+        return replace(self, nesting=self.nesting + 1)
+
+    @property
+    def guessed(self) -> "Depth":
+        """The same, for what may run."""
+        return replace(self, guess=True)
+
+    def is_new(self, text: str) -> bool:
+        """Whether a text is still to be read; guesses lead to the same one in very many ways."""
+        key = (self.nesting, text)
+        if self.guess and key in self.seen:
+            return False
+        self.seen.update((key,) if self.guess else ())
+        return True
+
+
+def guessed(text: str) -> Iterator[Command]:
+    """The commands of a text, if every operator outside quotes ended one."""
+    masked, _ = mask_documents(text)
+    plain = _PARAMETER.sub(r"$\1", masked)
+    found = islice(_between_operators(_SUBSTITUTION.sub(_opened, plain)), COMMANDS_MAX)
+    return iter(dict.fromkeys(found))
+
+
+def _opened(found: re.Match[str]) -> str:
+    return "" if found[0] == "\\\n" else ";"
+
+
+def _between_operators(text: str) -> Iterator[Command]:
+    reader = WordReader(text)
+    words: list[Word] = []
+    redirects: list[Redirect] = []
+    arrow = ""
+    while reader.at < len(text):
+        char = text[reader.at]
+        if char in " \t":
+            reader.at += 1
+        elif char == "#":
+            line_end = text.find("\n", reader.at)
+            reader.at = line_end if line_end >= 0 else len(text)
+        elif found := _ARROWS.match(text, reader.at):
+            arrow, reader.at = found[0], found.end()
+        elif char in ";|&()\n":
+            reader.at += 1
+            yield _command(words, redirects)
+            words, redirects, arrow = [], [], ""
+        else:
+            word = reader.word()
+            if arrow:
+                redirects.append(Redirect("write" if ">" in arrow else "read", word))
+                arrow = ""
+            elif word.text in {"{", "}"}:
+                yield _command(words, redirects)
+                words, redirects = [], []
+            else:
+                words.append(word)
+    yield _command(words, redirects)
+
+
+def _command(words: list[Word], redirects: list[Redirect]) -> Command:
+    return bare(Command(words=tuple(words), redirects=tuple(redirects)))
+
+
+def bare(command: Command) -> Command:
+    """The command without the words of the shell and the settings that stand before it."""
+    words, first = command.words, 0
+    while first < len(words) and (words[first].text in _BEFORE or _ASSIGNMENT.match(words[first].text)):
+        first += 1
+    return replace(command, words=words[first:])
+
+
+def behind(command: Command) -> Iterator[Command]:
+    """What a wrapper may run: its words from any of them on, since not all of its options are known."""
+    for at in range(1, min(len(command.words), WORDS_MAX)):
+        yield replace(command, words=command.words[at : at + WORDS_MAX])
+
+
+def moves_of(command: Command) -> Iterator[Command]:
+    """The changes of directory that a wrapper's options may make before it runs something."""
+    texts = [word.text for word in command.words[:WORDS_MAX]]
+    for text, after in zip_longest(texts, texts[1:], fillvalue=""):
+        option, joined, value = text.partition("=")
+        if option in {"-C", "-D", "--chdir"}:
+            yield Command(words=(Word("cd"), Word(value if joined else after)))
+
+
+def texts_in(command: Command) -> Iterator[str]:
+    """The words that may be texts for a shell, alone or behind an option's letter or an =."""
+    for text in [word.text for word in command.words[1:WORDS_MAX]]:
+        if any(char in text for char in " \t\n"):
+            if text.startswith("-"):
+                yield text.partition("=")[2] if text.startswith("--") else text[2:].removeprefix("=")
+            else:
+                yield text
+                yield from (text.partition("=")[2],) if _ASSIGNMENT.match(text) else ()
+
+
+def substituted_in(command: Command) -> Iterator[str]:
+    """The texts between backticks of its documents, which the parser does not look into."""
+    for redirect in command.redirects:
+        if redirect.kind == "document" and not redirect.target.literal:
+            yield from _BACKTICKS.findall(redirect.target.text)
+
+
+def said_in(commands: Sequence[Command]) -> Iterator[str]:
+    """The texts that commands print as they stand, for whatever reads them."""
+    for command in commands:
+        if command.words and likely_name(command.words[0]) in _SAYS:
+            texts = [word.text for word in command.words[1:]]
+            yield " ".join(texts)
+            yield from texts if len(texts) > 1 else ()
+
+
+def telling_in(commands: Sequence[Command]) -> tuple[Command, ...]:
+    """The first of the commands whose words show what they hand on to xargs."""
+    named = (each for each in commands if each.words and likely_name(each.words[0]) in {*_SAYS, "find"})
+    return tuple(islice(named, TELLING_MAX))
+
+
+def filled(inner: tuple[Word, ...], commands: Sequence[Command]) -> Iterator[Command]:
+    """What xargs would run with words that other commands print, or for the files that find finds."""
+    fixed = tuple(word for word in inner if word.why != FROM_INPUT)
+    if not fixed:
+        return
+    for command in commands:
+        name = likely_name(command.words[0]) if command.words else ""
+        if name in _SAYS:
+            yield Command(words=(*fixed, *command.words[1:]))
+        elif name == "find" and likely_name(fixed[0]) == "rm":
+            yield Command(words=(*command.words, Word("-delete")))

@@ -1,0 +1,262 @@
+"""Shell commands that would change files which act later, or make links that later steps would go through."""
+
+import posixpath
+import re
+import sys
+from collections.abc import Iterator
+from itertools import pairwise, product
+
+from holdfast.policy.lasting_files import is_lasting, lasting_in, may_hold_lasting, unpacked, written_later
+from holdfast.policy.places import Below, Places, is_repository_file, is_within
+from holdfast.policy.shell.commands import Command
+from holdfast.policy.shell.generated_names import new_names
+from holdfast.policy.shell.program_names import likely_name
+from holdfast.policy.shell.words import Word
+from holdfast.policy.verdicts import Finding
+
+PAIRS_MAX = 24
+GIT_DIRECTORIES_MAX = 8
+
+_COPIES = frozenset(("cp", "mv", "install", "ln", "rsync", "ditto"))
+# These keep the files that they name as they are. Others that are not known to only read are asked about.
+#
+# Programs that run what one of their options names. As a target or in a variable a file may well be made.
+_RUNS = {
+    **dict.fromkeys(("make", "gmake"), re.compile(r"-[fCI]|--(?:file|makefile|directory|include-dir)")),
+    **dict.fromkeys(("just", "rake"), re.compile(r"-f|--justfile|--rakefile")),
+    "task": re.compile(r"-t|--taskfile"),
+    **dict.fromkeys(("pytest", "py.test"), re.compile(r"--ignore|--deselect")),
+}
+# Programs that check files, with the options that leave it at that.
+_CHECKS = {
+    "prettier": re.compile(r"-c|--check|-l|--list-different"),
+    "shellcheck": re.compile(r"-.*"),  # it never writes
+    "yamllint": re.compile(r"-s|--strict"),
+    "markdownlint": re.compile(r"-q|--quiet"),
+    "actionlint": re.compile(r"-(?:verbose|no-color|color|oneline)"),
+}
+_CHECKS_IF_TOLD = frozenset(("prettier",))  # without an option these print what they would write
+# Git records the content of these, or forgets that it did.
+_GIT_RECORDS = frozenset(("add", "stage", "commit"))
+_FORGETS = frozenset(("--cached", "-r", "-f", "-q", "-rf", "-n"))
+# Git shows these, and writes only where --output says: blame and its like heed that as well.
+# fmt: off
+_GIT_SHOWS = frozenset((
+    "status", "diff", "diff-files", "diff-index", "diff-tree", "log", "show", "whatchanged", "shortlog",
+    "range-diff", "blame", "annotate", "grep", "ls-files", "ls-tree", "cat-file", "check-ignore",
+    "check-attr", "rev-parse", "rev-list", "describe", "hash-object", "name-rev", "show-ref", "merge-base",
+))
+_GIT_VALUED = frozenset((
+    "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source", "--super-prefix",
+))
+# fmt: on
+_OUTPUT = re.compile(r"--o(?:u.*|=.*)?")
+LETTERS_MAX = 8
+NAME_CHARS_MAX = 40  # longer than any name that counts
+# The words that have a program take files out of an archive, each as a whole.
+_TAR = r"-?[A-Za-z]*x[A-Za-z]*|--(?:ex|ge).*"
+_UNPACKS = {
+    **dict.fromkeys(("tar", "bsdtar", "gtar", "star"), _TAR),
+    **dict.fromkeys(("7z", "7za", "7zr", "7zz", "unrar"), r"[xe]"),
+    **dict.fromkeys(("ar", "jar"), r"-?[a-z]*x[a-z]*"),
+    **dict.fromkeys(("zipfile", "tarfile"), r"-e|--ext.*"),
+    "cpio": r"-[a-zA-Z]*[ip].*|--.*",
+    "pax": r"-[a-z]*r[a-z]*",
+}
+# The words that have a program which writes files look at its archive or patch instead.
+_LOOKS = {
+    "unzip": r"-q*[lvtpzZ]q*",
+    "patch": r"--dry-run",
+    "unar": r"-[vh]",
+    "apply": r"--(?:stat|numstat|summary|check)",
+}
+_RECURSIVE = re.compile(r"-[a-zA-Z]*[aRrd][a-zA-Z]*|--(?:rec|arc|no-d).*")
+_INTO = frozenset(("-t", "--target-directory"))
+
+
+def lasting_findings(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+    """Reasons to ask about a command that does not only read, because of what would act later."""
+    name, words = _called(command)
+    cwds = _git_directories(command.words, places, cwds) if name.startswith("git") else cwds
+    left_alone = _left_alone(name, words)
+    for at, word in enumerate(command.words[1:], start=1 - len(command.words)):
+        for path in sorted(places.mentioned(word, cwds) | _behind_letters(word, places, cwds)):
+            for each in dict.fromkeys((path, unpacked(path))):
+                if lasting_in(each, places) and (at not in left_alone or is_repository_file(each)):
+                    yield Finding("write_outside", written_later(each))
+    yield from new_names(name, words, places, cwds=cwds)
+    if _unpacks(name, words):
+        yield Finding(
+            "write_outside", f"`{name}` may bring files that have their effect later, such as hooks."
+        )
+    if name in _COPIES:
+        yield from _brought(name, words, places, cwds=cwds)
+
+
+def links_made(command: Command, places: Places, *, cwds: tuple[str, ...]) -> frozenset[str]:
+    """The places where the command may leave a link."""
+    if not command.words:
+        return frozenset()
+    name, words = _called(command)
+    if name not in _COPIES:
+        return frozenset()
+    sources, targets = _operands(words)
+    if len(sources) * len(targets) > PAIRS_MAX:
+        return frozenset(path for target in targets for path in places.named(target, cwds))
+    found: set[str] = set()
+    for source, target in product(sources, targets):
+        for path in _spelled(source, places, cwds):
+            below = places.below(path)
+            if name == "ln" or below.links or not below.known:
+                found |= {place for there in places.named(target, cwds) for place in _places(there, path)}
+    return frozenset(found)
+
+
+def through_links(
+    command: Command, places: Places, *, cwds: tuple[str, ...], links: frozenset[str]
+) -> Iterator[Finding]:
+    """Reasons to ask about a command that would go where an earlier step may have put a link."""
+    if not links:
+        return
+    words = (*command.words, *(redirect.target for redirect in command.redirects))
+    paths = {path for word in words for path in places.mentioned(word, cwds)} | set(cwds)
+    for path in sorted(paths):
+        if any(is_within(path, link) for link in links):
+            yield Finding(
+                "outside", f"{path} may lead elsewhere by then, because an earlier step can make a link."
+            )
+
+
+def _called(command: Command) -> tuple[str, tuple[Word, ...]]:
+    """The program's name and its words; for git, and for python -m, those of what it is told to do."""
+    name, words = likely_name(command.words[0]).lower(), command.words
+    texts = [word.text for word in words]
+    if name in {"python", "pypy"} and texts[1:2] == ["-m"] and len(words) > 2:  # noqa: PLR2004 - a module's name
+        return texts[2], words[2:]
+    if name == "git":
+        at = 1
+        while at < len(texts) and texts[at].startswith("-"):
+            at += 2 if texts[at] in _GIT_VALUED else 1
+        return (f"git {texts[at]}", words[at:]) if at < len(texts) else (name, words)
+    return name, words
+
+
+def _git_directories(words: tuple[Word, ...], places: Places, cwds: tuple[str, ...]) -> tuple[str, ...]:
+    """The directories from which git may see its paths: each -C goes on from the one before."""
+    found = cwds
+    for before, word in pairwise(words):
+        if before.text in {"-C", "--work-tree"}:
+            found = (*found, *sorted(places.named(word, found) - {*found}))[:GIT_DIRECTORIES_MAX]
+        elif word.text.startswith("--work-tree="):
+            found = (*found, *sorted(places.mentioned(word, cwds) - {*found}))[:GIT_DIRECTORIES_MAX]
+    return found
+
+
+def _left_alone(name: str, words: tuple[Word, ...]) -> range | frozenset[int]:
+    """Where, counted from the end, stand the words whose files the program leaves as they are."""
+    texts = [word.text for word in words]
+    all_of_them = range(-sys.maxsize, 0)
+    if name in _RUNS:
+        option = _RUNS[name]
+        places = range(1 - len(texts), 0)
+        return frozenset(
+            at for at in places if option.fullmatch(texts[at - 1]) or _is_joined(option, texts[at])
+        )
+    options = [text for text in texts[1:] if text.startswith("-")]
+    if name in _CHECKS:
+        checks = bool(options) or name not in _CHECKS_IF_TOLD
+        known = all(_CHECKS[name].fullmatch(text) for text in options)
+        return all_of_them if checks and known else frozenset()
+    if not name.startswith("git "):
+        return frozenset()
+    shows = texts[0] in _GIT_SHOWS and not any(map(_OUTPUT.fullmatch, options))
+    forgets = texts[0] == "rm" and "--cached" in options and {*options} <= _FORGETS
+    records = texts[0] in _GIT_RECORDS or forgets
+    return all_of_them if shows or records else frozenset()
+
+
+def _is_joined(option: re.Pattern[str], text: str) -> bool:
+    """Whether a word is such an option together with its value."""
+    name, joined, _ = text.partition("=")
+    return bool(joined and option.fullmatch(name)) or bool(text[2:] and option.fullmatch(text[:2]))
+
+
+def _behind_letters(word: Word, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
+    """The paths that may stand right behind an option's letters, as in -o.vscode; how many are not known."""
+    found: set[str] = set()
+    for text in places.spellings(word) if re.match("-[^-]", word.text) else ():
+        head = len(text.partition("/")[0])
+        starts = {*range(2, 2 + LETTERS_MAX), *range(max(2, head - NAME_CHARS_MAX), head)}
+        rests = [text[at:] for at in sorted(starts) if at < len(text)]
+        # A link may lead to such a file too, but nobody hides one behind many letters.
+        found |= {path for rest in rests[:2] for path in places.resolved(rest, cwds)}
+        found |= {posixpath.normpath(posixpath.join(cwd, rest)) for rest in rests for cwd in cwds}
+    return frozenset(found)
+
+
+def _unpacks(name: str, words: tuple[Word, ...]) -> bool:
+    """Whether files come out of an archive or a patch, under names that are not seen here."""
+    name = name.removeprefix("git ")
+    texts = [word.text for word in words[1:]]
+    if name in _UNPACKS:
+        # The first word may be letters without a dash, and some have a word for it wherever it stands.
+        options = [text for nth, text in enumerate(texts) if nth == 0 or text[:1] == "-" or len(text) == 1]
+        return any(re.fullmatch(_UNPACKS[name], text) for text in options)
+    if name in _LOOKS:
+        return not any(re.fullmatch(_LOOKS[name], text) for text in texts)
+    return name == "am"
+
+
+def _brought(
+    name: str, words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Reasons to ask about a copy, a move or a link, by what would lie where afterwards."""
+    whole = name in {"mv", "ln", "ditto"} or any(_RECURSIVE.fullmatch(word.text) for word in words[1:])
+    sources, targets = _operands(words)
+    if whole and len(sources) * len(targets) > PAIRS_MAX:
+        yield Finding("write_outside", f"`{name}` names too many files to look into each.")
+        return
+    for source in sources:
+        for path in sorted(_spelled(source, places, cwds)):
+            below = places.below(path) if whole and name != "ln" else Below()
+            inner = next((each for each in below.names if is_lasting(each)), None)
+            if not below.known:
+                yield Finding("write_outside", f"What `{name}` would bring along from {path} is not known.")
+            elif inner is not None:
+                yield Finding("write_outside", written_later(posixpath.normpath(posixpath.join(path, inner))))
+            for there in sorted(each for target in targets for each in places.named(target, cwds)):
+                for place in _places(there, path):
+                    if lasting_in(place, places):
+                        yield Finding("write_outside", written_later(place))
+                    elif whole and may_hold_lasting(place):
+                        yield Finding("write_outside", f"`{name}` may bring {place} files that act later.")
+
+
+def _spelled(word: Word, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
+    """The paths that a word may name, their links not followed: a copy or a move takes those along."""
+    return frozenset(posixpath.join(cwd, text) for text in places.spellings(word) for cwd in cwds)
+
+
+def _places(there: str, path: str) -> tuple[str, ...]:
+    """Where a path may come to lie that is copied to another: in its place, or in it."""
+    name = posixpath.basename(posixpath.normpath(path))
+    return there, posixpath.join(there, name)
+
+
+def _operands(words: tuple[Word, ...]) -> tuple[list[Word], list[Word]]:
+    """What is copied, and where to; -t may name the place, apart or joined."""
+    sources: list[Word] = []
+    into: list[Word] = []
+    for before, word in pairwise(words):
+        option, joined, value = word.text.partition("=")
+        if before.text in _INTO:
+            into.append(word)
+        elif joined and option == "--target-directory":
+            into.append(Word(value, word.why))
+        elif re.match(r"-[a-zA-Z]*t.", word.text):
+            into.append(Word(word.text.partition("t")[2], word.why))
+        elif not word.text.startswith("-"):
+            sources.append(word)
+    if into:
+        return sources, into
+    return (sources[:-1], sources[-1:]) if len(sources) > 1 else (sources, [Word(".")])

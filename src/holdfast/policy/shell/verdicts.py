@@ -1,0 +1,320 @@
+"""What is found in a shell command: its steps with their reasons to ask, and reasons to refuse the whole."""
+
+import posixpath
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
+from typing import TypeAlias
+
+from holdfast.policy.lasting_files import lasting_in, written_later
+from holdfast.policy.places import HARMLESS_DEVICES, Places
+from holdfast.policy.secret_reads import secret_reads
+from holdfast.policy.shell.commands import Command, Redirect, Script
+from holdfast.policy.shell.dangers import bombs, circles, dangers, losses
+from holdfast.policy.shell.git import repository_findings
+from holdfast.policy.shell.guesses import guessed
+from holdfast.policy.shell.lasting import lasting_findings, links_made, through_links
+from holdfast.policy.shell.program_names import SYSTEM_DIRECTORIES, known_name, likely_name
+from holdfast.policy.shell.programs import concerns
+from holdfast.policy.shell.read_only_programs import Reading, reading_of
+from holdfast.policy.shell.syntax import TEXT_BYTES_MAX, parse
+from holdfast.policy.shell.words import LOOPED, Word
+from holdfast.policy.shell.wrappers import Step, steps
+from holdfast.policy.verdicts import Finding
+
+DIRECTORIES_MAX = 4
+STEPS_MAX = 1_000
+GUESSES_MAX = 2_000
+STEPS_READ_MAX = 20_000
+TOO_MANY = "It runs more commands than are judged."
+
+# fmt: off
+# Variables that only change how a program prints or how much it says.
+_HARMLESS_SETTINGS = frozenset((
+    "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "LINES",
+    "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "RUST_BACKTRACE", "NODE_ENV", "DEBUG",
+))
+# fmt: on
+_COPIES = frozenset(("cp", "mv", "install", "ln"))
+_TOO_LONG = (
+    f"A command can be up to {TEXT_BYTES_MAX // 1024} kB long. Write the text to a file, and run that."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedStep:
+    """One step: its words, where it would run, what it may touch, and its findings."""
+
+    argv: tuple[str, ...]
+    settings: tuple[str, ...]  # NAME=value, for this command alone
+    literal: bool  # the words are all fixed
+    outers: tuple[tuple[str, ...], ...]  # the words of the wrappers around it
+    cwds: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    fed: bool
+    writes: tuple[str, ...]  # resolved targets of redirections that write
+    paths: tuple[str, ...]  # resolved places that its words and other redirections may name
+    down: tuple[str, ...]  # resolved directories that it goes down into
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedScript:
+    """All steps of a command, why it is denied (empty if it is not), and the words of what else may run."""
+
+    steps: tuple[JudgedStep, ...]
+    denials: tuple[str, ...]
+    guesses: tuple[tuple[str, ...], ...] = ()
+
+
+ReadSteps: TypeAlias = Callable[[tuple[str, ...]], tuple[Step, ...]]
+
+
+def judge_script(
+    argv: tuple[str, ...], places: Places, *, cwd: str, read: ReadSteps | None = None
+) -> JudgedScript:
+    """Look at everything that an argv would run; `sh -c TEXT` stands for its text.
+
+    `read` is `steps_of`, or does the same elsewhere.
+    """
+    if any(len(text.encode("utf-8", "replace")) > TEXT_BYTES_MAX for text in argv):
+        return JudgedScript((), (_TOO_LONG,))
+    judged: list[JudgedStep] = []
+    denials = [sentence for text in argv for sentence in bombs(text)]
+    # A path is looked at for several reasons, and a real resolver asks the disk each time.
+    places = replace(places, resolve=cache(places.resolve), repository=cache(places.repository))
+    places = replace(places, below=cache(places.below))
+    cwds = tuple(places.resolved(cwd, ("/",)))
+    found = (read or steps_of)(argv)
+    places = replace(places, given=_given(found))
+    links: frozenset[str] = frozenset()
+    denials += circles([step.command for step in found])
+    for step in found:
+        command = step.command
+        if step.guess:
+            continue
+        denials += dangers(command, places, cwds=cwds, reads_only=_only_reads(command))
+        one = _judge_step(step, _reading(command), places, cwds=cwds)
+        more = through_links(command, places, cwds=cwds, links=links)
+        judged.append(replace(one, findings=(*one.findings, *more)))
+        links |= links_made(command, places, cwds=cwds)
+        cwds = _moved(command, places, cwds)
+    guesses = [step.command for step in found if step.guess]
+    # Seen from every directory that the script may have come to: what they say is too generous anyway.
+    for command in guesses:
+        cwds = _moved(command, places, cwds)
+    for command in guesses:
+        denials += dangers(command, places, cwds=cwds, reads_only=_only_reads(command))
+    words = dict.fromkeys(tuple(word.text for word in command.words) for command in guesses if command.words)
+    return JudgedScript(tuple(judged), tuple(dict.fromkeys(denials)), tuple(words))
+
+
+def steps_of(argv: tuple[str, ...]) -> tuple[Step, ...]:
+    """Everything that an argv would run, and what it may run besides; how much is judged has an end."""
+    certain: list[Step] = []
+    guesses: dict[Command, Step] = {}
+    for step in islice(_steps(argv), STEPS_READ_MAX):
+        if not step.guess:
+            certain.append(step)
+        elif len(guesses) < GUESSES_MAX:
+            guesses.setdefault(step.command, step)
+    if len(certain) > STEPS_MAX:
+        certain = [Step(Command(), (Finding("syntax", TOO_MANY),)), *certain[:STEPS_MAX]]
+    return (*certain, *guesses.values())
+
+
+def unread(argv: tuple[str, ...], why: str) -> tuple[Step, ...]:
+    """What can be said of an argv that was not read: why not, and what it may run by its signs alone."""
+    commands = [command for text in argv for command in guessed(text)]
+    guesses = (Step(command, guess=True) for command in commands[:GUESSES_MAX])
+    return (Step(Command(), (Finding("syntax", why),)), *guesses)
+
+
+def _given(found: tuple[Step, ...]) -> frozenset[str]:
+    """The variables that are set to something wherever they are set at all."""
+    settings = [each for step in found for each in step.command.assignments]
+    empty = {name for name, value in settings if not value.text and value.why != LOOPED}
+    unknown = {name for name, value in settings if value.text and not value.literal}
+    return frozenset(name for name, _ in settings) - empty - unknown
+
+
+def _steps(argv: tuple[str, ...]) -> Iterator[Step]:
+    match argv:
+        case [("sh" | "/bin/sh" | "bash" | "/bin/bash" | "/usr/bin/bash"), "-c", text]:
+            script = parse(text)
+            if script.findings:
+                yield Step(Command(), tuple(Finding("syntax", sentence) for sentence in script.findings))
+            yield from steps(script)
+        case []:
+            yield Step(Command(), (Finding("syntax", "There is nothing in it to run."),))
+        case _:
+            yield from steps(Script((Command(words=tuple(Word(each) for each in argv)),)))
+
+
+def _reading(command: Command) -> Reading | None:
+    """What the command would read, if its program is a known one of the system."""
+    name = known_name(command.words[0]) if command.words else ""
+    return reading_of(name, command.words) if name else None
+
+
+def _only_reads(command: Command) -> bool:
+    reading = _reading(command)
+    return reading is not None and not reading.problem
+
+
+def _judge_step(step: Step, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]) -> JudgedStep:
+    command = step.command
+    findings = [*step.findings, *_words(command), *_settings(command)]
+    for redirect in command.redirects:
+        findings += _redirect(redirect, places, cwds=cwds)
+    if any(not places.inside(cwd) for cwd in cwds):
+        findings.append(Finding("outside", "It may run in a directory outside the workspace."))
+    if command.looped and _changes_directory(command):
+        findings.append(Finding("syntax", "It changes its directory in a loop."))
+    if command.words:
+        findings += _program(command, reading, places, cwds=cwds)
+    mentioned = {path for word in command.words[1:] for path in places.mentioned(word, cwds)}
+    for redirect in command.redirects:
+        mentioned |= places.named(redirect.target, cwds) if redirect.kind == "read" else frozenset()
+    down = {path for word in (reading.down if reading else ()) for path in places.named(word, cwds)}
+    return JudgedStep(
+        argv=tuple(word.text for word in command.words),
+        settings=tuple(f"{name}={value.text}" for name, value in command.assignments),
+        literal=all(word.literal for word in command.words),
+        outers=step.outers,
+        cwds=cwds,
+        findings=tuple(dict.fromkeys(findings)),
+        fed=command.fed,
+        writes=tuple(sorted(_written(command, places, cwds))),
+        paths=tuple(sorted(mentioned)),
+        down=tuple(sorted(down)),
+    )
+
+
+def _written(command: Command, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
+    """Where the command's output goes, as far as that is a file."""
+    found = (
+        places.named(redirect.target, cwds)
+        for redirect in command.redirects
+        if redirect.kind in {"write", "append"}
+    )
+    return frozenset(path for paths in found for path in paths) - HARMLESS_DEVICES
+
+
+def _words(command: Command) -> Iterator[Finding]:
+    for word in command.words:
+        if not word.literal:
+            yield Finding("word", f"`{word.text}` {word.why}.")
+
+
+def _settings(command: Command) -> Iterator[Finding]:
+    for name, value in command.assignments:
+        if not value.literal:
+            yield Finding("word", f"`{name}={value.text}` {value.why}.")
+        if name not in _HARMLESS_SETTINGS or not value.literal or "/" in value.text:
+            yield Finding("setting", f"It sets {name}, which may change what a program does.")
+
+
+def _redirect(redirect: Redirect, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+    """Findings for one redirection."""
+    target = redirect.target
+    if redirect.kind == "document":
+        if not target.literal:
+            yield Finding("word", "A document or text for its input is expanded when the command runs.")
+        return
+    if redirect.kind == "dup":
+        return
+    if not target.literal:
+        yield Finding("word", f"`{target.text}` {target.why}.")
+    for path in sorted(places.named(target, cwds) - HARMLESS_DEVICES):
+        yield from _kept(path, places)
+        if redirect.kind == "read":
+            if not places.inside(path):
+                yield Finding("outside", f"It reads {path}, which is outside the workspace.")
+        elif not places.inside(path):
+            yield Finding("write_outside", f"It writes {path}, which is outside the workspace.")
+        elif lasting_in(path, places):
+            yield Finding("write_outside", written_later(path))
+        else:
+            yield Finding("write", f"It writes {path}.")
+
+
+def _program(
+    command: Command, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Findings for the program with its words: nothing but its paths if it only reads."""
+    yield from secret_reads(command, reading, places, cwds=cwds)
+    reads = reading is not None and not reading.problem
+    if likely_name(command.words[0]).lower() == "git":
+        yield from repository_findings(command.words, places, cwds=cwds, reads=reads)
+    if reading is not None and not reading.problem:
+        if reading.from_root_only and set(cwds) != {places.workspace}:
+            yield Finding("change", "`git` may find the settings of another repository there.")
+        for word in reading.paths:
+            yield from _named(word, places, cwds=cwds)
+        return
+    name = command.words[0].text
+    yield Finding("change", f"`{name}` may change something." if reading is None else reading.problem)
+    yield from concerns(command.words)
+    yield from (Finding("program", sentence) for sentence in losses(command, places, cwds=cwds))
+    yield from _origin(command.words[0], places, cwds=cwds)
+    yield from _put_in_place(command, places, cwds=cwds)
+    yield from lasting_findings(command, places, cwds=cwds)
+    for word in command.words[1:]:
+        yield from _named(word, places, cwds=cwds)
+
+
+def _origin(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+    """Doubt a program that is neither the system's nor the workspace's, or whose name is not plain."""
+    if not word.text.isascii():
+        yield Finding("wrapper", f"The name `{word.text}` holds letters that may look like others.")
+    directory = posixpath.dirname(word.text)
+    if directory and not (posixpath.normpath(word.text) == word.text and directory in SYSTEM_DIRECTORIES):
+        for path in sorted(places.named(word, cwds)):
+            if not places.inside(path):
+                yield Finding("outside", f"It runs {path}, which is outside the workspace.")
+
+
+def _named(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+    """Findings for the places that a word may name."""
+    for path in sorted(places.mentioned(word, cwds) - HARMLESS_DEVICES):
+        yield from _kept(path, places)
+        if not places.inside(path):
+            yield Finding("outside", f"{path} is outside the workspace.")
+
+
+def _kept(path: str, places: Places) -> Iterator[Finding]:
+    """Doubt a place that is kept for secrets, or for what Holdfast itself is told."""
+    if why := places.kept(path):
+        yield Finding("secret", why)
+
+
+def _put_in_place(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+    """Doubt a copy of a file of the configuration's name into its folder."""
+    name, words = likely_name(command.words[0]).lower(), command.words[1:]
+    folder, own = posixpath.split(places.config)
+    if name not in _COPIES or not own or all(posixpath.basename(word.text) != own for word in words):
+        return
+    # The folder may stand right behind the letters of an option (-vt.), and ln without one means its own.
+    joined = [word.text.partition("t")[2] for word in words if word.text.startswith("-")]
+    here = ["."] if name == "ln" and sum(not word.text.startswith("-") for word in words) == 1 else []
+    targets = (*words, *(Word(text) for text in (*joined, *here) if text))
+    if any(folder in places.mentioned(word, cwds) for word in targets):
+        yield Finding("secret", f"`{name}` may overwrite {places.config}, which is Holdfast's configuration.")
+
+
+def _changes_directory(command: Command) -> bool:
+    return bool(command.words) and command.words[0].text in {"cd", "pushd"}
+
+
+def _moved(command: Command, places: Places, cwds: tuple[str, ...]) -> tuple[str, ...]:
+    """Every directory in which the next command may run: cd may fail, so the old ones stay."""
+    if not _changes_directory(command):
+        return cwds
+    operands = [word for word in command.words[1:] if not word.text.startswith("-")]
+    target = places.expanded(operands[0]) if operands else places.home
+    # A shell takes `link/..` for where it is, the system for where the link leads.
+    plain = {places.resolve(posixpath.normpath(posixpath.join(cwd, target))) for cwd in cwds}
+    found = plain | places.resolved(target, cwds)
+    moved = tuple(dict.fromkeys((*cwds, *sorted(found))))
+    return moved if len(moved) <= DIRECTORIES_MAX else (*moved[:DIRECTORIES_MAX], "/")

@@ -1,0 +1,214 @@
+"""Who is asking: API keys, and browsers that signed in with one or with a printed link."""
+
+import hmac
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.api.scopes import SCOPES, Scope
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Notes
+from holdfast.server.access.keys import AddedKeys, digest_of
+from holdfast.server.options import ApiKey
+
+OPEN = "open"  # the name under which everyone is known where there are no keys
+_COOKIE = "holdfast_sign_in"
+_PREFIX = "sign_in:"
+SIGN_INS_MAX = 1000
+SIGNED_IN_FOR_MS = 30 * 86_400_000
+LINKS_MAX = 100
+LINK_MS = 10 * 60_000
+
+
+class _SignIn(msgspec.Struct, frozen=True):
+    """A browser that signed in; the note's key is the hash of its cookie."""
+
+    key: str
+    expires_at_ms: int
+    secret: str = ""  # tells the key's secret from a later one under the same name
+    page: str = ""  # the hash of the page's secret; without one the cookie opens nothing
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """What a browser gets: a cookie, and a secret that only pages of this very origin can read.
+
+    A browser sends a cookie to every port of the host, so whatever listens there has it too.
+    """
+
+    name: str
+    cookie: str
+    page: str
+
+    def __repr__(self) -> str:
+        """The secrets stay out of logs and tracebacks."""
+        return f"SignedIn({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A sign-in link that was handed out and not used."""
+
+    key: str
+    expires_at_ms: int
+
+
+class KeyRing:
+    """The keys that open this server, configured and added; None configured opens it to everyone."""
+
+    def __init__(self, keys: Iterable[ApiKey] | None, added: AddedKeys) -> None:
+        self.added = added
+        self._configured: list[tuple[str, bytes]] | None = None
+        self.made: frozenset[str] = frozenset()  # of those, the names of which no configuration knows
+        self.replace(keys)
+
+    def replace(self, keys: Iterable[ApiKey] | None) -> None:
+        """Other keys from now on: a revoked one opens nothing, nor does what was signed in with it."""
+        given = None if keys is None else list(keys)
+        self._configured = None if given is None else [(key.name, digest_of(key.secret)) for key in given]
+        self.made = frozenset(key.name for key in given or () if key.source == "made")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no key is needed."""
+        return self._configured is None
+
+    @property
+    def configured(self) -> list[str]:
+        """The names of those that the server was started with, which it cannot revoke."""
+        return [name for name, _ in self._configured or ()]
+
+    def holds(self, name: str, secret: str) -> bool:
+        """Whether the key of this name is still good, and still the one with this mark."""
+        return self.is_open or any(known == name and _mark(it) == secret for known, it in self._all())
+
+    def mark_of(self, name: str) -> str:
+        """What tells the secret of this name from any other; empty if there is no such key."""
+        return next((_mark(digest) for known, digest in self._all() if known == name), "")
+
+    def scopes_of(self, name: str) -> frozenset[Scope]:
+        """What the key of this name may do; whoever can configure the server may do everything."""
+        if self.is_open or name in self.configured:
+            return frozenset(SCOPES)
+        return self.added.scopes_of(name)
+
+    def name_of(self, secret: str) -> str | None:
+        """Whose key it is; every key is compared, in constant time."""
+        if not secret:
+            return None  # whatever is kept by mistake, no key is empty
+        given, found = digest_of(secret), None
+        for name, known in self._all():
+            if hmac.compare_digest(given, known):
+                found = name
+        return found
+
+    def _all(self) -> Iterator[tuple[str, bytes]]:
+        if self._configured is not None:
+            yield from self._configured
+            yield from self.added.digests()
+
+
+def _mark(digest: bytes) -> str:
+    """A hash of the hash: it goes into notes of browsers, which are no place for what opens a key."""
+    return digest_of(digest.hex()).hex()[:32]
+
+
+class SignIns:
+    """Browsers that are signed in, kept as notes so that a restart signs nobody out."""
+
+    def __init__(self, notes: Notes, clock: Clock, keys: KeyRing) -> None:
+        self._notes = notes
+        self._clock = clock
+        self._keys = keys
+        self._known: dict[bytes, _SignIn] = {}
+        self._links: dict[bytes, _Link] = {}
+
+    async def load(self) -> None:
+        """Remember those of an earlier process."""
+        for key, raw in (await self._notes.notes(_PREFIX)).items():
+            self._known[bytes.fromhex(key.removeprefix(_PREFIX))] = msgspec.json.decode(raw, type=_SignIn)
+
+    def new_link(self, key_name: str) -> str:
+        """The token of a link that signs in once on behalf of a key, for ten minutes at most."""
+        token = secrets.token_urlsafe(32)
+        self._links[digest_of(token)] = _Link(key_name, self._clock.now_ms() + LINK_MS)
+        while len(self._links) > LINKS_MAX:
+            del self._links[next(iter(self._links))]
+        return token
+
+    async def sign_in_by_link(self, token: str) -> SignedIn | None:
+        """Sign in, if the link is good; where the store takes no writes now, it stays good."""
+        digest = digest_of(token)
+        link = self._links.pop(digest, None)
+        if link is None or link.expires_at_ms <= self._clock.now_ms() or not self._keys.mark_of(link.key):
+            return None
+        try:
+            return await self.sign_in(link.key)
+        except BaseException:
+            self._links[digest] = link
+            raise
+
+    async def sign_in(self, key_name: str) -> SignedIn:
+        """A browser comes in; this is on disk before the browser hears of it."""
+        made = SignedIn(key_name, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        expires_at_ms = self._clock.now_ms() + SIGNED_IN_FOR_MS
+        page = digest_of(made.page).hex()
+        sign_in = _SignIn(key_name, expires_at_ms, self._keys.mark_of(key_name), page)
+        name = digest_of(made.cookie)
+        await self._notes.put_note(_PREFIX + name.hex(), msgspec.json.encode(sign_in))
+        self._known[name] = sign_in
+        await self._forget_old()
+        return made
+
+    async def sign_out(self, cookie: str) -> None:
+        """The cookie opens nothing any more."""
+        await self._forget(digest_of(cookie))
+
+    def name_of(self, cookie: str, page: str) -> str | None:
+        """Whose cookie it is, if it is good and comes with its page's secret."""
+        known = self._good(cookie)
+        if known is None or not known.page:
+            return None
+        return known.key if hmac.compare_digest(known.page, digest_of(page).hex()) else None
+
+    def owner_of(self, cookie: str) -> str | None:
+        """Whose cookie it is, if it is good; enough only where something else was checked beside it."""
+        known = self._good(cookie)
+        return None if known is None or not known.page else known.key
+
+    def _good(self, cookie: str) -> _SignIn | None:
+        """Only the hash of the cookie is looked up, so its bytes leak no time."""
+        known = self._known.get(digest_of(cookie))
+        if known is None or known.expires_at_ms <= self._clock.now_ms():
+            return None
+        return known if self._keys.holds(known.key, known.secret) else None
+
+    async def _forget_old(self) -> None:
+        now_ms = self._clock.now_ms()
+        for name in [name for name, one in self._known.items() if one.expires_at_ms <= now_ms]:
+            await self._forget(name)
+        while len(self._known) > SIGN_INS_MAX:
+            await self._forget(min(self._known, key=lambda name: self._known[name].expires_at_ms))
+
+    async def _forget(self, name: bytes) -> None:
+        if name in self._known:
+            # On disk first: what a refusing store still knows, a second try must find.
+            await self._notes.drop_note(_PREFIX + name.hex())
+            self._known.pop(name, None)
+
+
+def cookie_name(host: str) -> str:
+    """What the cookie is called at this address: two servers on one host must not share it."""
+    port = host.rpartition(":")[2]
+    return f"{_COOKIE}_{port}" if port.isascii() and port.isdigit() else _COOKIE
+
+
+def cookie_in(header: str, name: str) -> str:
+    """The cookie of this name in a Cookie header, or nothing."""
+    for pair in header.split(";"):
+        found, _, value = pair.strip().partition("=")
+        if found == name:
+            return value
+    return ""

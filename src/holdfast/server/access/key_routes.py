@@ -1,0 +1,112 @@
+"""Named keys over HTTP: who has one, one more, one less."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.scopes import KEY_NAME, SCOPES, Scope
+from holdfast.server.access.keys import KEYS_MAX, NAME_CHARS_MAX, AddedKeys, KeyExists, is_key_name
+from holdfast.server.deps import ServerMeans
+from holdfast.server.problems import Problem, bad_request, too_many
+from holdfast.server.transport.bodies import decoded, json_answer
+
+
+class NewKey(msgspec.Struct):
+    """The body of POST /api/keys."""
+
+    name: str
+    scopes: Annotated[
+        list[Scope] | None, msgspec.Meta(description="What the key may do; everything if it is not said.")
+    ] = None
+
+
+class KeyRoutes:
+    """What the routes under /api/keys do; no answer but the one that makes a key holds a secret."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    @property
+    def _added(self) -> AddedKeys:
+        return self._means.keys.added
+
+    async def list(self, request: Request) -> Response:
+        """GET /api/keys."""
+        del request
+        keys = self._means.keys
+        given = [_shown(name, "made" if name in keys.made else "configured") for name in keys.configured]
+        added = [
+            _shown(key.name, "added", created_ms=key.created_ms, scopes=keys.scopes_of(key.name))
+            for key in self._added.list()
+        ]
+        return json_answer({"object": "list", "data": [*given, *added]})
+
+    async def add(self, request: Request) -> Response:
+        """POST /api/keys."""
+        means = self._means
+        wanted = await decoded(request, means.limits, NewKey)
+        name, scopes = wanted.name.strip(), SCOPES if wanted.scopes is None else wanted.scopes
+        if not is_key_name(name):
+            raise bad_request(
+                f"'name' must be 1 to {NAME_CHARS_MAX} printable characters without / and \\", param="name"
+            )
+        if not scopes:
+            raise bad_request(f"'scopes' must name at least one of {', '.join(SCOPES)}", param="scopes")
+        if means.keys.is_open:
+            raise Problem(409, "This server is open to everyone: it needs no keys", code="no_keys_needed")
+        if len(self._added.list()) >= KEYS_MAX:
+            raise too_many(
+                f"There are {KEYS_MAX} keys; revoke one first", code="too_many_keys", retry_after_s=60
+            )
+        if name in means.keys.configured:
+            raise _exists()
+        try:
+            secret = await self._added.add(name, scopes)
+        except KeyExists:
+            raise _exists() from None
+        # One that was revoked meanwhile is not there any more.
+        made = (key.created_ms for key in self._added.list() if key.name == name)
+        created_ms = next(made, means.clock.now_ms())
+        shown = _shown(name, "added", created_ms=created_ms, scopes=scopes)
+        return json_answer(shown | {"key": secret}, 201, headers={"Cache-Control": "no-store"})
+
+    async def revoke(self, request: Request) -> Response:
+        """DELETE /api/keys/{name}."""
+        name: str = request.path_params["name"]
+        if not await self._revoked(name):
+            if name in self._means.keys.made:
+                why = "This key is the file api-key of the data directory; delete it and restart for another"
+                raise Problem(409, why, code="key_configured", param="name")
+            if name in self._means.keys.configured:
+                why = "This key stands in the configuration; take it out there and restart"
+                raise Problem(409, why, code="key_configured", param="name")
+            raise Problem(404, "There is no key of this name", code="key_not_found", param="name")
+        return json_answer({"name": name, "deleted": True})
+
+    async def _revoked(self, name: str) -> bool:
+        try:
+            return await self._added.revoke(name)
+        finally:
+            if not self._means.keys.is_open and not self._means.keys.mark_of(name):
+                # It opens nothing, saved or not; who reads came in by it, or by signing in with it.
+                self._means.streams.end_where(lambda scope: scope.get(KEY_NAME) == name)
+
+
+def _shown(
+    name: str, source: str, *, created_ms: int | None = None, scopes: Iterable[Scope] = SCOPES
+) -> dict[str, Any]:
+    created_at = None if created_ms is None else created_ms / 1000
+    held = frozenset(scopes)
+    return {
+        "name": name,
+        "source": source,
+        "created_at": created_at,
+        "scopes": [one for one in SCOPES if one in held],
+    }
+
+
+def _exists() -> Problem:
+    return Problem(409, "There is a key of this name already", code="key_exists", param="name")

@@ -1,0 +1,115 @@
+"""Signing a browser in and out, and what it is handed to show images and save files."""
+
+from urllib.parse import unquote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.scopes import KEY_NAME, SCOPES, SIGN_IN
+from holdfast.server.access.auth import LINK_MS, OPEN, SIGNED_IN_FOR_MS, SignedIn, cookie_name
+from holdfast.server.access.tickets import TICKET_MS, target_of
+from holdfast.server.deps import ServerMeans
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.transport.bodies import decoded, json_answer, parsed, read_body
+from holdfast.server.transport.edge import SIGN_IN_BYTES_MAX
+
+TARGET_CHARS_MAX = 2_000
+
+
+class SignInRequest(msgspec.Struct):
+    """The body of POST /api/sign-in: the one-time token of the printed link, or an API key."""
+
+    token: str | None = None
+    key: str | None = None
+
+
+class TicketRequest(msgspec.Struct):
+    """The body of POST /api/tickets: the path with its query, exactly as it will be asked for."""
+
+    path: str
+
+
+class SignInRoutes:
+    """What the routes do that a browser needs to come in."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    async def sign_in(self, request: Request) -> Response:
+        """POST /api/sign-in."""
+        means = self._means
+        if "origin" in request.headers and "x-holdfast-page" not in request.headers:
+            # It would take the cookie, not keep the secret, and ask for the key again and again.
+            text = "This page is from before an upgrade of the server: reload it, then sign in"
+            raise Problem(409, text, code="page_outdated")
+        limits = means.limits
+        body = await read_body(request, limits, bytes_max=SIGN_IN_BYTES_MAX, within_s=limits.headers_s)
+        wanted = await parsed(body, limits, SignInRequest)
+        if means.keys.is_open:
+            return json_answer({"signed_in": True, "name": OPEN, "page": "", "scopes": SCOPES})
+        if not wanted.token and not wanted.key:
+            raise bad_request("Either 'token' or 'key' is needed", param="token")
+        signed_in = await self._signed_in(wanted)
+        if signed_in is None:
+            text = "The key is wrong, or the link was used before or is older than ten minutes"
+            raise Problem(401, text, code="invalid_api_key")
+        scopes = [one for one in SCOPES if one in means.keys.scopes_of(signed_in.name)]
+        answer = json_answer(
+            {"signed_in": True, "name": signed_in.name, "page": signed_in.page, "scopes": scopes},
+            headers={"Cache-Control": "no-store"},
+        )
+        answer.set_cookie(
+            _cookie_name(request),
+            signed_in.cookie,
+            max_age=SIGNED_IN_FOR_MS // 1000,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    async def _signed_in(self, wanted: SignInRequest) -> SignedIn | None:
+        sign_ins = self._means.sign_ins
+        if wanted.token and (signed_in := await sign_ins.sign_in_by_link(wanted.token)) is not None:
+            return signed_in
+        name = self._means.keys.name_of(wanted.key) if wanted.key else None
+        return None if name is None else await sign_ins.sign_in(name)
+
+    async def sign_out(self, request: Request) -> Response:
+        """POST /api/sign-out."""
+        if cookie := request.scope.get(SIGN_IN):
+            await self._means.sign_ins.sign_out(cookie)
+            self._means.streams.end_where(lambda scope: scope.get(SIGN_IN) == cookie)
+        answer = json_answer({"signed_in": False})
+        answer.delete_cookie(_cookie_name(request))
+        return answer
+
+    async def link(self, request: Request) -> Response:
+        """POST /api/sign-in-links."""
+        means = self._means
+        if means.keys.is_open:
+            raise Problem(409, "This server is open to everyone: nobody signs in", code="no_keys_needed")
+        token = means.sign_ins.new_link(request.scope[KEY_NAME])
+        return json_answer(
+            {"token": token, "expires_in_s": LINK_MS // 1000}, 201, headers={"Cache-Control": "no-store"}
+        )
+
+    async def ticket(self, request: Request) -> Response:
+        """POST /api/tickets."""
+        wanted = (await decoded(request, self._means.limits, TicketRequest)).path
+        cookie = request.scope.get(SIGN_IN)
+        if cookie is None:
+            text = "Only a browser that signed in needs a ticket; ask for the resource with your key"
+            raise Problem(409, text, code="no_ticket_needed")
+        if not wanted.startswith("/") or len(wanted) > TARGET_CHARS_MAX:
+            raise bad_request("'path' must be a path of this server", param="path")
+        path, _, query = wanted.partition("?")
+        ticket = self._means.tickets.issue(cookie, target_of(unquote(path), query))
+        return json_answer(
+            {"ticket": ticket, "expires_in_s": TICKET_MS // 1000}, 201, headers={"Cache-Control": "no-store"}
+        )
+
+
+def _cookie_name(request: Request) -> str:
+    return cookie_name(request.headers.get("host", ""))

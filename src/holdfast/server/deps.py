@@ -1,0 +1,52 @@
+"""What the routes work with."""
+
+from dataclasses import dataclass, field
+
+from holdfast.agent.deps import AgentMeans
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Store
+from holdfast.metrics import Figures
+from holdfast.runner.inbox import Inbox
+from holdfast.runner.supervisor import Supervisor
+from holdfast.server.access.auth import KeyRing, SignIns
+from holdfast.server.access.tickets import Tickets
+from holdfast.server.options import Limits, ServerOptions
+from holdfast.server.sessions.read_marks import ReadMarks
+from holdfast.server.streams.feeds import News
+from holdfast.server.streams.folds import Folds
+from holdfast.server.streams.shared_frames import RunsRead
+from holdfast.server.streams.stream import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMeans:
+    """One of each, made with the application; all routes share them."""
+
+    agent: AgentMeans
+    supervisor: Supervisor
+    inbox: Inbox
+    folds: Folds
+    streams: Streams
+    keys: KeyRing
+    sign_ins: SignIns
+    tickets: Tickets
+    options: ServerOptions
+    marks: ReadMarks
+    figures: Figures
+    news: News = field(default_factory=News)
+    read: RunsRead = field(default_factory=RunsRead)
+
+    @property
+    def store(self) -> Store:
+        """Everything that is kept."""
+        return self.agent.store
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is."""
+        return self.agent.clock
+
+    @property
+    def limits(self) -> Limits:
+        """How much of anything one client may send or hold."""
+        return self.options.limits

@@ -1,0 +1,78 @@
+"""What a response was asked with, as the list of input items that OpenAI's API has."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+
+from holdfast.folds.rows import RunRow
+from holdfast.server.deps import ServerMeans
+from holdfast.server.openai.items import Item, item_id, text_part
+from holdfast.server.problems import bad_request
+from holdfast.server.transport.bodies import whole_number
+from holdfast.values import FilePart, HistoryMessage, ImagePart, Part, TextPart
+
+PAGE, PAGE_MAX = 20, 100
+_ROLES = frozenset({"assistant", "system", "developer"})
+
+
+async def input_items(means: ServerMeans, row: RunRow, request: Request) -> dict[str, Any]:
+    """One page of the items, the newest first unless `order` says otherwise; raises a Problem."""
+    limit = whole_number(request, "limit", default=PAGE, most=PAGE_MAX)
+    order = request.query_params.get("order", "desc")
+    if order not in {"asc", "desc"}:
+        raise bad_request("'order' must be asc or desc", param="order")
+    items = [_item(row.run_id, at, said) for at, said in enumerate(await _asked(means, row))]
+    if order == "desc":
+        items.reverse()
+    first = _place_after(items, request.query_params.get("after", ""))
+    page = items[first : first + limit]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": first + limit < len(items),
+    }
+
+
+async def _asked(means: ServerMeans, row: RunRow) -> list[HistoryMessage]:
+    """The history that the run was given, and its message, as they stand in the log."""
+    _, seen = await means.folds.session(row.session_id)
+    run = seen.runs[row.run_id]
+    message = seen.inbox.messages[run.message_id]
+    return [*(run.history or ()), HistoryMessage(role="user", content=message.text, parts=message.parts)]
+
+
+def _place_after(items: Sequence[Item], after: str) -> int:
+    if not after:
+        return 0
+    places = [at for at, item in enumerate(items, start=1) if item["id"] == after]
+    if not places:
+        raise bad_request("'after' is no item of this response", param="after")
+    return places[0]
+
+
+def _item(run_id: str, at: int, said: HistoryMessage) -> Item:
+    """A message; what is none of the assistant's and no instruction is told to the model as the user's."""
+    role = said.role if said.role in _ROLES else "user"
+    text = [text_part(said.content)] if role == "assistant" else [_part(TextPart(said.content))]
+    return {
+        "id": item_id("msg", run_id, f"in{at}"),
+        "type": "message",
+        "status": "completed",
+        "role": role,
+        "content": [*(text if said.content else ()), *map(_part, said.parts)],
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    """A part as the API has it; beside it the blob, under which it can be fetched and sent again."""
+    match part:
+        case TextPart():
+            return {"type": "input_text", "text": part.text}
+        case ImagePart():
+            shape = {"type": "input_image", "detail": "auto", "file_id": part.blob}
+        case FilePart():
+            shape = {"type": "input_file", "filename": part.name, "file_id": part.blob}
+    return shape | {"blob": part.blob, "media_type": part.media_type, "name": part.name}

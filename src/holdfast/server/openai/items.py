@@ -1,0 +1,173 @@
+"""The output items of a response: what was said, and the calls of tools that the server has run itself.
+
+What is built on OpenAI's packages runs each `function_call` that it is given. So the packages get the form
+that OpenAI has for tools which are run elsewhere, and all others what hermes' clients know: the call, and
+beside it what it brought.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+from holdfast.folds.entries import ToolCard
+from holdfast.server.openai.shapes import encode
+
+Item: TypeAlias = dict[str, Any]
+Told: TypeAlias = tuple[str, dict[str, Any]]  # an event: its type and its fields
+ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
+
+ADDED, DONE = "response.output_item.added", "response.output_item.done"
+SERVER = "holdfast"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool, and what it brought, if it has ended."""
+
+    call_id: str
+    name: str
+    args: Mapping[str, object]
+    result: str | None = None
+    ok: bool = True
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as the protocol has them."""
+        return encode(self.args).decode()
+
+
+def call_of(card: ToolCard) -> Call:
+    """The call of a tool card."""
+    result = card.result if card.state == "ended" else None
+    return Call(card.tool_call_id, card.name, card.args, result, card.ok)
+
+
+class CallItems(Protocol):
+    """Calls in one of the two forms."""
+
+    def listed(self, call: Call) -> Sequence[Item]:
+        """The items of a call, as a response lists them."""
+        ...
+
+    def begun(self, call: Call, at: int) -> Sequence[Told]:
+        """What a stream tells when a call begins, as the item at a place."""
+        ...
+
+    def ended(self, call: Call, at: int, *, free: int) -> tuple[Sequence[Told], int]:
+        """What a stream tells when the call at a place has ended, and the place that is free then."""
+        ...
+
+
+def item_id(kind: str, run_id: str, name: object) -> str:
+    """The same in each view of the run, and no other run's."""
+    return f"{kind}_{run_id.removeprefix('run_')}_{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCalls:
+    """The call, and what it brought as an item of its own."""
+
+    run_id: str
+
+    def _call(self, call: Call, status: ItemStatus) -> Item:
+        return {
+            "id": item_id("fc", self.run_id, call.call_id),
+            "type": "function_call",
+            "call_id": call.call_id,
+            "name": call.name,
+            "arguments": call.arguments,
+            "status": status,
+        }
+
+    def _output(self, call: Call) -> Item:
+        return {
+            "id": item_id("fco", self.run_id, call.call_id),
+            "type": "function_call_output",
+            "call_id": call.call_id,
+            "output": call.result,
+            "status": "completed",
+        }
+
+    def listed(self, call: Call) -> Sequence[Item]:
+        """See CallItems."""
+        if call.result is None:
+            return [self._call(call, "incomplete")]
+        return [self._call(call, "completed"), self._output(call)]
+
+    def begun(self, call: Call, at: int) -> Sequence[Told]:
+        """See CallItems."""
+        item, arguments = self._call(call, "completed"), call.arguments
+        place = {"item_id": item["id"], "output_index": at}
+        return [
+            (ADDED, {"output_index": at, "item": item | {"arguments": "", "status": "in_progress"}}),
+            ("response.function_call_arguments.delta", {**place, "delta": arguments}),
+            ("response.function_call_arguments.done", {**place, "arguments": arguments, "name": call.name}),
+            (DONE, {"output_index": at, "item": item}),
+        ]
+
+    def ended(self, call: Call, at: int, *, free: int) -> tuple[Sequence[Told], int]:
+        """See CallItems."""
+        del at
+        fields = {"output_index": free, "item": self._output(call)}
+        return [(ADDED, fields), (DONE, fields)], free + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCalls:
+    """The call with what it brought, as one item of a tool that is run elsewhere."""
+
+    run_id: str
+
+    def _item(self, call: Call) -> Item:
+        failed = call.result is not None and not call.ok
+        error = {"type": "mcp_tool_execution_error", "content": call.result} if failed else None
+        ended = "failed" if failed else "completed"
+        return {
+            "id": item_id("mcp", self.run_id, call.call_id),
+            "type": "mcp_call",
+            "server_label": SERVER,
+            "name": call.name,
+            "arguments": call.arguments,
+            "approval_request_id": None,
+            "output": None if failed else call.result,
+            "error": error,
+            "status": "incomplete" if call.result is None else ended,
+        }
+
+    def listed(self, call: Call) -> Sequence[Item]:
+        """See CallItems."""
+        return [self._item(call)]
+
+    def begun(self, call: Call, at: int) -> Sequence[Told]:
+        """See CallItems."""
+        item, arguments = self._item(call), call.arguments
+        place = {"item_id": item["id"], "output_index": at}
+        return [
+            (ADDED, {"output_index": at, "item": item | {"arguments": "", "status": "in_progress"}}),
+            ("response.mcp_call.in_progress", place),
+            ("response.mcp_call_arguments.delta", {**place, "delta": arguments}),
+            ("response.mcp_call_arguments.done", {**place, "arguments": arguments}),
+        ]
+
+    def ended(self, call: Call, at: int, *, free: int) -> tuple[Sequence[Told], int]:
+        """See CallItems."""
+        item = self._item(call)
+        place = {"item_id": item["id"], "output_index": at}
+        told = f"response.mcp_call.{item['status']}"
+        return [(told, place), (DONE, {"output_index": at, "item": item})], free
+
+
+def message_item(run_id: str, text: str, *, calls_before: int, status: ItemStatus) -> Item:
+    """What the assistant said after so many tool calls, as an output item."""
+    return {
+        "id": item_id("msg", run_id, calls_before),
+        "type": "message",
+        "status": status,
+        "role": "assistant",
+        "content": [text_part(text)] if status != "in_progress" else [],
+    }
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """The one part of a message."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}

@@ -1,0 +1,247 @@
+"""A run as a response of the Responses protocol: the object, and the events of its stream."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.folds.entries import Text, ToolCard
+from holdfast.folds.rows import RunRow
+from holdfast.folds.run import Run
+from holdfast.server.openai.items import (
+    Call,
+    CallItems,
+    FunctionCalls,
+    ItemStatus,
+    ServerCalls,
+    call_of,
+    message_item,
+    text_part,
+)
+from holdfast.server.openai.shapes import BREAK, encode, is_failure, problem_of_run
+from holdfast.server.problems import Problem
+from holdfast.server.runs.continuing import response_id
+from holdfast.server.streams.hermes import Frame, RunFrames
+from holdfast.values import RunSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a response was asked with, and the model as it is called outside."""
+
+    model: str
+    settings: RunSettings
+    previous: str | None = None
+    conversation: str | None = None
+    is_stored: bool = True
+    is_background: bool = False
+    by_package: bool = False  # with one of OpenAI's packages
+
+
+def response_of(row: RunRow, asked: Asked, frames: RunFrames | None = None) -> dict[str, Any]:
+    """The response object; without frames it is the one that a stream begins with."""
+    settings = asked.settings
+    response: dict[str, Any] = {
+        "id": response_id(row.run_id),
+        "object": "response",
+        "created_at": row.created_ms // 1000,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "background": asked.is_background,
+        "conversation": {"id": asked.conversation} if asked.conversation else None,
+        "instructions": settings.instructions or None,
+        "max_output_tokens": settings.max_output_tokens or None,
+        "metadata": settings.metadata,
+        "model": asked.model,
+        "output": [],
+        "parallel_tool_calls": True,
+        "previous_response_id": asked.previous,
+        "reasoning": {"effort": settings.reasoning_effort or None, "summary": None},
+        "store": asked.is_stored,
+        "temperature": settings.temperature,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "truncation": "disabled",
+        "usage": None,
+    }
+    run = frames.run if frames else None
+    if frames is None or run is None or run.outcome is None:
+        return response | ({"status": "queued"} if run is not None and run.status == "queued" else {})
+    response["completed_at"] = run.updated_ms // 1000 if run.outcome == "completed" else None
+    response["usage"] = _usage(run)
+    response["output"] = _output(frames, asked)
+    if run.outcome == "truncated":
+        return response | {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    if run.outcome == "refused":
+        return response | {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+    if is_failure(run):
+        problem, status = problem_of_run(run), "cancelled" if run.outcome == "cancelled" else "failed"
+        return response | {"status": status, "error": {"code": problem.code, "message": problem.message}}
+    return response | {"status": "completed"}
+
+
+def _output(frames: RunFrames, asked: Asked) -> list[dict[str, Any]]:
+    """What the run did and what came of it, in its order, and then its clean answer.
+
+    The tools are the server's own, so each call stands here with its output: there is nothing left to run.
+    """
+    run = frames.known_run
+    calls = _calls_of(asked, run.run_id)
+    items: list[dict[str, Any]] = []
+    made = before = 0
+    for entry in frames.seen.runs[run.run_id].entries:
+        if isinstance(entry, ToolCard):
+            made += 1
+            items += calls.listed(call_of(entry))
+        elif isinstance(entry, Text) and entry.text:
+            before = made
+    if text := frames.output:
+        status = _message_status(run)
+        items.append(message_item(run.run_id, text, calls_before=before, status=status))
+    return items
+
+
+def _calls_of(asked: Asked, run_id: str) -> CallItems:
+    return ServerCalls(run_id) if asked.by_package else FunctionCalls(run_id)
+
+
+def _message_status(run: Run) -> ItemStatus:
+    """Whether the message that the run was at when it ended is whole."""
+    return "completed" if run.outcome == "completed" else "incomplete"
+
+
+def _usage(run: Run) -> dict[str, Any]:
+    usage = run.usage
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
+
+
+class ResponseView:
+    """A run as events of a response, numbered from 0."""
+
+    def __init__(self, row: RunRow, asked: Asked, *, after: int = -1) -> None:
+        self._row = row
+        self._asked = asked
+        self._items = _calls_of(asked, row.run_id)
+        self._after = after  # the last event that the reader has
+        self._number = 0
+        self._index = -1
+        self._item = ""
+        self._steered = False  # a person said something since the last text
+        self._text: list[str] = []
+        self._calls: dict[str, int] = {}  # the place of each among the items
+
+    def response(self, frames: RunFrames | None = None) -> dict[str, Any]:
+        """The response object as it stands."""
+        return response_of(self._row, self._asked, frames)
+
+    def begin(self) -> list[bytes]:
+        """It is created and under way."""
+        return [
+            self._event(f"response.{name}", response=self.response()) for name in ("created", "in_progress")
+        ]
+
+    def add(self, frame: Frame, frames: RunFrames) -> list[bytes]:
+        """Text goes into a message, each tool call is an item of its own, and so is what it brought."""
+        match frame["event"]:
+            case "message.delta":
+                opened = [] if self._item else self._open_message()
+                delta = (BREAK if self._steered and self._text else "") + frame["delta"]
+                self._steered = False
+                self._text.append(delta)
+                return [*opened, self._text_event("delta", delta=delta, logprobs=[])]
+            case "run.steered":
+                self._steered = True
+                return []
+            case "tool.started":
+                return [*self._close_message(), *self._call(frame, frames)]
+            case "tool.completed":
+                # A call that was refused never started, and yet it was asked for.
+                is_known = frame["tool_call_id"] in self._calls
+                called = [] if is_known else [*self._close_message(), *self._call(frame, frames)]
+                return [*called, *self._close_message(), *self._brought(frame, frames)]
+            case _:
+                return []
+
+    def end(self, frames: RunFrames) -> list[bytes]:
+        """The message is closed, and the response says truthfully how it ended."""
+        response = self.response(frames)
+        ended = response["status"] if response["status"] in {"completed", "incomplete"} else "failed"
+        closed = self._close_message(_message_status(frames.known_run))
+        # Deltas may be joined once the run is over, and their numbers with them; the end is told in any case.
+        self._after = -1
+        return [
+            *closed,
+            self._event(f"response.{ended}", response=response),
+        ]
+
+    def cut_off(self, why: Problem) -> list[bytes]:
+        """See View.cut_off."""
+        self._after = -1  # whatever the reader has, this is news
+        return [self._event("error", code=why.code, message=why.message, param=None)]
+
+    def _open_message(self) -> list[bytes]:
+        self._index += 1
+        item = self._message("", "in_progress")
+        self._item = item["id"]
+        return [
+            self._event("response.output_item.added", output_index=self._index, item=item),
+            self._in_part("response.content_part.added", part=text_part("")),
+        ]
+
+    def _close_message(self, status: ItemStatus = "completed") -> list[bytes]:
+        if not self._item:
+            return []
+        text = "".join(self._text)
+        closed = [
+            self._text_event("done", text=text, logprobs=[]),
+            self._in_part("response.content_part.done", part=text_part(text)),
+            self._event(
+                "response.output_item.done",
+                output_index=self._index,
+                item=self._message(text, status),
+            ),
+        ]
+        self._item, self._text = "", []
+        return closed
+
+    def _message(self, text: str, status: ItemStatus) -> dict[str, Any]:
+        return message_item(self._row.run_id, text, calls_before=len(self._calls), status=status)
+
+    def _call(self, frame: Frame, frames: RunFrames) -> list[bytes]:
+        self._index += 1
+        call_id: str = frame["tool_call_id"]
+        self._calls[call_id] = self._index
+        call = Call(call_id, frame["tool"], frames.tool_args(call_id))
+        return [self._event(kind, **fields) for kind, fields in self._items.begun(call, self._index)]
+
+    def _brought(self, frame: Frame, frames: RunFrames) -> list[bytes]:
+        call_id: str = frame["tool_call_id"]
+        args, ok = frames.tool_args(call_id), not frame["error"]
+        call = Call(call_id, frame["tool"], args, frame["result"], ok)
+        told, free = self._items.ended(call, self._calls[call_id], free=self._index + 1)
+        self._index = free - 1
+        return [self._event(kind, **fields) for kind, fields in told]
+
+    def _text_event(self, name: str, **fields: Any) -> bytes:
+        return self._in_part(f"response.output_text.{name}", **fields)
+
+    def _in_part(self, kind: str, /, **fields: Any) -> bytes:
+        return self._event(kind, item_id=self._item, output_index=self._index, content_index=0, **fields)
+
+    def _event(self, kind: str, /, **fields: Any) -> bytes:
+        number = self._number
+        self._number += 1
+        if number <= self._after:
+            return b""
+        body = encode({"type": kind, "sequence_number": number, **fields})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)

@@ -1,0 +1,282 @@
+"""Responses as views of runs: made, shown again, followed again, cancelled, hidden."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.scopes import KEY_NAME
+from holdfast.folds.rows import RunRow
+from holdfast.interfaces.journal import JournalError
+from holdfast.runner.inbox import Message, new_session_id
+from holdfast.server.deps import ServerMeans
+from holdfast.server.openai.input_items import input_items
+from holdfast.server.openai.messages import named_session
+from holdfast.server.openai.messages import said_in as said_in_items
+from holdfast.server.openai.references import whole_items
+from holdfast.server.openai.response_view import Asked, ResponseView, response_of
+from holdfast.server.openai.shapes import (
+    OpenAIFeed,
+    OpenAIRequest,
+    OpenAIStream,
+    failed_answer,
+    headers_of,
+    is_failure,
+    raw,
+    source_of,
+)
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.runs.continuing import (
+    continued,
+    given_before,
+    hidden_note,
+    response_id,
+    response_row,
+    said_in,
+)
+from holdfast.server.runs.requests import HistoryItem, RawInput, given_history
+from holdfast.server.runs.runs import RunRoutes
+from holdfast.server.streams.waiting import NO_RETRY, wait_for
+from holdfast.server.transport.bodies import checked_session_id, flag, json_answer, parsed, read_body
+from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
+from holdfast.server.upkeep.disconnects import Hangups
+from holdfast.values import HistoryMessage
+
+_log = logging.getLogger(__name__)
+
+History: TypeAlias = tuple[HistoryMessage, ...]
+
+
+class Conversation(msgspec.Struct):
+    """`conversation` as an object."""
+
+    id: str
+
+
+class ResponsesRequest(OpenAIRequest, kw_only=True):
+    """The body of POST /v1/responses; what is not named here is ignored."""
+
+    input: RawInput
+    instructions: str | None = None
+    store: bool | None = None
+    background: bool | None = None
+    previous_response_id: str | None = None
+    conversation: str | Conversation | None = None
+    conversation_history: list[HistoryItem] | None = None
+
+    @property
+    def is_detached(self) -> bool:
+        """See OpenAIRequest; a response in the background is read later."""
+        return bool(self.background) or self.on_disconnect == "detach"
+
+    @property
+    def conversation_name(self) -> str:
+        """The conversation's name, if there is one."""
+        named = self.conversation
+        return named.id if isinstance(named, Conversation) else named or ""
+
+
+class Kept(msgspec.Struct, omit_defaults=True):
+    """What a response was asked with and its run does not know; a note that goes with the session."""
+
+    previous: str | None = None
+    conversation: str | None = None
+    background: bool = False
+
+
+class OpenAIResponsesRoutes:
+    """What the routes under /v1/responses do."""
+
+    def __init__(self, means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> None:
+        self._means = means
+        self._runs = runs
+        self._hangups = hangups
+
+    async def create(self, request: Request) -> Any:
+        """POST /v1/responses."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = await parsed(body, means.limits, ResponsesRequest)
+        key = once_key(request, body, means)
+        if wanted.stream:
+            with means.streams.promise(means.limits.streams_max) as place:
+                row, asked, headers = await self._begun(request, wanted, key)
+                feed, on_left = self._feed(row, ResponseView(row, asked)), self._left(row, wanted)
+                return place.given_to(
+                    OpenAIStream(
+                        feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left
+                    )
+                )
+        row, asked, headers = await self._begun(request, wanted, key)
+        if wanted.background:
+            return json_answer(response_of(row, asked, (await means.folds.run(row)).frames), headers=headers)
+        frames = await wait_for(means, row, request, on_left=self._left(row, wanted))
+        if is_failure(frames.known_run):
+            return failed_answer(frames.known_run, headers)
+        return json_answer(response_of(row, asked, frames), headers=headers)
+
+    async def _begun(
+        self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
+    ) -> tuple[RunRow, Asked, dict[str, str]]:
+        """The run that has the message, what it was asked with, and the headers that name it."""
+        sent = await earlier_answer(key, self._means, status=202)
+        if sent is None:
+            session_id, message = await self._message(request, wanted)
+            sent = await self._runs.send(session_id, message, key=key)
+        row = await self._runs.row_of_sent(sent)
+        asked = replace(await self._kept(row, wanted), by_package=_is_package(request))
+        return row, asked, headers_of(row, sent)
+
+    def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
+        """What to call when the client leaves, if the run is to end with it."""
+        return None if wanted.is_detached else self._hangups.read_by(row)
+
+    def _feed(self, row: RunRow, view: ResponseView) -> OpenAIFeed:
+        records = self._means.store.follow(row.session_id, after=row.first_seq - 1)
+        return OpenAIFeed(records, row, view=view)
+
+    async def _message(self, request: Request, wanted: ResponsesRequest) -> tuple[str, Message]:
+        """The session to go on in, and what is said there."""
+        if wanted.previous_response_id and wanted.conversation_name:
+            raise bad_request(
+                "'previous_response_id' and 'conversation' cannot be used together", param="conversation"
+            )
+        if wanted.background and wanted.store is False:
+            raise bad_request("A response in the background must be stored", param="store")
+        if isinstance(wanted.input, str) and not wanted.input.strip():
+            raise bad_request("Missing or empty 'input': say what is wanted", param="input")
+        said = said_in_items(await whole_items(self._means, wanted.input), self._means.limits, param="input")
+        attached = dict(said.attached)
+        given = wanted.conversation_name
+        given = checked_session_id(given, param="conversation") if given else named_session(request)
+        source = source_of("" if wanted.previous_response_id else given)
+        if wanted.conversation_history:
+            earlier = given_history(wanted.conversation_history, self._means.limits, attached=attached)
+            session_id, history = given, (*earlier, *said.before)
+        else:
+            session_id, history = await self._going_on(wanted, given, said.before)
+        message = Message(
+            text=said.text,
+            parts=said.parts,
+            settings=wanted.settings(
+                "\n\n".join(one for one in (wanted.instructions, said.instructions) if one)
+            ),
+            history=history,
+            source=source,
+            attached=attached,
+        )
+        return session_id or new_session_id(), message
+
+    async def _going_on(
+        self, wanted: ResponsesRequest, session_id: str, before: History
+    ) -> tuple[str, History | None]:
+        """The session to go on in, and the history that the run has instead of the session's, if it has one.
+
+        What comes before the last item is new where a conversation or a response goes on; a client that only
+        names its session sends all that it wants to be known.
+        """
+        earlier: History | None = None
+        if wanted.previous_response_id:
+            session_id, earlier = await continued(self._means, wanted.previous_response_id)
+        elif not wanted.conversation_name and (before or not session_id):
+            return session_id, before
+        elif await self._means.store.session(session_id) is not None:
+            earlier = await given_before(self._means, session_id)
+        if not before:
+            return session_id, earlier
+        return session_id, (*(earlier or await said_in(self._means, session_id)), *before)
+
+    async def _kept(self, row: RunRow, wanted: ResponsesRequest) -> Asked:
+        """What the response was asked with, as far as later readers need it on disk."""
+        store, response = self._means.store, response_id(row.run_id)
+        if wanted.store is False:
+            try:
+                await store.put_note(hidden_note(row.session_id, response), b"not stored")
+            except JournalError as error:
+                text = f"The run goes on, but it could not be noted that it is not to be shown: {error}"
+                headers = {**NO_RETRY, "X-Hermes-Run-Id": row.run_id}
+                raise Problem(503, text, code="store_unavailable", headers=headers) from error
+        kept = Kept(
+            previous=wanted.previous_response_id or None,
+            conversation=wanted.conversation_name or None,
+            background=bool(wanted.background),
+        )
+        if kept != Kept():
+            try:
+                await store.put_note(_kept_note(row.session_id, response), msgspec.json.encode(kept))
+            except JournalError as error:
+                # The run is accepted: an error now would have it sent a second time.
+                _log.warning("what %s was asked with is not kept: %s", response, error)
+        return replace(await self._asked(row, kept), is_stored=wanted.store is not False)
+
+    async def _asked(self, row: RunRow, kept: Kept) -> Asked:
+        settings = (await self._means.folds.run(row)).frames.known_run.settings
+        return Asked(
+            settings.model or self._means.options.model,
+            settings,
+            previous=kept.previous,
+            conversation=kept.conversation,
+            is_background=kept.background,
+        )
+
+    async def _again(self, request: Request) -> tuple[RunRow, Asked]:
+        """The response that the path names; raises a Problem if there is none that may be seen."""
+        response: str = request.path_params["response_id"]
+        row = await response_row(self._means, response, param="response_id")
+        note = await self._means.store.note(_kept_note(row.session_id, response))
+        kept = Kept() if note is None else msgspec.json.decode(note, type=Kept)
+        return row, replace(await self._asked(row, kept), by_package=_is_package(request))
+
+    async def show(self, request: Request) -> Any:
+        """GET /v1/responses/{response_id}, whole or as the stream that it was from any event on."""
+        means, after = self._means, _after(request)
+        row, asked = await self._again(request)
+        if not flag(request, "stream"):
+            return json_answer(response_of(row, asked, (await means.folds.run(row)).frames))
+        view = ResponseView(row, asked, after=after)
+        on_left = await self._runs.read_by(row)
+        return OpenAIStream(self._feed(row, view), means.streams, limits=means.limits, on_left=on_left)
+
+    async def input_items(self, request: Request) -> Response:
+        """GET /v1/responses/{response_id}/input_items."""
+        row, _ = await self._again(request)
+        return json_answer(await input_items(self._means, row, request))
+
+    async def cancel(self, request: Request) -> Response:
+        """POST /v1/responses/{response_id}/cancel."""
+        means = self._means
+        await read_body(request, means.limits)
+        row, asked = await self._again(request)
+        if await means.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
+            await wait_for(means, row, request)
+        return json_answer(response_of(row, asked, (await means.folds.run(row)).frames))
+
+    async def delete(self, request: Request) -> Response:
+        """DELETE /v1/responses/{response_id}."""
+        row, _ = await self._again(request)
+        response: str = request.path_params["response_id"]
+        await self._means.store.put_note(hidden_note(row.session_id, response), b"deleted")
+        return json_answer({"id": response, "object": "response.deleted", "deleted": True})
+
+
+def _is_package(request: Request) -> bool:
+    """Whether one of OpenAI's packages asks; each says so in this header."""
+    return "x-stainless-lang" in request.headers
+
+
+def _kept_note(session_id: str, response: str) -> str:
+    return f"session/{session_id}/response/{response}"
+
+
+def _after(request: Request) -> int:
+    """The number of the last event that the reader has; -1 is none."""
+    given = request.query_params.get("starting_after")
+    if given is None:
+        return -1
+    if not (given.isascii() and given.isdigit()):
+        raise bad_request("'starting_after' must be the number of an event", param="starting_after")
+    return int(given[:18])

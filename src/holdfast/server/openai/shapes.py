@@ -1,0 +1,197 @@
+"""What the OpenAI-compatible routes share: settings, errors, runs as streams, headers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Send
+
+from holdfast import events as e
+from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.run import Run
+from holdfast.interfaces.journal import Following, Record
+from holdfast.runner.inbox import Sent
+from holdfast.server.model_options import ModelOptions
+from holdfast.server.problems import Problem
+from holdfast.server.runs.requests import OnDisconnect, ShortText, metadata_of
+from holdfast.server.streams import hermes
+from holdfast.server.streams.hermes import RunFrames
+from holdfast.server.streams.stream import EventStream
+from holdfast.server.streams.waiting import NO_RETRY
+from holdfast.server.transport.bodies import json_answer
+from holdfast.server.transport.once import replay_headers
+from holdfast.server.upkeep.purging import OPENAI
+from holdfast.values import RunSettings
+
+encode = msgspec.json.Encoder().encode
+
+BREAK = "\n\n"  # between what is said before and after a person's message or a tool
+
+# How a provider's failure looks from outside: the status that an OpenAI client knows what to do about.
+_STATUSES = {
+    "rate_limited": 429,
+    "quota_exhausted": 429,
+    "overloaded": 503,
+    "payload_too_large": 413,
+    "overflow_input": 400,
+    "bad_request": 400,
+    "model_missing": 404,
+    "cancelled": 499,
+}
+
+
+class OpenAIRequest(ModelOptions, kw_only=True):
+    """What the bodies of both APIs have in common."""
+
+    model: ShortText | None = None
+    stream: bool | None = None
+    on_disconnect: OnDisconnect | None = None
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether the run goes on when its reader has left."""
+        return self.on_disconnect == "detach"
+
+    def settings(self, instructions: str) -> RunSettings:
+        """What the caller asked for with this run."""
+        return RunSettings(
+            model=self.model or "",
+            instructions=instructions,
+            temperature=self.temperature,
+            max_output_tokens=self.output_tokens_max,
+            reasoning_effort=self.effort,
+            on_disconnect="detach" if self.is_detached else self.on_disconnect or "",
+            metadata=metadata_of(self.metadata or {}),
+        )
+
+
+def problem_of_run(run: Run) -> Problem:
+    """Why a run brought no whole answer; the package is told not to begin a second run by itself."""
+    code = "cancelled" if run.outcome == "cancelled" else hermes.code_of(run)
+    status = _STATUSES.get(code, 502)
+    if status == _STATUSES["cancelled"]:
+        status = 409
+    return Problem(status, hermes.error_of(run), code=code, headers=NO_RETRY)
+
+
+def failed_answer(run: Run, headers: Mapping[str, str]) -> Response:
+    """The answer to a client that waited for the whole, and got none."""
+    problem = problem_of_run(run)
+    return json_answer(problem.body, problem.status, headers={**headers, **problem.headers})
+
+
+def is_failure(run: Run) -> bool:
+    """Whether the run has no answer that may be shown as one; a truncated one is shown and says so."""
+    return run.outcome not in {"completed", "refused", "truncated"}
+
+
+class View(Protocol):
+    """A run as one of the OpenAI protocols streams it."""
+
+    def begin(self) -> list[bytes]:
+        """What comes before anything happened."""
+        ...
+
+    def add(self, frame: hermes.Frame, frames: RunFrames) -> list[bytes]:
+        """What an event that hermes has a frame for adds."""
+        ...
+
+    def end(self, frames: RunFrames) -> list[bytes]:
+        """What comes after the last."""
+        ...
+
+    def cut_off(self, why: Problem) -> list[bytes]:
+        """What is said instead of an end to a reader who is sent away before there is one."""
+        ...
+
+
+class OpenAIFeed:
+    """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
+
+    def __init__(self, records: Following, row: RunRow, *, view: View) -> None:
+        self._records = records
+        self._row = row
+        self._view = view
+        self._frames = RunFrames()
+        self._pending = view.begin()
+        self._over = False
+
+    def cut_off(self) -> list[bytes]:
+        """What a reader has to be told who gets no more; nothing if there is no more to come."""
+        if self._over:
+            return []
+        where = f"GET /v1/runs/{self._row.run_id}"
+        text = f"The stream ends here, before the run does; {where} says how it stands"
+        return self._view.cut_off(Problem(503, text, code="stream_ended"))
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more."""
+        if self._pending:
+            pending, self._pending = self._pending, []
+            return pending
+        if self._over:
+            return None
+        records = await anext(self._records, None)
+        if records is None:
+            return None
+        made: list[bytes] = []
+        for record in records:
+            if run_of(record.event) == self._row.run_id:
+                made += self._made(record)
+                if self._over:
+                    break
+        return made
+
+    def _made(self, record: Record) -> list[bytes]:
+        event = record.event
+        frame = self._frames.add(record.seq, event)
+        if isinstance(event, e.RunEnded):
+            self._over = True
+            return self._view.end(self._frames)
+        return self._view.add(frame, self._frames) if frame is not None else []
+
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        self._records.nudge()
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        del silent_s
+        return ()
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s."""
+        del silent_s
+        return None
+
+
+class OpenAIStream(EventStream):
+    """An event stream that never just stops: to the package such an end looks like the end of the answer."""
+
+    def __init__(self, feed: OpenAIFeed, *args: Any, **rest: Any) -> None:
+        super().__init__(feed, *args, **rest)
+        self._told = feed
+
+    async def _send_all(self, send: Send) -> None:
+        await super()._send_all(send)
+        if frames := self._told.cut_off():
+            await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
+
+
+def source_of(session_id: str) -> str:
+    """Where a session comes from; only one that its client did not name is hidden and kept for a while."""
+    return "api" if session_id else OPENAI
+
+
+def headers_of(row: RunRow, sent: Sent | Response) -> dict[str, str]:
+    """Where the run can be found; a header holds ASCII only, so other letters are quoted."""
+    session_id = row.session_id if row.session_id.isascii() else quote(row.session_id)
+    return {"X-Hermes-Session-Id": session_id, "X-Hermes-Run-Id": row.run_id, **replay_headers(sent)}
+
+
+def raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """The same as they are sent."""
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]

@@ -1,0 +1,147 @@
+"""One message and its answer over HTTP, whole or as a stream, on a session."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.folds.rows import RunRow
+from holdfast.server.deps import ServerMeans
+from holdfast.server.openai.shapes import headers_of, raw
+from holdfast.server.problems import Problem
+from holdfast.server.runs.requests import RunRequest, message_of
+from holdfast.server.runs.responses import status_of
+from holdfast.server.runs.runs import RunRoutes
+from holdfast.server.streams.feeds import HermesFeed, Live, live_lines
+from holdfast.server.streams.hermes import code_of, error_of, usage_of
+from holdfast.server.streams.stream import EventStream
+from holdfast.server.streams.waiting import wait_for
+from holdfast.server.transport.bodies import checked_session_id, json_answer, parsed, read_body
+from holdfast.server.transport.once import earlier_answer, once_for
+
+_encode = msgspec.json.Encoder().encode
+
+
+class SessionChatRequest(RunRequest, kw_only=True):
+    """The body of POST /api/sessions/{session_id}/chat and /chat/stream."""
+
+    system_message: Annotated[str | None, msgspec.Meta(description="Another name for instructions.")] = None
+
+
+class ChatRoutes:
+    """What the chat routes of a session do."""
+
+    def __init__(self, means: ServerMeans, runs: RunRoutes) -> None:
+        self._means = means
+        self._runs = runs
+
+    async def chat(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/chat."""
+        row, headers = await self._begun(request)
+        frames = await wait_for(self._means, row, request, on_left=await self._runs.read_by(row))
+        run, output = frames.known_run, frames.output
+        answer: dict[str, Any] = {"object": "hermes.session.chat.completion", "session_id": row.session_id}
+        answer |= {"run_id": row.run_id, "status": status_of(run)}
+        if status_of(run) != "completed":
+            problem = Problem(502, error_of(run), code=code_of(run))
+            return json_answer(answer | problem.body | {"output": output}, problem.status, headers=headers)
+        message = {"role": "assistant", "content": output}
+        return json_answer(answer | {"message": message, "usage": usage_of(run)}, headers=headers)
+
+    async def stream(self, request: Request) -> Any:
+        """POST /api/sessions/{session_id}/chat/stream."""
+        means = self._means
+        with means.streams.promise(means.limits.streams_max) as place:
+            row, headers = await self._begun(request)
+            live = Live(
+                lambda: live_lines(means.supervisor, row.session_id), limits=means.limits, view="hermes"
+            )
+            frames = means.read.frames(row, 0)
+            feed = _Named(HermesFeed(means.store, row, after=0, live=live, frames=frames), row)
+            on_left = await self._runs.read_by(row)
+            return place.given_to(
+                EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
+            )
+
+    async def _begun(self, request: Request) -> tuple[RunRow, dict[str, str]]:
+        """The run that the message has, and what the answer's headers say of it."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = await parsed(body, means.limits, SessionChatRequest)
+        wanted.instructions = wanted.system_message or wanted.instructions
+        message = message_of(wanted, means.limits)
+        session_id = checked_session_id(request.path_params["session_id"])
+        key = once_for(request, body, means, session_id=session_id, message=message)
+        sent = await earlier_answer(key, means, status=202)
+        sent = sent or await self._runs.send(session_id, message, key=key)
+        row = await self._runs.row_of_sent(sent)
+        return row, headers_of(row, sent)
+
+
+class _Named:
+    """Frames with an event name in front, as clients of chat streams expect them; a last one says done.
+
+    What has no id is told beside the log, to clients that know no other words for it.
+    """
+
+    def __init__(self, feed: HermesFeed, row: RunRow) -> None:
+        self._feed = feed
+        self._over = False
+        self._about = {"run_id": row.run_id, "session_id": row.session_id}
+        self._message_id = f"msg_{row.run_id.removeprefix('run_')}"
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more."""
+        if self._over:
+            return None
+        frames = await self._feed.more()
+        if frames is None:
+            return None
+        self._over = self._feed.is_over
+        named = [one for frame in frames if frame.startswith(b"id: ") for one in self._named(frame)]
+        return [*named, self._said("done")] if self._over else named
+
+    def _named(self, frame: bytes) -> list[bytes]:
+        line, _, data = frame.partition(b"\ndata: ")
+        body: dict[str, Any] = msgspec.json.decode(data)
+        about = {"message_id": self._message_id}
+        head, name = line + b"\n", body["event"]
+        body["ts"] = body["timestamp"]
+        match name:
+            case "run.started":
+                message = {"id": self._message_id, "role": "assistant"}
+                return [head + self._said(name, **body), self._said("message.started", message=message)]
+            case "message.delta":
+                return [head + self._said("assistant.delta", **body | about)]
+            case "tool.started" | "tool.completed":
+                return [head + self._said(name, **body | about, tool_name=body["tool"])]
+            case "reasoning.available":
+                thought = self._said("tool.progress", **about, tool_name="_thinking", delta=body["text"])
+                return [head + self._said(name, **body), thought]
+            case "run.completed":
+                ends = {"completed": True, "partial": False, "interrupted": False}
+                said = self._said("assistant.completed", **about, content=body["output"], **ends)
+                messages = [{"role": "assistant", "content": body["output"]}]
+                return [said, head + self._said(name, **body | about, completed=True, messages=messages)]
+            case "run.failed":
+                error = self._said("error", message=body["error"], code=body["code"])
+                return [error, head + self._said(name, **body | about)]
+            case _:
+                return [head + self._said(name, **body)]
+
+    def _said(self, name: str, /, **fields: Any) -> bytes:
+        return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode({**self._about, **fields, "event": name}))
+
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        self._feed.nudge()
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        return self._feed.aside(silent_s)
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s."""
+        return self._feed.look_again_s(silent_s)

@@ -1,0 +1,335 @@
+"""What people say to runs over HTTP: stop, steer, approve, answer, retry, try now."""
+
+import asyncio
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import events as e
+from holdfast.api.scopes import KEY_NAME
+from holdfast.folds.rows import RunRow
+from holdfast.folds.run import Run
+from holdfast.interfaces.journal import KeyConflict, Replayed
+from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.server.contents import Attached, content_of, keep_attached, parts_in
+from holdfast.server.deps import ServerMeans
+from holdfast.server.options import Limits
+from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
+from holdfast.server.runs.requests import ShortText, too_many_parts
+from holdfast.server.runs.responses import not_sent, promised_place, shown, started
+from holdfast.server.runs.runs import row_of
+from holdfast.server.streams import hermes
+from holdfast.server.transport.bodies import decoded, flag, json_answer, parsed, read_body, truth
+from holdfast.server.transport.once import earlier_answer, once_for, once_key, replayed
+from holdfast.values import GrantRule
+
+_CHOICES = ("once", "session", "always", "deny")
+
+
+class StopRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/stop; it may be left out."""
+
+    reason: str | None = None
+
+
+class ApprovalRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/approval; yes and no come in many forms."""
+
+    choice: str
+    approval_id: str | None = None
+    all: Any = None
+    resolve_all: Any = None
+    reason: str | None = None
+
+
+class AnswerRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/question/{question_id}."""
+
+    answer: str
+
+
+class SayRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/steer and /messages."""
+
+    message: str | list[dict[str, Any]] | None = None
+    text: str | None = None
+    input: str | None = None
+    mode: Literal["steer", "redirect", "queue"] = "steer"
+    client_id: ShortText | None = None
+
+
+class RetryRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/retry; a fork has its runs from the session that it is of."""
+
+    session_id: str | None = None
+
+
+class GateRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/gate."""
+
+    action: Literal["try_now"]
+
+
+class RunInputRoutes:
+    """What the routes do that speak to a run."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    async def stop(self, request: Request) -> Response:
+        """POST /v1/runs/{run_id}/stop and /cancel."""
+        means = self._means
+        await decoded(request, means.limits, StopRequest)
+        row = await row_of(means, request)
+        if not await means.inbox.stop(row.session_id, row.run_id, by=_who(request)):
+            if not flag(request, "total"):
+                raise run_not_found(row.run_id)
+            row = await row_of(means, request)
+            return json_answer(shown(await means.folds.run(row), row))
+        return json_answer({"run_id": row.run_id, "status": "stopping"})
+
+    async def say(self, request: Request) -> Response:
+        """POST /v1/runs/{run_id}/steer and /messages."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        said = await parsed(body, means.limits, SayRequest)
+        message = _message_of(said, means.limits)
+        row = await row_of(means, request)
+        key = once_for(request, body, means, session_id=row.session_id, message=message)
+        if (earlier := await earlier_answer(key, means, status=200)) is not None:
+            return earlier
+        once = key.for_sent(_accepted) if key else None
+        # Only what is queued may have to wait for a slot.
+        with promised_place(means) if said.mode == "queue" else nullcontext():
+            await keep_attached(means.store, message.parts, attached=message.attached, param="message")
+            if said.mode == "queue":
+                sent = await means.inbox.send(row.session_id, message, once=once)
+            else:
+                sent = await means.inbox.steer(
+                    row.session_id, row.run_id, message=message, mode=said.mode, once=once
+                )
+        match sent:
+            case Sent():
+                return json_answer(_accepted(sent))
+            case NotSent():
+                raise not_sent(sent)
+            case Replayed() | KeyConflict():
+                return replayed(sent, status=200)
+
+    async def retry(self, request: Request) -> Response:
+        """POST /v1/runs/{run_id}/retry."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = await parsed(body, means.limits, RetryRequest)
+        run_id: str = request.path_params["run_id"]
+        if not wanted.session_id:
+            session_id = (await row_of(means, request)).session_id
+        else:
+            session_id = await self._inherited(run_id, wanted.session_id)
+        key = once_key(request, body, means)
+        if (earlier := await earlier_answer(key, means, status=202)) is not None:
+            return earlier
+        once = key.for_sent(started) if key else None
+        with promised_place(means):
+            sent = await means.inbox.retry(session_id, run_id, once=once)
+        match sent:
+            case Sent():
+                return json_answer(started(sent), 202)
+            case NotSent():
+                raise not_sent(sent)
+            case Replayed() | KeyConflict():
+                return replayed(sent, status=202)
+
+    async def _inherited(self, run_id: str, session_id: str) -> str:
+        """The session that was named, if its log has the run; a fork has runs that began elsewhere."""
+        found = await self._means.store.session(session_id)
+        if found is None or found.purge_at_ms:
+            raise session_not_found(session_id)
+        if run_id not in (await self._means.inbox.state(session_id)).runs:
+            raise run_not_found(run_id)
+        return session_id
+
+    async def gate(self, request: Request) -> Response:
+        """POST /v1/runs/{run_id}/gate."""
+        means = self._means
+        await decoded(request, means.limits, GateRequest)
+        row = await row_of(means, request)
+        run = await self._run(row)
+        if run.outcome is not None or not run.gate_until_ms or means.options.try_now is None:
+            raise Problem(409, "The run does not wait at a gate", code="not_gated")
+        passed = await means.options.try_now(run.target)
+        return json_answer({"run_id": row.run_id, "status": "trying" if passed else "tried"})
+
+    async def approve(self, request: Request) -> Response:
+        """POST /v1/runs/{run_id}/approval."""
+        means = self._means
+        wanted = await decoded(request, means.limits, ApprovalRequest)
+        choice = hermes.ALIASES.get(wanted.choice.strip().lower(), wanted.choice.strip().lower())
+        if choice not in _CHOICES:
+            raise bad_request(
+                f"'choice' must be one of {', '.join(_CHOICES)}",
+                param="choice",
+                code="invalid_approval_choice",
+            )
+        all_of_them = truth(wanted.all, param="all") or truth(wanted.resolve_all, param="resolve_all")
+        row = await row_of(means, request)
+        run = await self._run(row)
+        asked = _wanted_approvals(run, wanted.approval_id, all_of_them=all_of_them)
+        for one in asked:
+            _check_choice(choice, one)
+        resolved = 0
+        for one in asked:
+            answered = e.ApprovalAnswered(
+                at_ms=means.clock.now_ms(),
+                run_id=row.run_id,
+                approval_id=one.approval_id,
+                choice=choice,
+                by=_who(request),
+                reason=wanted.reason or "",
+            )
+            rule = await self._rule(row, one) if choice in {"session", "always"} else None
+            resolved += await means.inbox.answer_approval(row.session_id, answered, rule=rule)
+        if not resolved:
+            raise _stale()
+        answer: dict[str, Any] = {"object": "hermes.run.approval_response", "run_id": row.run_id}
+        answer |= {"choice": choice, "resolved": resolved}
+        return json_answer(answer | ({"approval_id": asked[0].approval_id} if len(asked) == 1 else {}))
+
+    async def approvals(self, request: Request) -> Response:
+        """GET /v1/approvals."""
+        del request
+        means = self._means
+        data: list[dict[str, Any]] = []
+        for ask in await means.store.open_asks():
+            row = await means.store.run(ask.run_id)
+            found = await means.store.read(ask.session_id, after=ask.seq - 1, limit=1)
+            asked = found[0].event if found else None
+            if row is None or not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
+                continue
+            what = (
+                hermes.approval_of(asked) if isinstance(asked, e.ApprovalAsked) else hermes.question_of(asked)
+            )
+            about = {"kind": ask.kind, "run_id": ask.run_id, "session_id": ask.session_id}
+            data.append(about | {"asked_at": ask.asked_ms / 1000} | what)
+        return json_answer({"object": "list", "data": data})
+
+    async def rule(self, request: Request) -> Response:
+        """GET /v1/runs/{run_id}/approval/{approval_id}/rule."""
+        row = await row_of(self._means, request)
+        choice = request.query_params.get("choice", "session")
+        if choice not in {"session", "always"}:
+            raise bad_request("'choice' must be session or always", param="choice")
+        run = await self._run(row)
+        ask = run.asks.get(request.path_params["approval_id"])
+        if ask is None or not isinstance(ask.asked, e.ApprovalAsked):
+            raise Problem(404, "The run has no such approval", code="approval_not_found", param="approval_id")
+        rule = await self._rule(row, ask.asked)
+        shown_rule = None if rule is None else msgspec.to_builtins(rule)
+        return json_answer({"approval_id": ask.asked.approval_id, "choice": choice, "rule": shown_rule})
+
+    async def question(self, request: Request) -> Response:
+        """POST /v1/runs/{run_id}/question/{question_id}."""
+        means = self._means
+        wanted = await decoded(request, means.limits, AnswerRequest)
+        row = await row_of(means, request)
+        run = await self._run(row)
+        question_id: str = request.path_params["question_id"]
+        ask = run.asks.get(question_id)
+        if ask is None or not isinstance(ask.asked, e.QuestionAsked):
+            raise Problem(404, "The run has no such question", code="question_not_found", param="question_id")
+        answered = e.QuestionAnswered(
+            at_ms=means.clock.now_ms(),
+            run_id=row.run_id,
+            question_id=question_id,
+            answer=wanted.answer,
+            by=_who(request),
+        )
+        if not await means.inbox.answer_question(row.session_id, answered):
+            raise Problem(409, "The question is answered, expired or withdrawn", code="question_stale")
+        return json_answer({"run_id": row.run_id, "question_id": question_id, "status": "answered"})
+
+    async def _run(self, row: RunRow) -> Run:
+        run = (await self._means.folds.run(row)).frames.run
+        if run is None:
+            raise run_not_found(row.run_id)
+        return run
+
+    async def _rule(self, row: RunRow, asked: e.ApprovalAsked) -> GrantRule | None:
+        """What "session" and "always" would store; the judge looks at files, so it works in a thread."""
+        agent = self._means.agent
+        state = await self._means.inbox.state(row.session_id)
+        run = state.runs[row.run_id]
+        workspace = Path(run.settings.workspace or agent.workspace)
+        grants = [grant.rule for grant in state.grants.values()]
+        return await asyncio.to_thread(agent.judge.rule, asked.action, grants, workspace=workspace)
+
+
+def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -> list[e.ApprovalAsked]:
+    """Exactly those that the answer is for; raises a Problem rather than guess."""
+    pending = [ask.asked for ask in run.open_asks if isinstance(ask.asked, e.ApprovalAsked)]
+    if approval_id:
+        known = run.asks.get(approval_id)
+        if known is None or not isinstance(known.asked, e.ApprovalAsked):
+            raise Problem(409, "The run has no such approval", code="approval_stale", param="approval_id")
+        if known.state != "open":
+            raise _stale()
+        return [known.asked]
+    if run.outcome is not None:
+        raise Problem(409, "The run is over", code="approval_not_active")
+    if not pending:
+        raise Problem(409, "No approval is open in this run", code="approval_not_pending")
+    if len(pending) > 1 and not all_of_them:
+        raise Problem(
+            409,
+            f"{len(pending)} approvals are open: say which by 'approval_id', or 'all'",
+            code="approval_ambiguous",
+            param="approval_id",
+        )
+    return pending
+
+
+def _check_choice(choice: str, asked: e.ApprovalAsked) -> None:
+    if choice not in asked.choices:
+        raise bad_request(
+            f"'choice' must be one of {', '.join(asked.choices)} for {asked.action.summary[:80]}",
+            param="choice",
+            code="invalid_approval_choice",
+        )
+
+
+def _stale() -> Problem:
+    return Problem(
+        409, "That approval is answered, expired or withdrawn", code="approval_stale", param="approval_id"
+    )
+
+
+def _message_of(said: SayRequest, limits: Limits) -> Message:
+    given = said.message if said.message is not None else said.text if said.text is not None else said.input
+    if parts_in([given]) > limits.parts_max:
+        raise too_many_parts(limits, param="message")
+    attached: Attached = {}
+    text, parts = content_of(given, param="message", attached=attached)
+    if not text.strip() and not parts:
+        raise bad_request("Missing or empty 'message': say what the run is to hear", param="message")
+    return Message(text=text, parts=parts, client_id=said.client_id or "", attached=attached)
+
+
+def _accepted(sent: Sent) -> dict[str, Any]:
+    """The answer to a message for a run that is under way."""
+    return {
+        "run_id": sent.run_id,
+        "session_id": sent.session_id,
+        "message_id": sent.message_id,
+        "status": "accepted",
+        "accepted": True,
+        "mode": sent.mode,
+    }
+
+
+def _who(request: Request) -> str:
+    """The name of the key, so that the log says who decided."""
+    return request.scope[KEY_NAME]

@@ -1,0 +1,87 @@
+"""What a run was about: the first words of the message that it answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from holdfast import events as e
+from holdfast.folds.rows import RunRow
+from holdfast.interfaces.journal import Record, StoreDamaged
+
+PREVIEW_CHARS_MAX = 80
+HOPS_MAX = 8  # a run that was tried again so often is looked up through those before it
+NEAR = 2  # a message and its run are written together
+FAR = 500  # a message that came too late for another run is further away
+
+
+class Log(Protocol):
+    """Who can read sessions' records."""
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """Records behind a seq, in order."""
+        ...
+
+    async def read_each(
+        self, places: Sequence[tuple[str, int]], *, limit: int
+    ) -> Sequence[Sequence[Record] | StoreDamaged]:
+        """The same at many places in one go."""
+        ...
+
+
+async def preview_of(log: Log, row: RunRow) -> str:
+    """One line of the message's beginning; nothing if it has no text, is nowhere near or cannot be read."""
+    return (await previews_of(log, [row]))[row.run_id]
+
+
+async def previews_of(log: Log, rows: Sequence[RunRow]) -> Mapping[str, str]:
+    """The same for a page of runs, by their ids; one look at the store finds nearly all of them."""
+    places = [(row.session_id, _before(row.first_seq)) for row in rows]
+    found = await log.read_each(places, limit=NEAR)
+    return {row.run_id: await _preview(log, row, near) for row, near in zip(rows, found, strict=True)}
+
+
+async def _preview(log: Log, row: RunRow, near: Sequence[Record] | StoreDamaged) -> str:
+    try:
+        return "" if isinstance(near, StoreDamaged) else await _found(log, row, near)
+    except StoreDamaged:
+        return ""  # a list is no place for it: whoever reads the session is told
+
+
+async def _found(log: Log, row: RunRow, near: Sequence[Record]) -> str:
+    seq = row.first_seq
+    for _ in range(HOPS_MAX):
+        queued = next((record.event for record in near if record.seq == seq), None)
+        if not isinstance(queued, e.RunQueued):
+            return ""  # the session was purged just now
+        before = near[0].event
+        if isinstance(before, e.MessageAccepted) and before.message_id == queued.message_id:
+            return _line(before)
+        if not isinstance(before, e.SessionRewound) or before.to_seq >= seq:
+            return await _further_back(log, row, seq=seq, message_id=queued.message_id)
+        seq = before.to_seq
+        near = await log.read(row.session_id, after=_before(seq), limit=NEAR)
+        if not any(record.seq == seq and _queues(record, queued.message_id) for record in near):
+            # It waited behind another run, and the session went back to the end of that one.
+            return await _further_back(log, row, seq=seq, message_id=queued.message_id)
+    return ""
+
+
+def _queues(record: Record, message_id: str) -> bool:
+    return isinstance(record.event, e.RunQueued) and record.event.message_id == message_id
+
+
+def _before(seq: int) -> int:
+    return max(0, seq - NEAR)
+
+
+async def _further_back(log: Log, row: RunRow, *, seq: int, message_id: str) -> str:
+    records = await log.read(row.session_id, after=max(0, seq - FAR), limit=FAR)
+    events = (record.event for record in records)
+    said = (event for event in events if isinstance(event, e.MessageAccepted))
+    return next((_line(event) for event in said if event.message_id == message_id), "")
+
+
+def _line(message: e.MessageAccepted) -> str:
+    words = " ".join(message.text[: PREVIEW_CHARS_MAX * 4].split())
+    if not words:
+        return "(attachments)" if message.parts else ""
+    return words if len(words) <= PREVIEW_CHARS_MAX else words[: PREVIEW_CHARS_MAX - 1] + "…"

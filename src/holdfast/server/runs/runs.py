@@ -1,0 +1,283 @@
+"""The runs over HTTP: start them, look at them, follow them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import events as e
+from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.transcript import mark, unsettled
+from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
+from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.server.contents import keep_attached
+from holdfast.server.deps import ServerMeans
+from holdfast.server.problems import bad_request, run_not_found
+from holdfast.server.runs.continuing import continued, said_in
+from holdfast.server.runs.filters import runs_with
+from holdfast.server.runs.previews import preview_of, previews_of
+from holdfast.server.runs.requests import RunRequest, message_of
+from holdfast.server.runs.responses import not_sent, promised_place, shown, started
+from holdfast.server.streams import hermes
+from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View, live_lines
+from holdfast.server.streams.polling import polled_answer
+from holdfast.server.streams.stream import EventStream
+from holdfast.server.transport.bodies import (
+    json_answer,
+    known_workspace,
+    parsed,
+    raw_answer,
+    read_body,
+    whole_number,
+)
+from holdfast.server.transport.once import OnceKey, earlier_answer, once_for, replayed
+from holdfast.server.upkeep.disconnects import Hangups
+from holdfast.values import Part
+
+PAGE_MAX = 200
+
+
+async def row_of(means: ServerMeans, request: Request) -> RunRow:
+    """The run that the path names; raises a Problem."""
+    return await known_run(means, request.path_params["run_id"])
+
+
+async def known_run(means: ServerMeans, run_id: str) -> RunRow:
+    """The run with this id; raises a Problem if there is none."""
+    row = await means.store.run(run_id)
+    if row is None:
+        raise run_not_found(run_id)
+    return row
+
+
+class RunRoutes:
+    """What the routes under /v1/runs do, as far as they do not speak to a run."""
+
+    def __init__(self, means: ServerMeans, hangups: Hangups) -> None:
+        self._means = means
+        self._hangups = hangups
+
+    async def start(self, request: Request) -> Response:
+        """POST /v1/runs."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = await parsed(body, means.limits, RunRequest)
+        message = message_of(wanted, means.limits)
+        key = once_for(request, body, means, session_id=wanted.session_id or "", message=message)
+        if (earlier := await earlier_answer(key, means, status=202)) is not None:
+            return earlier
+        session_id = wanted.session_id
+        if wanted.previous_response_id:
+            going_on, history = await continued(means, wanted.previous_response_id)
+            session_id = session_id or going_on
+            if history is None and session_id != going_on:
+                history = await said_in(means, going_on)
+            message = replace(message, history=message.history or history)
+        sent = await self.send(session_id or "", message, key=key)
+        return json_answer(started(sent), 202) if isinstance(sent, Sent) else sent
+
+    async def send(self, session_id: str, message: Message, *, key: OnceKey | None) -> Sent | Response:
+        """Hand the message in, for a new session if none is named; an answer if the key was used before."""
+        means = self._means
+        with promised_place(means):
+            await known_workspace(message.settings.workspace)
+            await keep_attached(means.store, _parts_of(message), attached=message.attached)
+            once = key.for_sent(started) if key else None
+            result = await means.inbox.send(session_id, message, once=once)
+        match result:
+            case Sent():
+                return result
+            case NotSent():
+                raise not_sent(result)
+            case Replayed() | KeyConflict():
+                return replayed(result, status=202)
+
+    async def row_of_sent(self, sent: Sent | Response) -> RunRow:
+        """The run that `send` began, now or under the same key earlier."""
+        run_id: str = sent.run_id if isinstance(sent, Sent) else msgspec.json.decode(sent.body)["run_id"]
+        return await known_run(self._means, run_id)
+
+    async def show(self, request: Request) -> Response:
+        """GET /v1/runs/{run_id}."""
+        row = await row_of(self._means, request)
+        return json_answer(await self.shown(row))
+
+    async def shown(self, row: RunRow) -> dict[str, Any]:
+        """A run as GET shows it."""
+        fold = await self._means.folds.run(row)
+        answer = shown(fold, row) | {"preview": await preview_of(self._means.store, row)}
+        if answer["status"] == "queued":
+            position = await self._position(row)
+            answer |= {"queue_position": position} if position else {}
+            answer |= self._turn(row.run_id)
+        elif answer["status"] == "running" and (turn := self._turn(row.run_id)):
+            # Under way in an earlier life of the server, and not yet in this one.
+            answer |= turn | {"status": "queued"}
+        elif (row.outcome or "interrupted") == "interrupted":
+            answer |= await self._marked(row)
+        return answer
+
+    async def _position(self, row: RunRow) -> int:
+        """The run's place in its session's queue, and before it those who wait longer for a slot."""
+        state = await self._means.inbox.state(row.session_id)
+        known = state.runs.get(row.run_id)
+        position = state.inbox.position(known.message_id) if known else 0
+        if not position:
+            return 0
+        first = state.inbox.messages[state.inbox.queue[0]]
+        turn = self._means.supervisor.turn(first.run_id)
+        return position + (turn.place - 1 if turn is not None else 0)
+
+    def _turn(self, run_id: str) -> dict[str, Any]:
+        """What a run that waits for its turn says of it."""
+        turn = self._means.supervisor.turn(run_id)
+        return {} if turn is None else {"queue_position": turn.place, "queue_reason": turn.why}
+
+    async def _marked(self, row: RunRow) -> dict[str, str]:
+        """What people read under a run that was interrupted, or that nobody carries on."""
+        means = self._means
+        gone = means.supervisor.owner(row.session_id) is None
+        if row.outcome is None and not gone:
+            return {}
+        _, seen = await means.folds.session(row.session_id)
+        said = mark(seen, row.run_id, now_ms=means.clock.now_ms(), owner_gone=gone)
+        if said and row.outcome is None and not means.supervisor.has_caught_up:
+            said = unsettled(said)
+        return {"mark": said} if said else {}
+
+    async def list(self, request: Request) -> Response:
+        """GET /v1/runs."""
+        query = request.query_params
+        limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
+        wanted = runs_with(query.get("status", ""))
+        if wanted is None:
+            raise bad_request(f"Unknown status {query['status'][:40]!r}", param="status")
+        rows = await self._means.store.runs(
+            RunQuery(
+                limit=limit + 1,
+                before=_cursor(query.get("cursor", "")),
+                session_id=query.get("session_id", ""),
+                **wanted,
+            )
+        )
+        page = rows[:limit]
+        previews = await previews_of(self._means.store, page)
+        data = [await self._listed(row, previews[row.run_id]) for row in page]
+        last = page[-1] if len(rows) > limit else None
+        return json_answer(
+            {
+                "object": "list",
+                "data": data,
+                "has_more": last is not None,
+                "next_cursor": f"{last.created_ms}:{last.run_id}" if last else None,
+            }
+        )
+
+    async def _listed(self, row: RunRow, preview: str) -> dict[str, Any]:
+        """A run in a list: what its row says, and whether it waits for someone."""
+        status: hermes.Status | str = hermes.STATUSES[row.outcome] if row.outcome else row.status
+        answer: dict[str, Any] = {
+            "object": "hermes.run",
+            "run_id": row.run_id,
+            "session_id": row.session_id,
+            "status": status,
+            "created_at": row.created_ms / 1000,
+            "updated_at": row.updated_ms / 1000,
+            "model": row.model,
+            "preview": preview,
+        }
+        if row.outcome:
+            answer["outcome"] = row.outcome
+        elif status == "running":
+            fold = await self._means.folds.run(row)
+            answer["status"] = fold.frames.run.status if fold.frames.run else status
+        if answer["status"] in {"queued", "running"} and (turn := self._turn(row.run_id)):
+            answer |= turn | {"status": "queued"}
+        return answer
+
+    async def events(self, request: Request) -> Any:
+        """GET /v1/runs/{run_id}/events."""
+        means = self._means
+        row = await row_of(means, request)
+        view = _view(request)
+        given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
+        if "cursor" in request.query_params or _wants_json(request):
+            return await self._polled(row, view, given=request.query_params.get("cursor") or given)
+        after = await self._after(row, given)
+        if after and row.status == "ended" and after >= (await means.folds.run(row)).terminal_seq:
+            return Response(status_code=204)
+        live = self._live(row, view)
+        if view == "native":
+            feed = RunFeed(means.store, row, after=after, live=live)
+        else:
+            frames = means.read.frames(row, after)
+            feed = HermesFeed(means.store, row, after=after, live=live, frames=frames)
+        on_left = await self.read_by(row)
+        return EventStream(feed, means.streams, limits=means.limits, on_left=on_left)
+
+    async def read_by(self, row: RunRow) -> Callable[[], None] | None:
+        """One more reads the run; what to call when they are gone, if the run is to end with its readers.
+
+        That is one that was started with on_disconnect = cancel; clients do not own runs otherwise.
+        """
+        if row.status == "ended":
+            return None
+        first = await self._means.store.read(row.session_id, after=row.first_seq - 1, limit=1)
+        event = first[0].event if first else None
+        ends_with_them = isinstance(event, e.RunQueued) and event.settings.on_disconnect == "cancel"
+        if not ends_with_them and not self._hangups.lives_for_readers(row.run_id):
+            return None
+        return self._hangups.read_by(row)
+
+    def _live(self, row: RunRow, view: View) -> Live:
+        def lines() -> dict[str, str]:
+            known = live_lines(self._means.supervisor, row.session_id)
+            return {row.run_id: known[row.run_id]} if row.run_id in known else {}
+
+        return Live(lines, limits=self._means.limits, view=view)
+
+    async def _polled(self, row: RunRow, view: View, *, given: str) -> Response:
+        after = await self._after(row, given)
+        return raw_answer(await polled_answer(self._means.store, row, view=view, after=after))
+
+    async def _after(self, row: RunRow, given: str) -> int:
+        """The seq to go on after; one that this run never gave out replays from the start."""
+        if not (given.isascii() and given.isdigit()):
+            return 0
+        after = int(given[:18])
+        if after < row.first_seq:
+            return 0
+        found = await self._means.store.read(row.session_id, after=after - 1, limit=1)
+        if found and found[0].seq > after:
+            # A delta that was joined to one before it; within a run that is over it was that run's own.
+            return after if row.status == "ended" and after < row.last_seq else 0
+        return after if found and run_of(found[0].event) == row.run_id else 0
+
+
+def _parts_of(message: Message) -> list[Part]:
+    """All that the message and its history refer to."""
+    return [*message.parts, *(part for earlier in message.history or () for part in earlier.parts)]
+
+
+def _cursor(given: str) -> tuple[int, str] | None:
+    if not given:
+        return None
+    created_ms, _, run_id = given.partition(":")
+    if not (created_ms.isascii() and created_ms.isdigit() and run_id):
+        raise bad_request("'cursor' is not one that this list gave out", param="cursor")
+    return int(created_ms[:18]), run_id
+
+
+def _view(request: Request) -> View:
+    view = request.query_params.get("view", "hermes")
+    if view not in {"hermes", "native"}:
+        raise bad_request("'view' must be hermes or native", param="view")
+    return "native" if view == "native" else "hermes"
+
+
+def _wants_json(request: Request) -> bool:
+    accepted = request.headers.get("accept", "")
+    return "application/json" in accepted and "text/event-stream" not in accepted

@@ -1,0 +1,79 @@
+"""A session as a file: its whole log as JSON, or the conversation as a document, made piece by piece."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from holdfast.codec import numbered
+from holdfast.folds.entries import Ending, Entry, Person, Text, ToolCard
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript
+from holdfast.interfaces.journal import Journal, Record, UnknownSession
+
+RECORDS_AT_ONCE = 256
+ENTRIES_AT_ONCE = 256
+ANSWER_BYTES_MAX = 8 * 1024 * 1024
+_FENCE = "~~~~"
+_FENCES = re.compile(r"~{4,}")
+_encode = msgspec.json.Encoder().encode
+
+
+async def json_of(journal: Journal, session_id: str, *, shown: Mapping[str, Any]) -> AsyncGenerator[bytes]:
+    """The session as it is listed, and its log as it stands now; raises UnknownSession if it is purged."""
+    last_seq = await journal.last_seq(session_id)
+    yield b'{"object":"holdfast.folds.session.export","session":%b,"events":[' % _encode(shown)
+    at = 0
+    while at < last_seq:
+        limit = min(RECORDS_AT_ONCE, last_seq - at)
+        records = await journal.read(session_id, after=at, limit=limit)
+        if not records:
+            raise UnknownSession(f"session {session_id} was purged while it was exported")
+        comma = b"," if at else b""
+        yield comma + b",".join(numbered(record.seq, record.body) for record in records)
+        at = records[-1].seq
+        await asyncio.sleep(0)  # neither a log in memory nor an idle socket makes us wait
+    yield b"]}"
+
+
+def within(records: Sequence[Record]) -> Sequence[Record]:
+    """The first of them that fit into one answer, at least one; whoever wants the rest asks for it."""
+    size = 0
+    for count, record in enumerate(records):
+        size += len(record.body)
+        if size > ANSWER_BYTES_MAX and count:
+            return records[:count]
+    return records
+
+
+def with_events(about: Mapping[str, Any], events: Sequence[bytes]) -> bytes:
+    """An answer with events in it that are JSON already."""
+    return b'%b,"events":[%b]}' % (_encode(about)[:-1], b",".join(events))
+
+
+async def markdown_in_pieces(state: Session, seen: Transcript) -> AsyncGenerator[bytes]:
+    """The conversation as a document, a stretch at a time."""
+    parts = _markdown(state, list(seen.entries))
+    while piece := "\n".join(islice(parts, ENTRIES_AT_ONCE)):
+        yield piece.encode() + b"\n"
+        await asyncio.sleep(0)
+
+
+def _markdown(state: Session, entries: Sequence[Entry]) -> Iterator[str]:
+    yield f"# {state.title or 'Session'}\n"
+    for one in entries:
+        match one:
+            case Person():
+                yield f"## You\n\n{one.message.text}\n"
+            case Text() if one.text.strip():
+                yield f"## Assistant\n\n{one.text}\n"
+            case ToolCard():
+                fence = max([_FENCE, *(f"{found}~" for found in _FENCES.findall(one.result))], key=len)
+                yield f"**{one.name}** ({one.ending or one.state})\n\n{fence}\n{one.result}\n{fence}\n"
+            case Ending() if one.outcome != "completed":
+                yield f"*{one.words}*\n"
+            case _:
+                pass

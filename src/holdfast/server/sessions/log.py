@@ -1,0 +1,273 @@
+"""The log of a session over HTTP: its transcript, its events, forks, rewinds and exports."""
+
+import secrets
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from holdfast import events as e
+from holdfast.codec import numbered
+from holdfast.events import Event
+from holdfast.folds import session
+from holdfast.folds.rows import SessionRow
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript, unsettled
+from holdfast.interfaces.journal import Appended, Declined, IfSessionNew
+from holdfast.runner.granted import Granted, note_granted
+from holdfast.runner.inbox import new_session_id
+from holdfast.server.deps import ServerMeans
+from holdfast.server.problems import Problem, bad_request, session_not_found
+from holdfast.server.sessions.exports import json_of, markdown_in_pieces, with_events, within
+from holdfast.server.sessions.responses import entry, listed, marks_of_open_runs, page_of, wrapped
+from holdfast.server.sessions.sessions import checked_title, session_of
+from holdfast.server.sessions.window import newest, runs_of, unsettled_seq
+from holdfast.server.streams.cursors import EPOCH_HEADER, cursor_in
+from holdfast.server.streams.feeds import Live, NewsFeed, SessionFeed, live_lines
+from holdfast.server.streams.stream import EventStream
+from holdfast.server.transport.bodies import (
+    checked_session_id,
+    decoded,
+    json_answer,
+    parsed,
+    raw_answer,
+    read_body,
+    whole_number,
+)
+from holdfast.server.transport.once import earlier_answer, once_key, replayed
+from holdfast.server.upkeep.purging import OPENAI
+
+PAGE_MAX = 500
+READ_AT_ONCE = 1000
+PACE_MS_MAX = 1000
+
+
+class ForkRequest(msgspec.Struct):
+    """The body of POST /api/sessions/{session_id}/fork."""
+
+    at_seq: int | None = None
+    id: str | None = None
+    session_id: str | None = None
+    title: str | None = None
+
+
+class RewindRequest(msgspec.Struct):
+    """The body of POST /api/sessions/{session_id}/rewind."""
+
+    to_seq: int
+
+
+class SessionLogRoutes:
+    """What the routes do that read or copy a session's log."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    async def messages(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/messages."""
+        means = self._means
+        found = await session_of(means, request)
+        session_id = found.row.session_id
+        limit = whole_number(request, "limit", default=100, most=PAGE_MAX)
+        before = whole_number(request, "before", default=0, most=1 << 60)
+        state, seen = await means.folds.session(session_id)
+        page, more_below = page_of(seen, before=before, limit=limit, reach=_reach(state, seen, before))
+        owned = means.supervisor.owner(session_id) is not None
+        now_ms = means.clock.now_ms()
+        answer: dict[str, Any] = {
+            "object": "list",
+            "session_id": session_id,
+            "data": [entry(one, state, seen, now_ms=now_ms, owned=owned) for one in page],
+            "has_more": bool(more_below),
+            "next_before": more_below or None,
+            "last_seq": seen.last_seq,
+        }
+        if before:
+            answer["runs"] = runs_of(state, seen, page)
+        else:
+            answer |= newest(state, seen, page) | {"session": listed(found, means.marks)}
+            lines = live_lines(means.supervisor, session_id)
+            answer["live"] = {run_id: line for run_id, line in lines.items() if line}
+        marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
+        if not means.supervisor.has_caught_up:
+            marks = {run_id: unsettled(said) for run_id, said in marks.items()}
+        return json_answer(answer | ({"marks": marks} if marks else {}))
+
+    async def events(self, request: Request) -> Any:
+        """GET /api/sessions/{session_id}/events."""
+        means = self._means
+        found = await session_of(means, request)
+        session_id = found.row.session_id
+        epoch = found.row.epoch
+        after = cursor_in(request, epoch=epoch)
+        if "limit" in request.query_params:
+            return await self._stretch(request, found.row, after)
+        if after > await means.store.last_seq(session_id):
+            after = 0  # a cursor of another log: a replay changes nothing, a gap would
+        live = Live(lambda: live_lines(means.supervisor, session_id), limits=means.limits, view="native")
+        records = means.store.follow(session_id, after=after)
+        feed = SessionFeed(records, means.news, live=live)
+        pace_s = whole_number(request, "pace_ms", default=0, most=PACE_MS_MAX) / 1000
+        headers = [(EPOCH_HEADER, epoch.encode())]
+        return EventStream(feed, means.streams, limits=means.limits, headers=headers, pace_s=pace_s)
+
+    async def _stretch(self, request: Request, row: SessionRow, after: int) -> Response:
+        """A part of the log at once, for those who want to look and not to follow."""
+        session_id = row.session_id
+        limit = whole_number(request, "limit", default=READ_AT_ONCE, most=READ_AT_ONCE)
+        records = within(await self._means.store.read(session_id, after=after, limit=limit))
+        about = {
+            "object": "list",
+            "session_id": session_id,
+            "epoch": row.epoch,
+            "bytes": [len(record.body) for record in records],
+            "last_seq": await self._means.store.last_seq(session_id),
+        }
+        return raw_answer(with_events(about, [numbered(record.seq, record.body) for record in records]))
+
+    async def news(self, request: Request) -> Any:
+        """GET /api/events."""
+        del request
+        means = self._means
+        feed = NewsFeed(means.news)
+        return EventStream(feed, means.streams, limits=means.limits)
+
+    async def rewind(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/rewind."""
+        means = self._means
+        wanted = await decoded(request, means.limits, RewindRequest)
+        found = await session_of(means, request)
+        session_id = found.row.session_id
+        if not 1 <= wanted.to_seq <= await means.store.last_seq(session_id):
+            raise bad_request("'to_seq' is no seq of this session", param="to_seq")
+        match await means.inbox.rewind(session_id, wanted.to_seq):
+            case "busy":
+                why = "The session has a run under way, or messages that wait: stop it, or clear its queue"
+                raise Problem(409, why, code="session_busy")
+            case "session_deleted":
+                raise session_not_found(session_id)
+            case None:
+                pass
+        return json_answer(listed(await session_of(means, request), means.marks))
+
+    async def fork(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/fork."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = await parsed(body, means.limits, ForkRequest)
+        key = once_key(request, body, means)
+        if (earlier := await earlier_answer(key, means, status=201)) is not None:
+            return earlier
+        source_id = (await session_of(means, request)).row.session_id
+        session_id = checked_session_id(wanted.session_id or wanted.id or new_session_id())
+        last_seq = await means.store.last_seq(source_id)
+        at_seq = last_seq if wanted.at_seq is None else wanted.at_seq
+        if not 1 <= at_seq <= last_seq:
+            raise bad_request("'at_seq' is no seq of this session", param="at_seq")
+        copied = await self._copied(source_id, at_seq, title=checked_title(wanted.title or ""))
+        forked = {"object": "hermes.session", "id": session_id, "session_id": session_id}
+        answer = wrapped(
+            {**forked, "forked_from": source_id, "parent_session_id": source_id, "at_seq": at_seq}
+        )
+        for one in copied:
+            if isinstance(one, e.GrantAdded) and one.scope == "session":
+                await note_granted(means.store, Granted(session_id, one.grant_id))
+        # The copied events of runs need no owner: nobody runs in a log that does not exist yet.
+        result = await means.store.append(
+            session_id,
+            cast("list[e.Input]", copied),
+            when=[IfSessionNew()],
+            once=key.of(answer) if key else None,
+        )
+        match result:
+            case Appended():
+                return json_answer(answer, 201)
+            case Declined():
+                raise Problem(
+                    409, "There is such a session already", code="session_exists", param="session_id"
+                )
+            case _:
+                return replayed(result, status=201)
+
+    async def _copied(self, source_id: str, at_seq: int, *, title: str) -> list[Event]:
+        events: list[Event] = []
+        seqs: list[int] = []
+        state = Session()
+        at = 0
+        while at < at_seq:
+            records = await self._means.store.read(source_id, after=at, limit=READ_AT_ONCE)
+            if not records:
+                raise session_not_found(source_id)  # purged meanwhile
+            at = records[-1].seq
+            for record in records:
+                if record.seq > at_seq:
+                    break
+                seqs.append(record.seq)
+                events.append(_renumbered(record.event, seqs))
+                session.apply(state, record.seq, record.event)
+        now_ms = self._means.clock.now_ms()
+        first = events[0]
+        assert isinstance(first, e.SessionCreated), "a log begins with its creation"
+        source = "api" if first.source == OPENAI else first.source  # somebody made this one to keep it
+        events[0] = replace(first, epoch=secrets.token_hex(8), source=source)
+        events.append(e.SessionForked(at_ms=now_ms, source_session_id=source_id, at_seq=at_seq))
+        renamed = [e.SessionRenamed(at_ms=now_ms, title=title)] if title else []
+        return [*events, *_closed(state, now_ms), *_shown_again(state, now_ms), *renamed]
+
+    async def export(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/export."""
+        means = self._means
+        found = await session_of(means, request)
+        session_id = found.row.session_id
+        kind = request.query_params.get("format", "json")
+        if kind not in {"json", "md"}:
+            raise bad_request("'format' must be json or md", param="format")
+        headers = {"Content-Disposition": f'attachment; filename="session.{kind}"'}
+        if kind == "md":
+            pieces = markdown_in_pieces(*await means.folds.session(session_id))
+            return StreamingResponse(pieces, 200, headers, media_type="text/markdown")
+        pieces = json_of(means.store, session_id, shown=listed(found, means.marks))
+        return StreamingResponse(pieces, 200, headers, media_type="application/json")
+
+
+def _reach(state: Session, seen: Transcript, before: int) -> int:
+    return 0 if before else unsettled_seq(state, seen)
+
+
+def _renumbered(event: Event, seqs: Sequence[int]) -> Event:
+    """The event with the places that it names where they are in the copy, which has no gaps."""
+    match event:
+        case e.SessionRewound():
+            return replace(event, to_seq=bisect_right(seqs, event.to_seq))
+        case e.ContextCompacted():
+            return replace(event, upto_seq=bisect_right(seqs, event.upto_seq))
+        case _:
+            return event
+
+
+def _shown_again(state: Session, now_ms: int) -> list[Event]:
+    """A fork is a session to go on in, however its source was put away."""
+    changes: list[Event] = [e.SessionUnarchived(at_ms=now_ms)] if state.archived else []
+    changes += [e.SessionRestored(at_ms=now_ms)] if state.purge_at_ms is not None else []
+    changes += [e.QueueResumed(at_ms=now_ms)] if state.queue_paused else []
+    return changes
+
+
+def _closed(state: Session, now_ms: int) -> list[Event]:
+    """What was under way at the fork goes on in the source alone."""
+    removed = [e.MessageRemoved(at_ms=now_ms, message_id=one.message_id) for one in state.inbox.waiting()]
+    ended = [
+        e.RunEnded(at_ms=now_ms, run_id=run.run_id, outcome="interrupted", cause="forked")
+        for run in state.open_runs
+    ]
+    # What holds in every session holds in the fork, too, but not longer than elsewhere.
+    ungranted = [
+        e.GrantRemoved(at_ms=now_ms, grant_id=grant.grant_id)
+        for grant in state.grants.values()
+        if grant.scope == "always"
+    ]
+    return [*removed, *ended, *ungranted]

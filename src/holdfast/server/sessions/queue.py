@@ -1,0 +1,139 @@
+"""The queue of a session over HTTP: what waits, and how to change its mind."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import events as e
+from holdfast.folds.inputs import MessageState, SessionMessage
+from holdfast.folds.session import Session
+from holdfast.runner.inbox import NotSent
+from holdfast.server.deps import ServerMeans
+from holdfast.server.problems import Problem, bad_request, session_not_found
+from holdfast.server.runs.responses import not_sent
+from holdfast.server.sessions.sessions import session_of
+from holdfast.server.transport.bodies import decoded, json_answer, read_body
+
+POSITION_MAX = 1_000_000  # beyond any queue: its end
+
+
+class MessageChange(msgspec.Struct):
+    """The body of PATCH /api/sessions/{session_id}/queue/{message_id}."""
+
+    text: str | None = None
+    position: int | None = None  # 0 is next
+    steer: bool = False  # hand it to the run under way
+
+
+class QueueRoutes:
+    """What the routes under /api/sessions/{session_id}/queue do."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+
+    async def show(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/queue."""
+        session_id = (await session_of(self._means, request)).row.session_id
+        return json_answer(_shown(await self._means.inbox.state(session_id)))
+
+    async def change(self, request: Request) -> Response:
+        """PATCH /api/sessions/{session_id}/queue/{message_id}."""
+        means = self._means
+        wanted = await decoded(request, means.limits, MessageChange)
+        session_id = (await session_of(means, request)).row.session_id
+        message = await self._message(session_id, request)
+        now_ms = means.clock.now_ms()
+        if wanted.text is not None:
+            if not wanted.text.strip():
+                raise bad_request("Empty 'text': remove the message instead", param="text")
+            edited = e.MessageEdited(
+                at_ms=now_ms, message_id=message.message_id, text=wanted.text, parts=message.parts
+            )
+            await self._apply(session_id, edited)
+        if wanted.position is not None:
+            position = min(max(0, wanted.position), POSITION_MAX)
+            moved = e.MessageMoved(at_ms=now_ms, message_id=message.message_id, position=position)
+            await self._apply(session_id, moved)
+        if wanted.steer:
+            message = await self._message(session_id, request)
+            if message.state is not MessageState.QUEUED:
+                raise _not_waiting()
+            if not await means.inbox.steer_with_queued(session_id, message):
+                raise not_sent(NotSent("run_over"))
+        return json_answer(_shown(await means.inbox.state(session_id)))
+
+    async def remove(self, request: Request) -> Response:
+        """DELETE /api/sessions/{session_id}/queue/{message_id}."""
+        means = self._means
+        session_id = (await session_of(means, request)).row.session_id
+        message = await self._message(session_id, request)
+        await self._apply(
+            session_id, e.MessageRemoved(at_ms=means.clock.now_ms(), message_id=message.message_id)
+        )
+        return json_answer(_shown(await means.inbox.state(session_id)))
+
+    async def pause(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/queue/pause."""
+        return await self._put(request, e.QueuePaused(at_ms=self._means.clock.now_ms()))
+
+    async def resume(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/queue/resume."""
+        return await self._put(request, e.QueueResumed(at_ms=self._means.clock.now_ms()))
+
+    async def clear(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/queue/clear."""
+        means = self._means
+        session_id = (await session_of(means, request)).row.session_id
+        state = await means.inbox.state(session_id)
+        now_ms = means.clock.now_ms()
+        removed = [e.MessageRemoved(at_ms=now_ms, message_id=one) for one in state.inbox.queue]
+        return await self._put(request, *removed, e.QueueResumed(at_ms=now_ms))
+
+    async def _put(self, request: Request, *inputs: e.Input) -> Response:
+        await read_body(request, self._means.limits)
+        session_id = (await session_of(self._means, request)).row.session_id
+        if not await self._means.inbox.put(session_id, *inputs):
+            raise session_not_found(session_id)
+        return json_answer(_shown(await self._means.inbox.state(session_id)))
+
+    async def _message(self, session_id: str, request: Request) -> SessionMessage:
+        message_id: str = request.path_params["message_id"]
+        found = (await self._means.inbox.state(session_id)).inbox.messages.get(message_id)
+        if found is None:
+            raise Problem(
+                404, "The session has no such message", code="message_not_found", param="message_id"
+            )
+        return found
+
+    async def _apply(
+        self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
+    ) -> None:
+        if await self._means.inbox.change_message(session_id, change) is None:
+            raise _not_waiting()
+
+
+def _not_waiting() -> Problem:
+    return Problem(409, "The message does not wait any more", code="message_not_waiting")
+
+
+def _shown(state: Session) -> dict[str, Any]:
+    return {
+        "object": "list",
+        "paused": state.queue_paused,
+        "data": [
+            {
+                "message_id": one.message_id,
+                "run_id": one.run_id,
+                "text": one.text,
+                "parts": msgspec.to_builtins(one.parts),
+                "mode": one.mode,
+                "state": one.state.value,
+                "position": state.inbox.position(one.message_id),
+                "client_id": one.client_id,
+                "created_at": one.at_ms / 1000,
+            }
+            for one in state.inbox.waiting()
+        ],
+    }

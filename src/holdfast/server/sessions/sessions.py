@@ -1,0 +1,293 @@
+"""Sessions over HTTP: list, search, create, change, delete and take that back."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import events as e
+from holdfast.folds.rows import GIVEN_TITLE_CHARS_MAX, SessionRow
+from holdfast.interfaces.journal import (
+    Appended,
+    Declined,
+    Hit,
+    IfSessionKnown,
+    IfSessionNew,
+    ListedSession,
+    SessionQuery,
+    UnknownSession,
+)
+from holdfast.runner.inbox import new_session_id
+from holdfast.server.deps import ServerMeans
+from holdfast.server.problems import Problem, bad_request, session_not_found
+from holdfast.server.sessions.read_marks import ReadMark
+from holdfast.server.sessions.responses import OFFSET_MAX, cursor_in, cursor_of, hit, listed, wrapped
+from holdfast.server.transport.bodies import (
+    checked_session_id,
+    checked_workspace,
+    decoded,
+    flag,
+    json_answer,
+    known_workspace,
+    parsed,
+    read_body,
+    whole_number,
+)
+from holdfast.server.transport.once import earlier_answer, once_key, replayed
+from holdfast.server.upkeep.purging import Purges, RunsGoOn
+
+PAGE_MAX = 200
+DRAFT_CHARS_MAX = 1_000_000
+
+
+class NewSession(msgspec.Struct):
+    """The body of POST /api/sessions."""
+
+    id: str | None = None
+    session_id: str | None = None
+    title: str | None = None
+    workspace: str | None = None
+
+
+class SessionChange(msgspec.Struct):
+    """The body of PATCH /api/sessions/{session_id}."""
+
+    title: str | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
+    read_seq: int | None = None
+
+
+class Draft(msgspec.Struct):
+    """What a person has written and not sent."""
+
+    text: str
+
+
+async def session_of(means: ServerMeans, request: Request) -> ListedSession:
+    """The session that the path names; raises a Problem if it is unknown or deleted."""
+    session_id: str = request.path_params["session_id"]
+    found = await means.store.listed(session_id)
+    if found is None or found.row.purge_at_ms:
+        raise session_not_found(session_id)
+    return found
+
+
+class SessionRoutes:
+    """What the routes do that see a session from outside."""
+
+    def __init__(self, means: ServerMeans, purges: Purges) -> None:
+        self._means = means
+        self._purges = purges
+
+    async def list(self, request: Request) -> Response:
+        """GET /api/sessions."""
+        store, query = self._means.store, request.query_params
+        limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
+        skipped = _skipped(query.get("offset", ""))
+        wanted = SessionQuery(
+            limit=skipped + limit + 1,
+            before=cursor_in(query.get("cursor", "")),
+            archived=flag(request, "archived"),
+            sources_hidden=() if flag(request, "all") else ("openai",),
+        )
+        if words := query.get("q", "").strip():
+            archived = flag(request, "archived") if "archived" in query else None
+            hits = await store.search(
+                words, limit=skipped + limit + 1, archived=archived, session_id=query.get("session_id", "")
+            )
+            return await self._found(hits[skipped:], limit)
+        found = (await store.sessions(wanted))[skipped:]
+        page = found[:limit]
+        more = len(found) > limit
+        return json_answer(
+            {
+                "object": "list",
+                "data": [listed(one, self._means.marks) for one in page],
+                "has_more": more,
+                "next_cursor": cursor_of(page[-1]) if more else None,
+                "limit": limit,
+                "offset": skipped,
+            }
+        )
+
+    async def _found(self, hits: Sequence[Hit], limit: int) -> Response:
+        data: list[dict[str, Any]] = []
+        for one in hits[:limit]:
+            row = await self._means.store.listed(one.session_id)
+            if row is not None:
+                data.append(listed(row, self._means.marks) | {"hit": hit(one)})
+        more = len(hits) > limit
+        return json_answer({"object": "list", "data": data, "has_more": more, "next_cursor": None})
+
+    async def create(self, request: Request) -> Response:
+        """POST /api/sessions."""
+        means = self._means
+        body = await read_body(request, means.limits)
+        wanted = await parsed(body, means.limits, NewSession)
+        session_id = wanted.session_id or wanted.id or new_session_id()
+        checked_session_id(session_id)
+        created = e.SessionCreated(
+            at_ms=means.clock.now_ms(),
+            epoch=secrets.token_hex(8),
+            title=means.agent.secrets.out_of_text(checked_title(wanted.title or "")),
+            workspace=checked_workspace(wanted.workspace or ""),
+        )
+        key = once_key(request, body, means)
+        if (earlier := await earlier_answer(key, means, status=201)) is not None:
+            return earlier
+        await known_workspace(created.workspace)
+        answer: dict[str, Any] = {"object": "hermes.session", "id": session_id, "session_id": session_id}
+        answer |= {"title": created.title, "epoch": created.epoch, "created_at": created.at_ms / 1000}
+        answer = wrapped(answer)
+        result = await means.store.append(
+            session_id, [created], when=[IfSessionNew()], once=key.of(answer) if key else None
+        )
+        match result:
+            case Appended():
+                return json_answer(answer, 201)
+            case Declined():
+                raise Problem(
+                    409, "There is such a session already", code="session_exists", param="session_id"
+                )
+            case _:
+                return replayed(result, status=201)
+
+    async def show(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}."""
+        found = await session_of(self._means, request)
+        last_seq = await self._means.store.last_seq(found.row.session_id)
+        return json_answer(wrapped(listed(found, self._means.marks) | {"last_seq": last_seq}))
+
+    async def change(self, request: Request) -> Response:
+        """PATCH /api/sessions/{session_id}."""
+        means = self._means
+        wanted = await decoded(request, means.limits, SessionChange)
+        found = await session_of(means, request)
+        session_id, row, now_ms = found.row.session_id, found.row, means.clock.now_ms()
+        changes: list[e.Input] = []
+        if wanted.title is not None:
+            changes.append(e.SessionRenamed(at_ms=now_ms, title=checked_title(wanted.title)))
+        if wanted.pinned is not None and wanted.pinned != row.pinned:
+            changes.append(
+                e.SessionPinned(at_ms=now_ms) if wanted.pinned else e.SessionUnpinned(at_ms=now_ms)
+            )
+        if wanted.archived is not None and wanted.archived != row.archived:
+            kind = e.SessionArchived if wanted.archived else e.SessionUnarchived
+            changes.append(kind(at_ms=now_ms))
+        if wanted.read_seq is not None:
+            await self._mark(row, wanted.read_seq)
+        if changes and not await means.inbox.put(session_id, *changes):
+            raise session_not_found(session_id)
+        return json_answer(wrapped(listed(await session_of(means, request), means.marks)))
+
+    async def _mark(self, row: SessionRow, read_seq: int) -> None:
+        """The session was read so far."""
+        means, session_id = self._means, row.session_id
+        last_seq = await means.store.last_seq(session_id)
+        seq = min(max(read_seq, 0), last_seq)
+        now_ms = means.clock.now_ms()
+        await means.marks.put(session_id, ReadMark(seq, now_ms if seq == last_seq else 0))
+        known = await means.store.session(session_id)
+        if known is None or known.epoch != row.epoch:
+            # Its purge went by meanwhile, and leaves nothing.
+            await means.marks.drop(session_id)
+            raise session_not_found(session_id)
+
+    async def delete(self, request: Request) -> Response:
+        """DELETE /api/sessions/{session_id}."""
+        means = self._means
+        session_id: str = request.path_params["session_id"]
+        now = flag(request, "now")
+        found = await means.store.listed(session_id)
+        if found is None or (found.row.purge_at_ms and not now):
+            raise session_not_found(session_id)
+        purge_at_ms = means.clock.now_ms() + int(1000 * means.limits.undelete_s)
+        deleted = e.SessionDeleted(at_ms=means.clock.now_ms(), purge_at_ms=purge_at_ms)
+        await means.store.append(session_id, [deleted], when=[IfSessionKnown()])
+        await self._purges.stop_runs(session_id)
+        self._purges.look_again()  # also for one that cannot be purged now
+        if now:
+            await self._purge(session_id)
+        answer = {
+            "object": "hermes.session.deleted",
+            "id": session_id,
+            "session_id": session_id,
+            "deleted": True,
+        }
+        return json_answer(answer | ({} if now else {"purge_at": purge_at_ms / 1000}))
+
+    async def _purge(self, session_id: str) -> None:
+        try:
+            await self._purges.purge(session_id)
+        except RunsGoOn:
+            text = "The session is deleted, but a run of it does not end; it is purged as soon as it can be"
+            raise Problem(503, text, code="runs_go_on", headers={"Retry-After": "15"}) from None
+
+    async def undelete(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/undelete."""
+        means = self._means
+        session_id: str = request.path_params["session_id"]
+        await read_body(request, means.limits)
+        row = await means.store.session(session_id)
+        if row is None:
+            raise session_not_found(session_id)
+        if row.purge_at_ms:
+            restored = e.SessionRestored(at_ms=means.clock.now_ms())
+            try:
+                await means.store.append(session_id, [restored])
+            except UnknownSession:
+                raise session_not_found(session_id) from None
+        return json_answer(listed(await session_of(means, request), means.marks))
+
+    async def put_draft(self, request: Request) -> Response:
+        """PUT /api/sessions/{session_id}/draft."""
+        draft = await decoded(request, self._means.limits, Draft)
+        session_id = checked_session_id(request.path_params["session_id"])
+        if len(draft.text) > DRAFT_CHARS_MAX:
+            raise bad_request(f"'text' is over {DRAFT_CHARS_MAX} characters", param="text")
+        key, text = _draft_note(session_id), self._means.agent.secrets.out_of_text(draft.text)
+        if not text:
+            await self._means.store.drop_note(key)
+            return json_answer({"text": text})
+        await session_of(self._means, request)
+        await self._means.store.put_note(key, text.encode())
+        if await self._means.store.session(session_id) is None:
+            # Its purge went by meanwhile, and leaves nothing.
+            await self._means.store.drop_note(key)
+            raise session_not_found(session_id)
+        return json_answer({"text": text})
+
+    async def draft(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/draft."""
+        session_id = checked_session_id(request.path_params["session_id"])
+        found = await self._means.store.session(session_id)
+        is_deleted = found is not None and found.purge_at_ms
+        raw = None if is_deleted else await self._means.store.note(_draft_note(session_id))
+        return json_answer({"text": (raw or b"").decode()})
+
+
+def _skipped(given: str) -> int:
+    """How many sessions a client that counts them has seen; raises a Problem."""
+    digits = given.lstrip("0")
+    if given and not (given.isascii() and given.isdigit() and int(digits[:9] or 0) <= OFFSET_MAX):
+        raise bad_request(
+            f"'offset' must be a whole number up to {OFFSET_MAX}; go on by 'cursor'", param="offset"
+        )
+    return int(digits or 0)
+
+
+def _draft_note(session_id: str) -> str:
+    """Its purge takes the draft along."""
+    return f"session/{session_id}/draft"
+
+
+def checked_title(title: str) -> str:
+    """The title in one line; raises a Problem if it is too long."""
+    title = " ".join(title.split())
+    if len(title) > GIVEN_TITLE_CHARS_MAX:
+        raise bad_request(f"'title' is over {GIVEN_TITLE_CHARS_MAX} characters", param="title")
+    return title

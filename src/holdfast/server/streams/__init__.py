@@ -1,0 +1,1 @@
+"""Streams of events over HTTP: native, hermes and JSON polling."""

@@ -1,0 +1,228 @@
+"""What streams are fed with: a run in hermes' words or as journaled, and a whole session."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
+from weakref import WeakSet
+
+import msgspec
+
+from holdfast import events as e
+from holdfast.folds.rows import RunRow, run_of
+from holdfast.interfaces.journal import Following, Journal, Record
+from holdfast.runner.supervisor import Supervisor
+from holdfast.server.options import Limits
+from holdfast.server.streams.hermes import Frame
+from holdfast.server.streams.shared_frames import FrameGone, SharedFrames
+from holdfast.server.streams.stream import CLOSED, HEARTBEAT
+
+View: TypeAlias = Literal["hermes", "native"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def live_lines(supervisor: Supervisor, session_id: str) -> dict[str, str]:
+    """What the log does not say of the session's runs that are under way, by run id; may be empty."""
+    owner = supervisor.owner(session_id)
+    logs = owner.logs if owner else {}
+    return {id_: log.live_line() for id_, log in logs.items()}
+
+
+class Live:
+    """Live lines as ephemeral frames: from some seconds of silence on, each time that they change."""
+
+    def __init__(self, lines: Callable[[], Mapping[str, str]], *, limits: Limits, view: View) -> None:
+        self._lines = lines
+        self._limits = limits
+        self._field = "event" if view == "hermes" else "type"
+        self._shown: Mapping[str, str] = {}
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        if silent_s < self._limits.live_after_s:
+            return ()
+        lines = self._lines()
+        shown, self._shown = self._shown, lines
+        return [
+            b"data: %b\n\n" % _encode({self._field: "live", "run_id": run_id, "text": line})
+            for run_id, line in lines.items()
+            if line and line != shown.get(run_id)
+        ]
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s."""
+        if not self._lines():
+            return None
+        return max(self._limits.live_after_s - silent_s, self._limits.live_every_s)
+
+
+class RunFeed:
+    """The events of one run up to its ending; `after` is a cursor that this run gave out, or 0."""
+
+    def __init__(self, journal: Journal, row: RunRow, *, after: int, live: Live) -> None:
+        self._row = row
+        self._after = after
+        self._live = live
+        self._records = journal.follow(row.session_id, after=self._begin_after())
+        self.is_over = False
+
+    def _begin_after(self) -> int:
+        return max(self._after, self._row.first_seq - 1)
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more."""
+        if self.is_over:
+            return None
+        records = await anext(self._records, None)
+        if records is None:
+            return None
+        frames: list[bytes] = []
+        for record in records:
+            if run_of(record.event) != self._row.run_id:
+                continue
+            if (frame := self._frame(record)) is not None and record.seq > self._after:
+                frames.append(frame)
+            if isinstance(record.event, e.RunEnded):
+                self.is_over = True
+                frames.append(CLOSED)
+                break
+        return frames
+
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        self._records.nudge()
+
+    def _frame(self, record: Record) -> bytes | None:
+        return record.frame
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        return self._live.aside(silent_s)
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s."""
+        return self._live.look_again_s(silent_s)
+
+
+class HermesFeed(RunFeed):
+    """The same in hermes' words. Frames build on earlier events, so somebody has read all of the run."""
+
+    def __init__(
+        self, journal: Journal, row: RunRow, *, after: int, live: Live, frames: SharedFrames
+    ) -> None:
+        self._frames = frames
+        self._journal = journal
+        self._seen = after
+        super().__init__(journal, row, after=after, live=live)
+
+    def _begin_after(self) -> int:
+        before = self._row.first_seq - 1
+        return max(self._after, before) if self._frames.covers(self._after) else before
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more."""
+        try:
+            return await super().more()
+        except FrameGone:
+            self._frames, self._after = SharedFrames(self._row), self._seen
+            self._records = self._journal.follow(self._row.session_id, after=self._begin_after())
+            return ()
+
+    def _frame(self, record: Record) -> bytes | None:
+        if record.seq <= self._after and record.seq <= self._frames.last_seq:
+            return None
+        frame = self._frames.frame(record)
+        self._seen = max(self._seen, record.seq)
+        return frame
+
+
+class News:
+    """Changes of the session list, numbered; a reader that is too far behind is told to look anew."""
+
+    KEPT = 256
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._frames: deque[bytes] = deque(maxlen=self.KEPT)
+        self.listeners: WeakSet[NewsFeed] = WeakSet()
+
+    def listen(self, feed: "NewsFeed") -> int:
+        """The feed wants to know what changes from now on, for as long as it lives."""
+        self.listeners.add(feed)
+        return self.number
+
+    def add(self, frame: Frame) -> None:
+        """Something changed."""
+        self.number += 1
+        self._frames.append(b"data: %b\n\n" % _encode(frame))
+
+    def after(self, number: int) -> Sequence[bytes]:
+        """What changed since the number was the newest."""
+        missed = self.number - number
+        if missed > len(self._frames):
+            return (b"data: %b\n\n" % _encode({"type": "sessions.stale"}),)
+        return list(self._frames)[len(self._frames) - missed :] if missed else ()
+
+
+class NewsFeed:
+    """Changes of the session list alone, for a reader who has no session open."""
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._heard = news.listen(self)
+        self._waiter: asyncio.Future[None] | None = None
+        self._greeting: tuple[bytes, ...] = (HEARTBEAT,)
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more; there is nothing but what is said aside."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+        return ()
+
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        del silent_s
+        frames = [*self._greeting, *self._news.after(self._heard)]
+        self._heard = self._news.number
+        self._greeting = ()
+        return frames
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s; the news poke.
+
+        Some browsers give an answer to the page only once it has a body, so that something is said at once.
+        """
+        del silent_s
+        return 0.0 if self._greeting else None
+
+
+class SessionFeed(NewsFeed):
+    """The whole log of a session, gap-free and without end, and beside it changes of the session list."""
+
+    def __init__(self, records: Following, news: News, *, live: Live) -> None:
+        super().__init__(news)
+        self._records = records
+        self._live = live
+
+    async def more(self) -> Sequence[bytes] | None:
+        """See Feed.more."""
+        records = await anext(self._records, None)
+        return None if records is None else [record.frame for record in records]
+
+    def nudge(self) -> None:
+        """See Feed.nudge."""
+        self._records.nudge()
+
+    def aside(self, silent_s: float) -> Sequence[bytes]:
+        """See Feed.aside."""
+        return [*super().aside(silent_s), *self._live.aside(silent_s)]
+
+    def look_again_s(self, silent_s: float) -> float | None:
+        """See Feed.look_again_s."""
+        return 0.0 if self._greeting else self._live.look_again_s(silent_s)

@@ -1,0 +1,79 @@
+"""Waiting for a run's end on behalf of a client that wants one whole answer."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+
+from holdfast import events as e
+from holdfast.folds.rows import RunRow, run_of
+from holdfast.server.deps import ServerMeans
+from holdfast.server.problems import Problem
+from holdfast.server.streams.hermes import RunFrames
+
+# The openai package sends again what failed with such a status, unless it is told not to.
+NO_RETRY = {"X-Should-Retry": "false"}
+
+
+async def wait_for(
+    means: ServerMeans, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
+) -> RunFrames:
+    """Wait until the run is over; the run with all that it said and did.
+
+    The wait ends, too, when the client leaves or the server goes down: neither may hold up the other.
+    `on_left` is called when nobody waits any more, for whatever reason.
+    """
+    ending = asyncio.ensure_future(_ended(means, row))
+    leaving = asyncio.ensure_future(_left(request))
+    closing = asyncio.ensure_future(means.streams.until_end())
+    tasks = {ending, leaving, closing}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        if on_left is not None:
+            on_left()
+    if not ending.cancelled():
+        return ending.result()
+    # Whoever comes again without a key begins a second run, while the first one goes on.
+    again = {} if "idempotency-key" in request.headers else NO_RETRY
+    raise Problem(
+        503,
+        "The server is going down; the run goes on with the next one",
+        code="shutting_down",
+        headers={"Retry-After": "2", "X-Hermes-Run-Id": row.run_id, **again},
+    )
+
+
+async def wait_a_while(means: ServerMeans, run_id: str) -> None:
+    """Wait until the run is over, for longer than one lives on whose client has hung up."""
+    row = await means.store.run(run_id)
+    if row is None:
+        return
+    ending, closing = _ended(means, row), means.streams.until_end()
+    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(ending), asyncio.ensure_future(closing)]
+    patience_s = 2 * means.limits.openai_grace_s
+    try:
+        await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _ended(means: ServerMeans, row: RunRow) -> RunFrames:
+    async for records in means.store.follow(row.session_id, after=row.first_seq - 1):
+        for record in records:
+            if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
+                current = await means.store.run(row.run_id) or row
+                return (await means.folds.run(current)).frames
+    text = "The run's session is gone, or the server is going down"
+    raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

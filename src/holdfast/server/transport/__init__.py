@@ -1,0 +1,1 @@
+"""Connections, headers, bodies and limits below the routes."""

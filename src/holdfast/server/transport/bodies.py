@@ -1,0 +1,256 @@
+"""What clients send: read within limits, decoded into typed values, refused with the field's name."""
+
+import asyncio
+import codecs
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import msgspec.inspect
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.server.options import Limits
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.transport.edge import too_large
+
+SESSION_ID_CHARS_MAX = 256
+LARGE_BYTES = 64 * 1024  # looking through more than this would hold up everyone else
+_FIELD = re.compile(r"`\$(?:\.(?P<field>[^`\s]*))?`")
+_MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
+_encode = msgspec.json.Encoder().encode
+
+_NOTHING = frozenset({b"", b"null"})
+
+Body = TypeVar("Body")
+
+
+async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0, within_s: float = 0.0) -> bytes:
+    """The whole body; raises a Problem if it is too long or comes too slowly."""
+    _check_encoding(request)
+    most = bytes_max or limits.body_bytes_max
+    chunks: list[bytes] = []
+    size = 0
+    whole_s = within_s or limits.body_s
+    whole = asyncio.timeout(whole_s)
+    try:
+        async with whole:
+            while True:
+                async with asyncio.timeout(limits.body_gap_s):
+                    message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise Problem(400, "The connection ended before the body did", code="body_cut_off")
+                chunk: bytes = message.get("body", b"")
+                size += len(chunk)
+                if size > most:
+                    raise too_large(most)
+                chunks.append(chunk)
+                if not message.get("more_body", False):
+                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    except TimeoutError:
+        waited_s = whole_s if whole.expired() else limits.body_gap_s
+        raise Problem(
+            408,
+            f"The body did not arrive in time ({waited_s:g} s)",
+            code="body_too_slow",
+            headers={"Connection": "close"},
+        ) from None
+
+
+def _check_encoding(request: Request) -> None:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in {"", "identity"}:
+        text = f"A body in the encoding {encoding[:40]!r} is not taken; send it as it is"
+        raise Problem(415, text, code="unsupported_encoding", param="Content-Encoding")
+
+
+async def decoded(request: Request, limits: Limits, kind: type[Body]) -> Body:
+    """The body as a value; nothing at all counts as an empty object."""
+    return await parsed(await read_body(request, limits), limits, kind)
+
+
+async def parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
+    """The bytes as a value; raises a Problem that names the field."""
+    if len(body) < LARGE_BYTES:
+        return _parsed(body, limits, kind)
+    return await asyncio.to_thread(_parsed, body, limits, kind)
+
+
+def _parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
+    body = body.removeprefix(codecs.BOM_UTF8).strip()
+    if body in _NOTHING:
+        body = b"{}"
+    _check_shape(body, limits)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error), words=_words(kind)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise bad_request(f"Invalid JSON: {error}", code="invalid_json") from None
+
+
+def converted(value: object, kind: type[Body], *, param: str) -> Body:
+    """A part of a body that has several forms, as a value."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error), inside=param) from None
+
+
+def _words(kind: type) -> Mapping[str, Sequence[str]]:
+    """The words that each field of a body may hold, for those that take certain words only."""
+    found = msgspec.inspect.type_info(kind)
+    fields = found.fields if isinstance(found, msgspec.inspect.StructType) else ()
+    return {field.encode_name: [*_words_of(field.type)] for field in fields}
+
+
+def _words_of(kind: msgspec.inspect.Type) -> Iterator[str]:
+    match kind:
+        case msgspec.inspect.Metadata():
+            yield from _words_of(kind.type)
+        case msgspec.inspect.UnionType():
+            for one in kind.types:
+                yield from _words_of(one)
+        case msgspec.inspect.LiteralType():
+            yield from (str(value) for value in kind.values if value != "")
+        case _:
+            pass
+
+
+def _invalid(said: str, *, inside: str = "", words: Mapping[str, Sequence[str]] | None = None) -> Problem:
+    reason, _, _ = said.partition(" - at `")
+    place = _FIELD.search(said)
+    field = (place["field"] or "") if place else ""
+    missing = _MISSING.search(said)
+    if missing:
+        field = f"{field}.{missing['field']}" if field else missing["field"]
+    param = f"{inside}.{field}" if inside and field else inside or field
+    param = param.replace(".[", "[").replace("[...]", "[]")
+    if reason.startswith("Invalid enum value") and (allowed := (words or {}).get(param)):
+        reason = f"{reason}; it must be one of {', '.join(allowed)}"
+    if not param:
+        return bad_request(f"The body must be a JSON object: {reason}")
+    return bad_request(f"Invalid '{param}': {reason}", param=param)
+
+
+def _check_shape(body: bytes, limits: Limits) -> None:
+    """Refuse what is nested too deep or is made of too many pieces, before anything is made of it."""
+    quotes = body.count(b'"')
+    if quotes and b"\\" in body:
+        # Without escapes each quote begins or ends a string; what is left in the strings is of no interest.
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+        quotes = body.count(b'"')
+    if quotes > 2 * limits.json_values_max:
+        raise _too_many_values(limits)
+    outside = b"".join(body.split(b'"')[::2])
+    if outside.count(b",") > limits.json_values_max:
+        raise _too_many_values(limits)
+    brackets = outside.translate(None, _NO_BRACKETS)
+    depth = 0
+    for bracket in brackets[: 2 * limits.json_brackets_max]:
+        depth += 1 if bracket in b"[{" else -1
+        if depth > limits.json_depth_max:
+            text = f"The JSON is nested deeper than {limits.json_depth_max} levels"
+            raise bad_request(text, code="json_too_deep")
+    if brackets.count(b"[") + brackets.count(b"{") > limits.json_brackets_max:
+        text = f"The JSON holds more than {limits.json_brackets_max} lists and objects"
+        raise bad_request(text, code="json_too_large")
+
+
+def _too_many_values(limits: Limits) -> Problem:
+    return bad_request(f"The JSON holds more than {limits.json_values_max} values", code="json_too_large")
+
+
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def json_answer(answer: Any, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer."""
+    return Response(_encode(answer), status, headers, media_type="application/json")
+
+
+def raw_answer(body: bytes, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
+    """JSON that is encoded already."""
+    return Response(body, status, headers, media_type="application/json")
+
+
+def checked_session_id(session_id: str, *, param: str = "session_id") -> str:
+    """The id, if it is one; raises a Problem."""
+    fits = (
+        0 < len(session_id) <= SESSION_ID_CHARS_MAX
+        and session_id.isprintable()
+        and session_id not in {".", ".."}
+        and not set(session_id) & {"/", "\\"}
+    )
+    if not fits:
+        raise bad_request(f"'{param}' must be 1 to 256 printable characters without / and \\", param=param)
+    return session_id
+
+
+def checked_workspace(folder: str) -> str:
+    """The folder, if it can be one; raises a Problem."""
+    if folder and (not folder.startswith("/") or "\0" in folder):
+        raise bad_request("'workspace' must be an absolute path", param="workspace")
+    return folder
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False  # its name is too long, or the way there is closed
+
+
+async def known_workspace(folder: str) -> str:
+    """The folder, if it is one or none is named; raises a Problem that names it."""
+    if checked_workspace(folder) and not await asyncio.to_thread(_is_folder, Path(folder)):
+        raise bad_request(f"'workspace' is no folder on the server: {folder[:200]}", param="workspace")
+    return folder
+
+
+def has_already(request: Request, etag: str) -> bool:
+    """Whether the client holds what this tag is of; one that a proxy has compressed is the same to it."""
+    known = request.headers.get("if-none-match", "")
+    return known.strip() == "*" or etag in (one.strip().removeprefix("W/") for one in known.split(","))
+
+
+def whole_number(request: Request, name: str, *, default: int, most: int) -> int:
+    """A number in the query; raises a Problem that names it."""
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not (given.isascii() and given.isdigit()) or int(given[:18]) < 1:
+        raise bad_request(f"'{name}' must be a whole number from 1 to {most}", param=name)
+    return min(int(given[:18]), most)
+
+
+def truth(value: object, *, param: str) -> bool:
+    """A yes or no in any of the forms that clients send."""
+    match value:
+        case bool():
+            return value
+        case int() | float():
+            return value != 0
+        case None:
+            return False
+        case str():
+            word = value.strip().lower()
+            if word in {"true", "1", "yes", "on", "y"}:
+                return True
+            if word in {"false", "0", "no", "off", "n", "", "null", "none"}:
+                return False
+        case _:
+            pass
+    raise bad_request(f"'{param}' must be true or false", param=param)
+
+
+def flag(request: Request, name: str) -> bool:
+    """A yes or no in the query; the name alone is a yes."""
+    given = request.query_params.get(name)
+    if given is None or given == "":
+        return given is not None
+    if given.strip().lower() in {"", "null", "none"}:
+        raise bad_request(f"'{name}' must be true or false", param=name)
+    return truth(given, param=name)

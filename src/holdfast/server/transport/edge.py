@@ -1,0 +1,307 @@
+"""The outermost layer: every request passes here, and every answer leaves with the same headers.
+
+Checks come in this order, before anything is read or looked up: host, origin, key, size.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.api.scopes import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN
+from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
+from holdfast.server.access.tickets import Tickets, target_of, without_ticket
+from holdfast.server.options import ServerOptions
+from holdfast.server.problems import Problem, problem_of
+
+_EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not listened on
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+SIGN_IN_PATH = "/api/sign-in"
+SIGN_IN_BYTES_MAX = 4096  # the only body that is read of someone who brings no key
+_GUARDED = ("/v1/", "/api/", "/health", "/metrics", "/docs", "/openapi.json")
+_NO_DATA = frozenset({"/docs", "/openapi.json"})  # the same for everyone, so that a link can open them
+_UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+# The page needs nothing from elsewhere, and nothing of it is of use inside another page.
+_CONTENT_POLICY = (
+    b"default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
+    b"object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+SECURITY_HEADERS: list[tuple[bytes, bytes]] = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"content-security-policy", _CONTENT_POLICY),
+]
+_CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
+# SDKs in browsers send further headers of their own; the star covers all but the first.
+_CORS_HEADERS = (
+    b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, "
+    b"X-Hermes-Session-Key, *"
+)
+_CORS_EXPOSED = (
+    b"X-Hermes-Run-Id, X-Hermes-Session-Id, X-Hermes-Session-Key, Idempotency-Replayed, Retry-After, "
+    b"X-Should-Retry, X-Holdfast-Epoch"
+)
+_SESSION_KEY_CHARS_MAX = 256
+
+_UNAUTHORIZED = Problem(
+    401,
+    "A valid API key is needed: send the header 'Authorization: Bearer KEY'",
+    code="invalid_api_key",
+    headers={"WWW-Authenticate": "Bearer"},
+)
+_SIGN_IN_AGAIN = Problem(
+    401,
+    "You are no longer signed in here: sign in again. (A cookie alone opens nothing; it needs the header "
+    "X-Holdfast-Page, or a ticket for this very resource)",
+    code="invalid_api_key",
+)
+_OPEN_AGAIN = Problem(
+    401,
+    "This address was good for one minute, in the browser that it was made for: open it again from the page",
+    code="invalid_api_key",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The few headers that decide whether a request comes in."""
+
+    host: str
+    origin: str
+    authorization: str
+    cookie: str
+    page: str
+    session_key: str
+    body_bytes: int
+
+
+class Edge:
+    """Wraps the routes; an ASGI application.
+
+    `sign_ins.new_link` gives out what the printed sign-in link holds; `keys.replace` revokes; `drain` is to
+    be awaited before the shutdown; `open_files` counts the connections that it is served on.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        options: ServerOptions,
+        *,
+        keys: KeyRing,
+        sign_ins: SignIns,
+        tickets: Tickets,
+        drain: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._app = app
+        self.drain = drain
+        self.open_files = options.open_files
+        self.keys = keys
+        self.sign_ins = sign_ins
+        self._tickets = tickets
+        self._hosts = _LOOPBACK | {host.lower() for host in options.hosts}
+        self._any_host = "*" in options.hosts
+        self._any_address = bool(_EVERY_ADDRESS & self._hosts)
+        self._origins = frozenset(options.cors_origins)
+        # What a single route may take beyond this, it says itself.
+        self._body_bytes_max = max(options.limits.body_bytes_max, options.limits.blob_bytes_max)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the life of the application."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
+        asked = _asked(scope["headers"])
+        answering = _Answering(send, self._headers(asked))
+        try:
+            if scope["method"] == "OPTIONS" and self._lists(asked.origin):
+                await answering.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
+                return
+            name = self._come_in(scope, asked)
+            scope[KEY_NAME], scope[KEY_SCOPES] = name, self.keys.scopes_of(name)
+            # Starlette then raises what it does not know, instead of answering in plain text.
+            scope["app"] = self
+            await self._app(scope, receive, answering)
+        except Exception as error:  # every failure leaves in the envelope
+            if answering.began:
+                raise  # the server cuts the connection, so that nobody takes half an answer for a whole
+            problem = problem_of(error)
+            await answering.send_whole(problem.status, problem.encoded(), problem.headers)
+
+    def knows(self, scope: Scope) -> bool:
+        """Whether a request brings what opens this server; asked as soon as its headers are there."""
+        try:
+            asked = _asked(scope["headers"])
+            return scope["path"] != SIGN_IN_PATH and self._name_of(asked, scope) is not None
+        except Problem:
+            return False
+
+    def _lists(self, origin: str) -> bool:
+        """Whether pages of this origin may read our answers; with * any may, but none is lent the cookie."""
+        return origin in self._origins or (bool(origin) and "*" in self._origins)
+
+    def _headers(self, asked: _Asked) -> list[tuple[bytes, bytes]]:
+        headers = SECURITY_HEADERS
+        if asked.session_key:
+            headers = [*headers, (b"x-hermes-session-key", asked.session_key.encode("latin-1"))]
+        if not self._origins:
+            return headers
+        headers = [*headers, (b"vary", b"Origin")]
+        if self._lists(asked.origin):
+            headers += [
+                (b"access-control-allow-origin", asked.origin.encode("latin-1")),
+                (b"access-control-allow-methods", _CORS_METHODS),
+                (b"access-control-allow-headers", _CORS_HEADERS),
+                (b"access-control-expose-headers", _CORS_EXPOSED),
+            ]
+        return headers
+
+    def _come_in(self, scope: Scope, asked: _Asked) -> str:
+        """The name under which the request acts; raises a Problem if it may not."""
+        path: str = scope["path"]
+        if path in {"/health", "/v1/health"}:
+            return ""
+        self._check_host(asked)
+        if path == SIGN_IN_PATH:
+            self._check_origin(asked)
+            if asked.body_bytes > SIGN_IN_BYTES_MAX:
+                raise too_large(SIGN_IN_BYTES_MAX)
+            return ""
+        name = self._name_of(asked, scope) if path.startswith(_GUARDED) else ""
+        if name is None:
+            raise _refusal(asked, scope)
+        if asked.body_bytes > self._body_bytes_max:
+            raise too_large(self._body_bytes_max)
+        return name
+
+    def _check_host(self, asked: _Asked) -> None:
+        """A page of another site that was given this address by its DNS sends its own name."""
+        name = _host_name(asked.host)
+        if not (self._any_host or name in self._hosts or (self._any_address and _is_address(name))):
+            raise Problem(
+                421,
+                "This server is not known by that name; add it to `hosts` in the configuration",
+                code="unknown_host",
+            )
+
+    def _name_of(self, asked: _Asked, scope: Scope) -> str | None:
+        if self.keys.is_open:
+            if scope["method"] in _UNSAFE:
+                self._check_origin(asked)
+            return OPEN
+        kind, _, secret = asked.authorization.partition(" ")
+        if kind.lower() == "bearer" and (name := self.keys.name_of(secret.strip())) is not None:
+            return name
+        name = self._signed_in(asked, scope) if asked.cookie else None
+        if name is not None:
+            # A browser adds the cookie by itself, so whose page made it ask decides.
+            self._check_origin(asked)
+            scope[SIGN_IN] = asked.cookie
+        return name
+
+    def _signed_in(self, asked: _Asked, scope: Scope) -> str | None:
+        """Whose browser it is: by the cookie and, beside it, the page's secret or a ticket."""
+        if asked.page:
+            return self.sign_ins.name_of(asked.cookie, asked.page)
+        if scope["path"] in _NO_DATA:
+            return self.sign_ins.owner_of(asked.cookie)
+        ticket, query = without_ticket(scope["query_string"].decode("latin-1"))
+        if not ticket or scope["method"] in _UNSAFE:
+            return None
+        target = target_of(scope["path"], query)
+        if not self._tickets.opens(asked.cookie, ticket, target=target):
+            return None
+        scope[BY_TICKET] = True
+        return self.sign_ins.owner_of(asked.cookie)
+
+    def _check_origin(self, asked: _Asked) -> None:
+        origin = asked.origin
+        own = origin.partition("://")[2] == asked.host
+        if origin and not own and origin not in self._origins:
+            raise Problem(403, "Requests of that origin are not taken", code="foreign_origin")
+
+
+class _Answering:
+    """The `send` of one request: adds the headers, and knows whether the answer has begun."""
+
+    __slots__ = ("_headers", "_send", "began")
+
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._headers = headers
+        self.began = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.began = True
+            message["headers"] = [*message.get("headers", ()), *self._headers]
+        await self._send(message)
+
+    async def send_whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        """A small answer that needs no route."""
+        lines = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+        if body:
+            lines += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await self({"type": "http.response.start", "status": status, "headers": lines})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _refusal(asked: _Asked, scope: Scope) -> Problem:
+    if without_ticket(scope["query_string"].decode("latin-1"))[0]:
+        return _OPEN_AGAIN
+    return _SIGN_IN_AGAIN if asked.cookie else _UNAUTHORIZED
+
+
+def too_large(bytes_max: int) -> Problem:
+    """The body is over what the route takes."""
+    return Problem(413, f"The body is over {bytes_max} bytes, the most that is taken", code="body_too_large")
+
+
+_DECIDING = frozenset((b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key"))
+
+
+def _asked(headers: Iterable[tuple[bytes, bytes]]) -> _Asked:
+    found: dict[bytes, str] = {}
+    cookies: list[str] = []
+    body_bytes = 0
+    for name, value in headers:
+        if name == b"content-length":
+            body_bytes = int(value) if value.isdigit() else 0
+        elif name == b"cookie":
+            cookies.append(value.decode("latin-1"))
+        elif name == b"host" and name in found:
+            found[name] = ", "  # two of them are read differently by a proxy in front, so they name nobody
+        elif name in _DECIDING:
+            found[name] = value.decode("latin-1")
+    host = found.get(b"host", "").lower()
+    return _Asked(
+        host=host,
+        origin=found.get(b"origin", ""),
+        authorization=found.get(b"authorization", ""),
+        cookie=cookie_in(";".join(cookies), cookie_name(host)) if cookies else "",
+        page=found.get(b"x-holdfast-page", ""),
+        session_key=found.get(b"x-hermes-session-key", "")[:_SESSION_KEY_CHARS_MAX],
+        body_bytes=body_bytes,
+    )
+
+
+def _is_address(name: str) -> bool:
+    """Whether it is no name, so that nobody's DNS gave it."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _host_name(host: str) -> str:
+    """Without the port; an IPv6 address without its brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]

@@ -1,0 +1,107 @@
+"""Idempotency keys: the same request sent twice has one effect and one answer, also after a restart."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.scopes import KEY_NAME
+from holdfast.interfaces.journal import Answered, KeyConflict, Once, Replayed
+from holdfast.runner.inbox import Message, OnceFor, Sent
+from holdfast.server.deps import ServerMeans
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.transport.bodies import raw_answer
+
+KEPT_MS = 86_400_000
+KEY_CHARS_MAX = 255
+OWN = "\n"  # keys of our own begin with it, and no client's does
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class OnceKey:
+    """A request that is to have one effect: its key under the API key's name, and what it asked for."""
+
+    key: str
+    digest: str
+    expires_at_ms: int
+
+    def of(self, answer: object) -> Once:
+        """Stored together with the effect."""
+        return Once(self.key, self.digest, _encode(answer), self.expires_at_ms)
+
+    def for_sent(self, answer: Callable[[Sent], object]) -> OnceFor:
+        """The same for an answer that names what is made on the way."""
+        return lambda sent: self.of(answer(sent))
+
+
+def once_key(request: Request, body: bytes, means: ServerMeans) -> OnceKey | None:
+    """The key that came with the request, if one did."""
+    given = request.headers.get("idempotency-key")
+    if given is None:
+        return None
+    if not 0 < len(given) <= KEY_CHARS_MAX or not given.isprintable():
+        raise bad_request(
+            f"'Idempotency-Key' must be 1 to {KEY_CHARS_MAX} printable characters", param="Idempotency-Key"
+        )
+    path: str = request.scope["path"]
+    digest = sha256(b"\0".join([path.encode("utf-8", "surrogateescape"), body])).hexdigest()
+    # A colon parts the two, so that none stands in the first: no name holds a line break.
+    whose: str = request.scope[KEY_NAME].replace(":", "\n")
+    key = f"{whose}:{given}"
+    return OnceKey(key, digest, means.clock.now_ms() + KEPT_MS)
+
+
+def once_for(
+    request: Request, body: bytes, means: ServerMeans, *, session_id: str, message: Message
+) -> OnceKey | None:
+    """The key of a message for a session: the request's, else the one that its client's own id makes.
+
+    Such an id names one message of one session, so the same message sent again is the same run; another text
+    under it is a mistake, and is refused.
+    """
+    key = once_key(request, body, means)
+    if key is not None or not message.client_id or not session_id:
+        return key
+    path: str = request.scope["path"]
+    digest = sha256(_encode([path, message.text, message.parts])).hexdigest()
+    name = sha256(_encode([session_id, message.client_id])).hexdigest()
+    return OnceKey(f"{OWN}message:{name}", digest, means.clock.now_ms() + KEPT_MS)
+
+
+async def earlier_answer(key: OnceKey | None, means: ServerMeans, *, status: int) -> Response | None:
+    """The answer that was given before under this key; raises a Problem if it was another request's."""
+    if key is None:
+        return None
+    known = await means.store.answered(key.key, now_ms=means.clock.now_ms())
+    return None if known is None else _again(known, key, status)
+
+
+def replay_headers(sent: Sent | Response) -> dict[str, str]:
+    """What says that an answer is about a run that an earlier request with the same key began."""
+    return {} if isinstance(sent, Sent) else {"Idempotency-Replayed": "true"}
+
+
+def replayed(result: Replayed | KeyConflict, *, status: int) -> Response:
+    """What the journal says of a key that another request used a moment ago."""
+    if isinstance(result, KeyConflict):
+        raise _conflict()
+    return raw_answer(result.answer, status, headers={"Idempotency-Replayed": "true"})
+
+
+def _again(known: Answered, key: OnceKey, status: int) -> Response:
+    if known.digest != key.digest:
+        raise _conflict()
+    return raw_answer(known.answer, status, headers={"Idempotency-Replayed": "true"})
+
+
+def _conflict() -> Problem:
+    return Problem(
+        409,
+        "This Idempotency-Key or client_id was used for another request; use a new one",
+        code="idempotency_key_conflict",
+        param="Idempotency-Key",
+    )

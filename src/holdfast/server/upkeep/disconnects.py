@@ -1,0 +1,70 @@
+"""Readers who leave: a run that lives for them alone is stopped after a grace."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from holdfast.folds.rows import RunRow
+from holdfast.journal.retrying_append import PASSING
+from holdfast.server.deps import ServerMeans
+
+_log = logging.getLogger(__name__)
+
+AGAIN_S = 1.0  # how soon a stop that could not be saved is tried again
+
+
+class Hangups:
+    """Counts the readers of such runs; one who comes within the grace keeps the run."""
+
+    def __init__(self, means: ServerMeans) -> None:
+        self._means = means
+        self._readers: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def read_by(self, row: RunRow) -> Callable[[], None]:
+        """One more reads the run; to be called when they are gone, for whatever reason."""
+        self._readers[row.run_id] += 1
+
+        def gone() -> None:
+            self._readers[row.run_id] -= 1
+            self._readers += Counter()  # forgets what is down to nothing
+            task = asyncio.create_task(self._stop(row), name=_name(row.run_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        return gone
+
+    def lives_for_readers(self, run_id: str) -> bool:
+        """Whether somebody reads the run who may end it by leaving, or left within the grace."""
+        return run_id in self._readers or any(task.get_name() == _name(run_id) for task in self._tasks)
+
+    async def _stop(self, row: RunRow) -> None:
+        current = await self._means.store.run(row.run_id)
+        if current is None or current.status == "ended":
+            return
+        await self._means.clock.sleep_s(self._means.limits.openai_grace_s)
+        # Whom the server itself sent away did not leave, and finds the run again at the next one.
+        while not self._readers[row.run_id] and not self._is_going:
+            try:
+                await self._means.inbox.stop(row.session_id, row.run_id, cause="client_gone")
+            except PASSING as trouble:
+                _log.warning("run %s is stopped later, as its reader has left: %s", row.run_id, trouble)
+                await self._means.clock.sleep_s(AGAIN_S)
+            else:
+                return
+
+    @property
+    def _is_going(self) -> bool:
+        return self._means.streams.is_ending or self._means.agent.rest.called
+
+    async def close(self) -> None:
+        """The server is going; the runs go on with the next one."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+def _name(run_id: str) -> str:
+    return f"hang up on {run_id}"

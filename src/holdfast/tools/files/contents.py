@@ -1,0 +1,125 @@
+"""Contents of files: read whole within a bound, replaced in one step, and remembered as they were read."""
+
+import hashlib
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass
+from secrets import token_hex
+from threading import Event
+
+from holdfast.tools.files.workspace import Refused, Spot
+
+WHOLE_BYTES_MAX = 16 * 1024 * 1024
+SESSIONS_MAX = 256
+FILES_MAX = 1_000
+_CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A file's contents at one time; `digest` is empty where the file was too large to read whole."""
+
+    mtime_ns: int
+    bytes: int
+    digest: str
+
+    def differs(self, now: "Stamp") -> bool:
+        """Whether the contents are other ones now."""
+        if self.digest and now.digest:
+            return self.digest != now.digest
+        return (self.mtime_ns, self.bytes) != (now.mtime_ns, now.bytes)
+
+
+class ReadMarks:
+    """What each session last saw of each file, so that it does not overwrite what it never saw.
+
+    It is memory, not history: after a restart nothing is known, and nothing is refused for it.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, OrderedDict[str, Stamp]] = OrderedDict()
+
+    def note(self, session_id: str, path: str, *, stamp: Stamp) -> None:
+        """The session knows the file as it is now."""
+        files = self._sessions.setdefault(session_id, OrderedDict())
+        self._sessions.move_to_end(session_id)
+        files[path] = stamp
+        files.move_to_end(path)
+        if len(files) > FILES_MAX:
+            files.popitem(last=False)
+        if len(self._sessions) > SESSIONS_MAX:
+            self._sessions.popitem(last=False)
+
+    def last(self, session_id: str, path: str) -> Stamp | None:
+        """What the session last saw."""
+        return self._sessions.get(session_id, OrderedDict[str, Stamp]()).get(path)
+
+
+def read_whole(spot: Spot, *, give_up: Event | None = None) -> tuple[bytes, Stamp]:
+    """All bytes of a file and their stamp; raises Refused if it is too large."""
+    descriptor = spot.open_file()
+    try:
+        found = os.fstat(descriptor)
+        if found.st_size > WHOLE_BYTES_MAX:
+            raise Refused(f"{spot.inside} has {found.st_size:,} bytes; the most is {WHOLE_BYTES_MAX:,}.")
+        parts: list[bytes] = []
+        left = WHOLE_BYTES_MAX + 1
+        while left > 0 and (part := os.read(descriptor, min(left, _CHUNK_BYTES))):
+            parts.append(part)
+            left -= len(part)
+            if give_up is not None and give_up.is_set():
+                raise Refused("Stopped.")
+    finally:
+        os.close(descriptor)
+    if left <= 0:
+        raise Refused(f"{spot.inside} has more than {WHOLE_BYTES_MAX:,} bytes and is growing.")
+    data = b"".join(parts)
+    return data, Stamp(found.st_mtime_ns, len(data), hashlib.sha256(data).hexdigest())
+
+
+def replace_whole(spot: Spot, data: bytes, *, was: Stamp | None) -> Stamp:
+    """Write the file in one step, keeping mode and owner; raises Refused if it is no longer what it was."""
+    old = spot.look()
+    if old is not None:
+        spot.insist_on_a_file(old)
+    unfinished = f".{token_hex(8)}.tmp"  # without the name, which may be as long as a name can be
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(unfinished, flags, 0o666, dir_fd=spot.folder_fd)
+    try:
+        try:
+            _write_all(descriptor, data)
+            if old is not None:
+                _keep_owner_and_mode(descriptor, old)
+            os.fsync(descriptor)
+            mtime_ns = os.fstat(descriptor).st_mtime_ns
+        finally:
+            os.close(descriptor)
+        _insist_unchanged(spot, was)
+        os.rename(unfinished, spot.name, src_dir_fd=spot.folder_fd, dst_dir_fd=spot.folder_fd)
+    except BaseException:
+        os.unlink(unfinished, dir_fd=spot.folder_fd)
+        raise
+    return Stamp(mtime_ns, len(data), hashlib.sha256(data).hexdigest())
+
+
+def _insist_unchanged(spot: Spot, was: Stamp | None) -> None:
+    now = spot.look()
+    before = (was.mtime_ns, was.bytes) if was else None
+    if (now and (now.st_mtime_ns, now.st_size)) != before:
+        raise Refused(f"{spot.inside} was changed by someone else just now; read it again.")
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+        # Only root gives files away; for others the file is theirs from now on, as with any editor.
+        with suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, old.st_mode & 0o777)

@@ -1,0 +1,291 @@
+"""Changing files: a whole new text, or one exact replacement, never over what the session has not seen."""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import takewhile
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.tools.files.contents import ReadMarks, Stamp, read_whole, replace_whole
+from holdfast.tools.files.workspace import Refused, Spot, Workspace, Workspaces
+from holdfast.tools.offload import offload
+from holdfast.values import Action
+
+DIFF_CHARS_MAX = 64 * 1024
+_DIFF_LINES_MAX = 2_000
+_DIFF_CONTEXT = 3
+_PLACES_NAMED = 10
+
+
+class WriteFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to write."""
+
+    path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
+    content: Annotated[str, Meta(description="The whole new text of the file.")]
+
+
+class EditFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to replace."""
+
+    path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
+    old_text: Annotated[
+        str,
+        Meta(min_length=1, description="The exact text to replace, without line numbers; it occurs once."),
+    ]
+    new_text: Annotated[str, Meta(description="The text to put in its place.")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
+
+
+class WriteFile:
+    """Makes a file or replaces all of it."""
+
+    args_type = WriteFileArgs
+    spec = spec_of(
+        "write_file",
+        "Make a file in the workspace, with the folders it needs, or replace the whole text of one. "
+        "To change a part of a file, use edit_file.",
+        args=WriteFileArgs,
+    )
+    traits = ToolTraits(patience_s=60.0)
+
+    def __init__(self, marks: ReadMarks, *, workspaces: Workspaces = Workspace) -> None:
+        self._marks = marks
+        self._workspaces = workspaces
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        """See Tool.action; it reads the file for the diff, so it blocks."""
+        given = parsed(WriteFileArgs, args)
+        opened = self._workspaces(workspace)
+        preview = _previewed(opened, given.path, change=lambda _: _bytes(given.content))
+        return _action("write_file", f"write {given.path}", args=args, preview=preview, workspace=opened)
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        given = parsed(WriteFileArgs, args)
+
+        def write() -> tuple[Stamp, str]:
+            data = _bytes(given.content)
+            with (
+                self._workspaces(call.workspace)
+                .bound_to(call.judged_paths)
+                .spot_with_folders(given.path) as spot
+            ):
+                was = _seen_or_new(spot, self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}"))
+                if call.approved:
+                    before, was = (b"", None) if was is None else read_whole(spot)
+                    _insist_on_approved(spot, call.approved, _digest("write_file", args, before))
+                return replace_whole(spot, data, was=was), spot.inside
+
+        try:
+            stamp, inside = await offload(write)
+        except Refused as refused:
+            return ToolResult(str(refused), ok=False)
+        self._marks.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
+        return ToolResult(f"Wrote {inside}: {stamp.bytes:,} bytes.")
+
+
+class EditFile:
+    """Replaces one exact text in a file."""
+
+    args_type = EditFileArgs
+    spec = spec_of(
+        "edit_file",
+        "Replace an exact text in a file of the workspace. The old text must occur exactly once, "
+        "or set replace_all. Read the file first: an edit of a file that has changed since is refused.",
+        args=EditFileArgs,
+    )
+    traits = ToolTraits(patience_s=60.0)
+
+    def __init__(self, marks: ReadMarks, *, workspaces: Workspaces = Workspace) -> None:
+        self._marks = marks
+        self._workspaces = workspaces
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        """See Tool.action; it reads the file for the diff, so it blocks."""
+        given = parsed(EditFileArgs, args)
+        opened = self._workspaces(workspace)
+        preview = _previewed(opened, given.path, change=lambda data: edited(data, given)[0].encode("utf-8"))
+        return _action("edit_file", f"edit {given.path}", args=args, preview=preview, workspace=opened)
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        given = parsed(EditFileArgs, args)
+
+        def edit() -> tuple[Stamp, str, int]:
+            with self._workspaces(call.workspace).bound_to(call.judged_paths).spot(given.path) as spot:
+                data, now = read_whole(spot)
+                _insist_on_fresh(
+                    spot, now, seen=self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}")
+                )
+                if call.approved:
+                    _insist_on_approved(spot, call.approved, _digest("edit_file", args, data))
+                text, places = edited(data, given)
+                return replace_whole(spot, text.encode("utf-8"), was=now), spot.inside, places
+
+        try:
+            stamp, inside, places = await offload(edit)
+        except Refused as refused:
+            return ToolResult(str(refused), ok=False)
+        self._marks.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
+        return ToolResult(f"Edited {inside}: replaced {places} {'place' if places == 1 else 'places'}.")
+
+
+def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
+    """The text after the replacement and in how many places; raises Refused with what to do instead."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(f"{given.path} is not UTF-8 (byte {error.start:,}), so it is not edited.") from error
+    old, new = given.old_text, given.new_text
+    if "\n" in text and text.count("\n") == text.count("\r\n"):
+        # All its lines end with CRLF, but models write and were shown LF.
+        old, new = _with_crlf(old), _with_crlf(new)
+    if old == new:
+        raise Refused("The new text is the old text: nothing to do.")
+    places = text.count(old)
+    if places == 0:
+        raise Refused(
+            f"The old text is not in {given.path}. It must match exactly, spaces and indentation too; "
+            "read the file again."
+        )
+    if places > 1 and not given.replace_all:
+        lines = ", ".join(map(str, _lines_with(text, old)))
+        raise Refused(
+            f"The old text is in {given.path} {places} times (lines {lines}). Give more of its surroundings, "
+            "or set replace_all."
+        )
+    return text.replace(old, new), places
+
+
+def unified_diff(path: str, before: str, *, after: str) -> str:
+    """The change as a person reads it, bounded."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    was, now = len(old), len(new)
+    # What is the same at both ends need not be compared: a long file with one changed line is still shown.
+    skipped = max(0, _lines_in_common(old, new) - _DIFF_CONTEXT)
+    old, new = old[skipped:], new[skipped:]
+    cut = max(0, _lines_in_common(old[::-1], new[::-1]) - _DIFF_CONTEXT)
+    old, new = old[: len(old) - cut], new[: len(new) - cut]
+    if len(old) + len(new) > 2 * _DIFF_LINES_MAX and before and after:
+        return f"--- {path}\n+++ {path}\n[too large to compare: {was:,} lines become {now:,}]\n"
+    lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=_DIFF_CONTEXT)
+    lines = (_moved_down(line, skipped) if line.startswith("@@") else line for line in lines)
+    text = "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+    if len(text) <= DIFF_CHARS_MAX:
+        return text
+    return f"{text[:DIFF_CHARS_MAX]}\n[… {len(text) - DIFF_CHARS_MAX:,} more characters of this change]\n"
+
+
+def _lines_in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _moved_down(heading: str, lines: int) -> str:
+    """The heading of a part of a diff (@@ -5,7 +5,7 @@), so many lines further down."""
+    return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + lines}", heading)
+
+
+@dataclass(frozen=True, slots=True)
+class _Preview:
+    """What a change would do to the file as it is now; one that will be refused is still an exact action."""
+
+    diff: str = ""
+    problem: str = ""
+    before: bytes | None = None  # what it replaces: a diff may be cut, or show bytes that are no text
+
+
+def _previewed(workspace: Workspace, path: str, *, change: Callable[[bytes], bytes]) -> _Preview:
+    try:
+        with workspace.spot(path) as spot:
+            before = b"" if spot.look() is None else read_whole(spot)[0]
+            after = change(before)
+    except Refused as refused:
+        # A new folder is made by the writing, not by asking for it.
+        before, after = b"", b""
+        problem = (
+            "" if "does not exist" in str(refused) else f" (as it is now, it would be refused: {refused})"
+        )
+        if problem:
+            return _Preview(problem=problem)
+        try:
+            after = change(b"")
+        except Refused as refused_anyway:
+            return _Preview(problem=f" (as it is now, it would be refused: {refused_anyway})")
+    decoded = [data.decode("utf-8", "replace") for data in (before, after)]
+    diff = unified_diff(path, decoded[0], after=decoded[1])
+    return _Preview(diff, before=before)
+
+
+def _action(
+    tool: str, summary: str, *, args: Mapping[str, object], preview: _Preview, workspace: Workspace
+) -> Action:
+    return Action(
+        tool=tool,
+        summary=summary + preview.problem,
+        paths=(workspace.resolved(str(args["path"])),),
+        diff=preview.diff,
+        digest=_digest(tool, args, preview.before),
+    )
+
+
+def _digest(tool: str, args: Mapping[str, object], before: bytes | None) -> str:
+    """Names the change together with the very bytes that it replaces."""
+    return arguments_hash(tool, {**args, "before": "" if before is None else sha256(before).hexdigest()})
+
+
+def _insist_on_approved(spot: Spot, approved: str, digest: str) -> None:
+    """A person has seen what would be replaced: nothing else may be, however late it came there."""
+    if approved != digest:
+        raise Refused(
+            f"{spot.inside} has changed since this was approved, so it was not done. Read it again, then ask "
+            "for the change anew."
+        )
+
+
+def _seen_or_new(spot: Spot, seen: Stamp | None) -> Stamp | None:
+    found = spot.look()
+    if found is None:
+        return None
+    spot.insist_on_a_file(found)
+    if seen is None:
+        return Stamp(found.st_mtime_ns, found.st_size, "")
+    _, now = read_whole(spot)
+    _insist_on_fresh(spot, now, seen=seen)
+    return now
+
+
+def _insist_on_fresh(spot: Spot, now: Stamp, *, seen: Stamp | None) -> None:
+    if seen is not None and seen.differs(now):
+        raise Refused(f"{spot.inside} has changed since it was last read; read it again, then change it.")
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Refused(f"Character {error.start:,} of the text cannot be written as UTF-8.") from error
+
+
+def _with_crlf(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+def _lines_with(text: str, old: str) -> list[int]:
+    lines: list[int] = []
+    place = text.find(old)
+    while place >= 0 and len(lines) < _PLACES_NAMED:
+        lines.append(text.count("\n", 0, place) + 1)
+        place = text.find(old, place + len(old))
+    return lines

@@ -1,0 +1,147 @@
+"""Listing files: names of a folder and below, bounded, without what nobody wants to read."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.tools.files.globs import NOT_LISTED, glob_fits
+from holdfast.tools.files.workspace import Refused, Workspace, Workspaces
+from holdfast.tools.offload import offload
+from holdfast.values import Action
+
+ENTRIES_MAX = 1_000
+NAMES_IN_FOLDER_MAX = 20_000
+DEPTH = 3
+DEPTH_MAX = 20
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class ListFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to list."""
+
+    path: Annotated[
+        str, Meta(description="The folder, relative to the workspace; the workspace if empty.")
+    ] = ""
+    glob: Annotated[
+        str,
+        Meta(
+            max_length=500, description="Only files that fit, such as *.py or src/**/test_*.py, at any depth."
+        ),
+    ] = ""
+    depth: Annotated[int, Meta(ge=1, le=DEPTH_MAX, description="How many levels to go down.")] = DEPTH
+
+
+@dataclass(slots=True)
+class Listing:
+    """Lines so far, and why there are no more."""
+
+    lines: list[str] = field(default_factory=list[str])
+    cut: bool = False
+    closed: frozenset[str] = frozenset()  # folders that are named but not looked into
+
+
+class ListFiles:
+    """Lists files of the workspace."""
+
+    args_type = ListFilesArgs
+    spec = spec_of(
+        "list_files",
+        "List files and folders of the workspace. Folders end with /, links with @. Caches, version "
+        "control and Holdfast's own folders are named but not looked into.",
+        args=ListFilesArgs,
+    )
+    traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
+
+    def __init__(self, *, workspaces: Workspaces = Workspace) -> None:
+        self._workspaces = workspaces
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        """See Tool.action; it resolves links, so it blocks."""
+        given = parsed(ListFilesArgs, args)
+        return Action(
+            tool="list_files",
+            summary=f"list {given.path or 'the workspace'}",
+            paths=(self._workspaces(workspace).resolved(given.path),),
+            digest=arguments_hash("list_files", args),
+        )
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        given = parsed(ListFilesArgs, args)
+        give_up = Event()
+        try:
+            listing = await offload(
+                lambda: listed(
+                    self._workspaces(call.workspace).bound_to(call.judged_paths), given, give_up=give_up
+                ),
+                give_up=give_up,
+            )
+        except Refused as refused:
+            return ToolResult(str(refused), ok=False)
+        if listing.cut:
+            listing.lines.append(f"[there are more than these {len(listing.lines):,}; narrow it down]")
+        return ToolResult("\n".join(listing.lines) or "(nothing)")
+
+
+def listed(workspace: Workspace, given: ListFilesArgs, *, give_up: Event) -> Listing:
+    """Walk the folder; blocks."""
+    depth = DEPTH_MAX if given.glob else given.depth
+    listing = Listing()
+    with workspace.folder(given.path) as folder:
+        prefix = "" if folder.inside == "." else f"{folder.inside}/"
+        listing.closed = frozenset(f"{prefix}{own}" for own in folder.kept_out)
+        for line in _walked(folder.fd, prefix, depth=depth, listing=listing):
+            if give_up.is_set():
+                raise Refused("Stopped.")
+            if given.glob and (line.endswith("/") or not glob_fits(given.glob, line.removesuffix("@"))):
+                continue
+            if len(listing.lines) >= ENTRIES_MAX:
+                listing.cut = True
+                break
+            listing.lines.append(_in_one_line(line))
+    return listing
+
+
+def _in_one_line(name: str) -> str:
+    """A name as one line: what would break it, or is no text, is written out."""
+    if name.isprintable():
+        return name
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
+
+
+def _walked(folder_fd: int, prefix: str, *, depth: int, listing: Listing) -> Iterator[str]:
+    folders: list[str] = []
+    for name, kind in _entries(folder_fd, listing):
+        closed = name in NOT_LISTED or f"{prefix}{name}" in listing.closed
+        if kind == "/" and not closed and depth > 1:
+            folders.append(name)
+        yield f"{prefix}{name}{kind}"
+    for name in folders:
+        try:
+            inner_fd = os.open(name, _FOLDER_FLAGS, dir_fd=folder_fd)
+        except OSError:
+            continue  # it is gone, became a link, or is not ours to read: its name was listed
+        try:
+            yield from _walked(inner_fd, f"{prefix}{name}/", depth=depth - 1, listing=listing)
+        finally:
+            os.close(inner_fd)
+
+
+def _entries(folder_fd: int, listing: Listing) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    with os.scandir(folder_fd) as entries:
+        for entry in entries:
+            if len(found) >= NAMES_IN_FOLDER_MAX:
+                listing.cut = True
+                break
+            kind = "@" if entry.is_symlink() else "/" if entry.is_dir(follow_symlinks=False) else ""
+            found.append((entry.name, kind))
+    return sorted(found)

@@ -1,0 +1,281 @@
+"""Paths stay in the workspace, whatever their spelling and whoever swaps a link meanwhile.
+
+What is guaranteed: a path is walked from the opened workspace, one name at a time, each folder opened from
+its opened parent without following links. A link is read and walked by ourselves, so it leads somewhere only
+if that is inside; ".." goes back to the folder that was come through. The file is then used through its
+opened parent. A link that is swapped in between check and use is therefore refused, not followed; and a path
+that was judged leads to the place that was judged, or is refused, also where both are inside. Only regular
+files are opened; devices, FIFOs and sockets are refused before they are touched. So is what is kept out,
+Holdfast's own files: to open and close its database here would end this process's locks on it.
+
+What is not guaranteed: a hard link to a file outside looks like any file inside, and a folder that someone
+moves out of the workspace while it is in use is still used.
+"""
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, TypeAlias
+
+from holdfast.policy.places import is_within
+from holdfast.tools.offload import offload
+from holdfast.tools.shell.process_table import ON_LINUX
+
+LINKS_MAX = 40
+PATH_CHARS_MAX = 4_096
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a link",
+}
+
+
+class Refused(Exception):
+    """A path that the tools do not touch, or cannot; the text says why, for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A name in an opened folder; it is no link, and need not exist."""
+
+    folder_fd: int
+    name: str
+    inside: str  # its path in the workspace, links resolved
+
+    def look(self) -> os.stat_result | None:
+        """What is there, or None."""
+        try:
+            return os.stat(self.name, dir_fd=self.folder_fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def open_file(self) -> int:
+        """Open a regular file for reading; raises Refused for anything else."""
+        found = self.look()
+        if found is None:
+            raise Refused(f"{self.inside} does not exist.")
+        self.insist_on_a_file(found)
+        # Not blocking, should a FIFO have taken its place since the look.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        descriptor = os.open(self.name, flags, dir_fd=self.folder_fd)
+        try:
+            self.insist_on_a_file(os.fstat(descriptor))
+        except Refused:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def insist_on_a_file(self, found: os.stat_result) -> None:
+        """Raise Refused if it is no regular file."""
+        if not stat.S_ISREG(found.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no regular file")
+            hint = "; list it with list_files" if stat.S_ISDIR(found.st_mode) else ""
+            raise Refused(f"{self.inside} is {kind}, not a file{hint}.")
+
+
+@dataclass(slots=True)
+class Folder:
+    """An opened folder; closed at the end of its `with`."""
+
+    fd: int
+    inside: str
+    real: str
+    kept_out: tuple[str, ...] = ()  # what lies below it and is kept out, relative to it
+
+    @property
+    def path_for_children(self) -> str:
+        """A path that leads a child to this very folder while it is open here."""
+        return f"/proc/self/fd/{self.fd}" if ON_LINUX else self.real
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+
+class Workspace:
+    """One folder, and what lies in it. All methods block, but `open_folder`."""
+
+    def __init__(self, root: Path, *, kept_out: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> None:
+        self._root = root
+        self._kept_out = kept_out  # absolute and free of links
+        self._only = only  # the same: where paths may lead, if it is not empty
+
+    @property
+    def root(self) -> Path:
+        """The folder, as it was named."""
+        return self._root
+
+    def bound_to(self, places: tuple[str, ...]) -> "Workspace":
+        """The same, where a path leads to one of these places or is refused; with none, anywhere inside."""
+        return Workspace(self._root, kept_out=self._kept_out, only=places)
+
+    @contextmanager
+    def spot(self, path: str) -> Generator[Spot]:
+        """Where a path leads; raises Refused if that is outside or a folder on the way is missing."""
+        with _saying_why(path), _Walk(self._root, self._kept_out) as walk:
+            spot = walk.to(path, missing=_no_folder)
+            self._insist_on_place(spot)
+            yield spot
+
+    @contextmanager
+    def spot_with_folders(self, path: str) -> Generator[Spot]:
+        """The same, making the folders on the way."""
+        with _saying_why(path), _Walk(self._root, self._kept_out) as walk:
+            spot = walk.to(path, missing=self._make_folder)
+            self._insist_on_place(spot)
+            yield spot
+
+    def _make_folder(self, folder_fd: int, inside: str) -> None:
+        here = self._real(inside)
+        if self._only and not any(is_within(place, here) for place in self._only):
+            raise Refused(f"The path leads to {inside} now, which is not where it led when it was allowed.")
+        os.mkdir(inside.rpartition("/")[2], dir_fd=folder_fd)
+
+    def _real(self, inside: str) -> str:
+        return os.path.normpath(Path(os.path.realpath(self._root), inside))
+
+    def _insist_on_place(self, spot: Spot) -> None:
+        if self._only and self._real(spot.inside) not in self._only:
+            raise Refused(
+                f"The path leads to {spot.inside} now, which is not where it led when it was allowed."
+            )
+
+    def folder(self, path: str) -> Folder:
+        """Open a folder, for the caller to close."""
+        with self.spot(path) as spot:
+            if spot.look() is None:
+                raise Refused(f"{spot.inside} does not exist.")
+            descriptor = os.open(spot.name, _FOLDER_FLAGS, dir_fd=spot.folder_fd)
+            real = self._real(spot.inside)
+            below = tuple(os.path.relpath(own, real) for own in self._kept_out if is_within(own, real))
+            return Folder(descriptor, spot.inside, real, below)
+
+    async def open_folder(self, path: str) -> Folder:
+        """The same, off the loop."""
+        return await offload(lambda: self.folder(path), undo=lambda folder: os.close(folder.fd))
+
+    def resolved(self, path: str) -> str:
+        """The absolute path that a person is shown: where the walk would come to, links resolved."""
+        try:
+            with self.spot(path) as spot:
+                return self._real(spot.inside)
+        except Refused:
+            pass  # outside, or a folder is still missing, and behind that one there may be a link
+        try:
+            return os.path.realpath(self._root / path)
+        except ValueError:
+            return os.path.normpath(self._root / path)  # no path at all
+
+
+Workspaces: TypeAlias = Callable[[Path], Workspace]
+
+
+class _Walk:
+    """The folders from the workspace down to where we are, all open."""
+
+    def __init__(self, root: Path, kept_out: tuple[str, ...]) -> None:
+        self._kept_out = kept_out
+        self._real = os.path.realpath(root)
+        self._roots = {os.path.normpath(root), self._real}
+        self._fds = [os.open(self._real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+        self._names: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self._fds:
+            os.close(descriptor)
+
+    def to(self, path: str, *, missing: Callable[[int, str], None]) -> Spot:
+        if len(path) > PATH_CHARS_MAX or "\0" in path:
+            raise Refused("That is no path.")
+        ahead = deque(self._parts(path))
+        links = 0
+        while ahead:
+            name = ahead.popleft()
+            if name == "..":
+                self._up()
+                continue
+            target = _link(name, self._fds[-1])
+            if target is not None:
+                links += 1
+                if links > LINKS_MAX:
+                    raise Refused(f"{path} goes through too many links.")
+                ahead.extendleft(reversed(self._parts(target)))
+            elif ahead:
+                self._down(name, missing)
+            else:
+                return Spot(self._fds[-1], name, self._inside(name))
+        return Spot(self._fds[-1], ".", self._inside())
+
+    def _inside(self, *names: str) -> str:
+        """The path in the workspace of what is here; raises Refused if it is kept out."""
+        inside = "/".join([*self._names, *names]) or "."
+        real = str(Path(self._real, inside))
+        if any(is_within(real, own) for own in self._kept_out):
+            raise Refused(f"{inside} is Holdfast's own: no tool reads or writes there.")
+        return inside
+
+    def _parts(self, path: str) -> list[str]:
+        if path.startswith("/"):
+            # Lexically: what ".." in it means is found out by the walk.
+            root = next((one for one in self._roots if f"{path}/".startswith(f"{one.rstrip('/')}/")), None)
+            if root is None:
+                raise Refused(f"{path} is outside the workspace {self._real}.")
+            path = path[len(root) :]
+            while len(self._fds) > 1:
+                self._up()
+        return [part for part in path.split("/") if part not in {"", "."}]
+
+    def _up(self) -> None:
+        if not self._names:
+            raise Refused(f"That path leads out of the workspace {self._real}.")
+        os.close(self._fds.pop())
+        self._names.pop()
+
+    def _down(self, name: str, missing: Callable[[int, str], None]) -> None:
+        inside = self._inside(name)
+        try:
+            descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=self._fds[-1])
+        except FileNotFoundError:
+            missing(self._fds[-1], inside)
+            descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=self._fds[-1])
+        self._fds.append(descriptor)
+        self._names.append(name)
+
+
+def _link(name: str, folder_fd: int) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=folder_fd)
+    except OSError as error:
+        if error.errno in {errno.EINVAL, errno.ENOENT}:
+            return None  # no link, or nothing
+        raise
+
+
+def _no_folder(_folder_fd: int, inside: str) -> None:
+    raise Refused(f"The folder {inside} does not exist.")
+
+
+@contextmanager
+def _saying_why(path: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            raise Refused(f"{path}: a part of the path is no folder, or it changed just now.") from error
+        raise Refused(f"{path}: {error.strerror}.") from error
+    except UnicodeEncodeError as error:
+        raise Refused("That is no path.") from error

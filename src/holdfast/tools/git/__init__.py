@@ -1,0 +1,1 @@
+"""What git would do in a repository, read without git."""

@@ -1,0 +1,294 @@
+"""What git would heed in a directory, read from the disk without git.
+
+The way to the repository is git's own: from the directory up, a `.git` folder, a `.git` file that names one,
+or a folder that is one itself. Where git could take more than one reading, all of them count. Its submodules
+count too, because `git status` goes into them. What lies outside the workspace and is not bound to it from
+there (as a linked working tree is) gives a reason to ask instead of an answer.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from holdfast.policy.git_config import BadGitConfig, Setting, read_git_config
+from holdfast.policy.places import is_within
+from holdfast.policy.repositories import NamedFile, Repository, names_file
+from holdfast.policy.secret_names import is_secret
+from holdfast.tools.files.regular_files import read_regular
+from holdfast.tools.git.folders import GitFolders
+from holdfast.tools.git.index import BadIndex, submodules_of
+
+CONFIG_BYTES_MAX = 1024 * 1024
+POINTER_BYTES_MAX = 16 * 1024
+REPOSITORIES_MAX = 64
+FILES_MAX = 100
+INCLUDES_DEEP_MAX = 10
+HOOKS_MAX = 200
+_OPTIONAL = ":(optional)"  # what git takes off the name of a file that need not be there
+
+
+def repository_at(directory: str, git_dir: str, *, workspace: str) -> Repository:
+    """What a git command in the directory would heed; `git_dir` is the folder it is told to use, if any."""
+    look = _Look(workspace, directory)
+    try:
+        if git_dir:
+            look.enter(os.path.realpath(git_dir), top=directory)
+        else:
+            look.discover(directory)
+    except ValueError:  # a name with characters that no file has
+        look.doubts.append("The place where git would run cannot be looked at.")
+    return Repository(
+        tuple(look.settings),
+        tuple(dict.fromkeys(look.hooks)),
+        tuple(dict.fromkeys(look.doubts)),
+        tuple(dict.fromkeys(look.named)),
+    )
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look at a place; it stops by itself, however the files refer to one another."""
+
+    workspace: str
+    directory: str  # where git starts
+    settings: list[Setting] = field(default_factory=list[Setting])
+    hooks: list[str] = field(default_factory=list[str])
+    doubts: list[str] = field(default_factory=list[str])
+    named: list[NamedFile] = field(default_factory=list[NamedFile])
+    folders: GitFolders = field(default_factory=GitFolders)
+    stores: set[str] = field(default_factory=set[str])  # folders of objects besides the repositories' own
+    entered: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    files: int = 0
+
+    def discover(self, directory: str) -> None:
+        """Go up from a directory to the repository that git would find."""
+        folder = Path(directory)
+        for place in (folder, *folder.parents):
+            git_dir = self._named_by(place)
+            if git_dir:
+                self.enter(git_dir, top=str(place))
+                if _is_repository(git_dir):
+                    return
+            if _is_repository(str(place)):
+                self.doubts.append(
+                    f"{place} looks like a repository without a working tree, and git would obey it."
+                )
+                self.enter(str(place), top=str(place))
+                return
+
+    def enter(self, git_dir: str, *, top: str) -> None:
+        """Take in the repository with this folder and this top of its working tree."""
+        if (git_dir, top) in self.entered:
+            return
+        if len(self.entered) >= REPOSITORIES_MAX:
+            self.doubts.append(f"There are more than {REPOSITORIES_MAX} repositories in one another.")
+            return
+        self.entered.add((git_dir, top))
+        common = self._common_of(git_dir)
+        inside = (self.workspace, os.path.realpath(top))
+        if not any(is_within(git_dir, root) for root in inside):
+            if not self._is_bound_to(git_dir, top):
+                self.doubts.append(f"The repository of {top} is {git_dir}, which is outside the workspace.")
+                return
+            inside = (*inside, git_dir, common)
+        elif not any(is_within(common, root) for root in inside):
+            self.doubts.append(
+                f"The repository {git_dir} takes its settings from {common}, outside the workspace."
+            )
+            return
+        for folder in (common, git_dir):
+            self.doubts += self.folders.doubts(folder, top=os.path.realpath(top))
+        found = [
+            *self._config(Path(common, "config"), inside),
+            *self._config(Path(git_dir, "config.worktree"), inside),
+        ]
+        self.settings += found
+        self._look_at_hooks(found, common=common, top=top)
+        self._look_at_alternates(Path(common, "objects"), inside)
+        trees = (top, *self._trees(found, git_dir, inside))
+        self._look_at_named_files(found, (*trees, git_dir, self.directory))
+        for tree in trees:
+            self._look_at_submodules(git_dir, tree)
+
+    def _named_by(self, place: Path) -> str:
+        """The repository that the `.git` of a folder is or names; nothing if there is none."""
+        dot = place / ".git"
+        try:
+            if dot.is_dir():
+                return os.path.realpath(dot)
+            if not dot.is_file():
+                return ""
+            text = os.fsdecode(read_regular(dot, bytes_max=POINTER_BYTES_MAX))
+        except OSError as error:
+            self.doubts.append(f"{dot} cannot be read: {error.strerror}.")
+            return ""
+        if not text.startswith("gitdir:"):
+            return ""
+        if "\0" in text:
+            self.doubts.append(f"{dot} holds a NUL byte.")
+            return ""
+        # Git takes off one blank before the name and line ends after it, and no more.
+        return os.path.realpath(place / text.removeprefix("gitdir:").removeprefix(" ").rstrip("\r\n"))
+
+    def _common_of(self, git_dir: str) -> str:
+        """Where the settings of a linked working tree are: with those of the others."""
+        text = self._pointer(Path(git_dir, "commondir"))
+        return os.path.realpath(Path(git_dir, text)) if text else git_dir
+
+    def _is_bound_to(self, git_dir: str, top: str) -> bool:
+        """Whether a repository outside names this very working tree as its own, as git has it do."""
+        back = self._pointer(Path(git_dir, "gitdir"))
+        if back and os.path.realpath(Path(git_dir, back)) == os.path.realpath(Path(top, ".git")):
+            return True
+        trees = [
+            one.value or "" for one in self._config(Path(git_dir, "config"), (git_dir,)) if _is_tree(one)
+        ]
+        return any(os.path.realpath(Path(git_dir, tree)) == os.path.realpath(top) for tree in trees)
+
+    def _pointer(self, path: Path) -> str:
+        """What a file that names other places says; nothing if there is no such file."""
+        try:
+            text = os.fsdecode(read_regular(path, bytes_max=POINTER_BYTES_MAX)).rstrip("\r\n")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            self.doubts.append(f"{path} cannot be read: {error.strerror}.")
+            return ""
+        if "\0" in text:
+            self.doubts.append(f"{path} holds a NUL byte.")
+            return ""
+        return text
+
+    def _config(self, path: Path, inside: tuple[str, ...], *, depth: int = 0) -> list[Setting]:
+        """The settings of a file and of those that it includes, whatever the conditions of including them."""
+        real = os.path.realpath(path)
+        if not any(is_within(real, root) for root in inside):
+            self.doubts.append(f"The configuration of git includes {real}, which is outside the workspace.")
+            return []
+        self.files += 1
+        if self.files > FILES_MAX or depth > INCLUDES_DEEP_MAX:
+            self.doubts.append(f"The configuration of git includes too many files: {path} is not read.")
+            return []
+        try:
+            settings = read_git_config(read_regular(real, bytes_max=CONFIG_BYTES_MAX), file=str(path))
+        except FileNotFoundError:
+            return []
+        except (OSError, BadGitConfig) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            self.doubts.append(f"The configuration {path} cannot be read: {why}.")
+            return []
+        found = list(settings)
+        for included in _included(settings):
+            found += self._config(path.parent / _at_home(included), inside, depth=depth + 1)
+        return found
+
+    def _trees(self, settings: list[Setting], git_dir: str, inside: tuple[str, ...]) -> Iterator[str]:
+        """The working trees that settings name in place of the folder where the repository was found."""
+        for setting in settings:
+            if _is_tree(setting):
+                tree = os.path.realpath(Path(git_dir, setting.value or ""))
+                if not any(is_within(tree, root) for root in inside):
+                    self.doubts.append(
+                        f"The repository says that its files are in {tree}, outside the workspace."
+                    )
+                    continue
+                yield tree
+
+    def _look_at_hooks(self, settings: list[Setting], *, common: str, top: str) -> None:
+        named = [one.value or "" for one in settings if (one.section, one.name) == ("core", "hookspath")]
+        for folder in [Path(top, _at_home(text)) for text in named] or [Path(common, "hooks")]:
+            try:
+                with os.scandir(folder) as entries:
+                    names = [entry.name for entry in islice(entries, HOOKS_MAX + 1)]
+            except OSError:
+                continue  # there is none, or git may not look there either
+            if len(names) > HOOKS_MAX:
+                self.doubts.append(f"{folder} has more than {HOOKS_MAX} files, which may be hooks.")
+            # What has an ending is an example.
+            self.hooks += sorted(one for one in names if "." not in one and os.access(folder / one, os.X_OK))
+
+    def _look_at_alternates(self, objects: Path, inside: tuple[str, ...]) -> None:
+        """Look through the folders that more objects are taken from, and those that these name in turn."""
+        text = self._pointer(objects / "info" / "alternates")
+        for line in text.split("\n"):
+            if not line or line.startswith("#"):
+                continue
+            if line.startswith('"'):
+                self.doubts.append(f"The repository takes objects from {line}, a name in quotes.")
+                continue
+            real = os.path.realpath(objects / line)
+            if not any(is_within(real, root) for root in inside):
+                self.doubts.append(
+                    f"The repository takes objects from {real}, which is outside the workspace."
+                )
+                continue
+            if real in self.stores:
+                continue
+            if len(self.stores) >= FILES_MAX:
+                self.doubts.append(f"The repository takes objects from more than {FILES_MAX} folders.")
+                return
+            self.stores.add(real)
+            self.doubts += self.folders.doubts(real, top=self.workspace)
+            self._look_at_alternates(Path(real), inside)
+
+    def _look_at_named_files(self, settings: list[Setting], starts: tuple[str, ...]) -> None:
+        """Note the settings by which git would read a file that it should not, from wherever it starts."""
+        for setting in filter(names_file, settings):
+            name = _at_home((setting.value or "").removeprefix(_OPTIONAL))
+            reasons = (_unfit(Path(start, name), self.workspace) for start in starts)
+            if name and (why := next(filter(None, reasons), "")):
+                self.named.append(NamedFile(setting, why))
+
+    def _look_at_submodules(self, git_dir: str, tree: str) -> None:
+        try:
+            names = submodules_of(Path(git_dir))
+        except (BadIndex, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            self.doubts.append(f"The index of {git_dir} cannot be read: {why}.")
+            return
+        for name in names:
+            place = Path(tree, name)
+            if ".." not in place.parts and (found := self._named_by(place)):
+                self.enter(found, top=str(place))
+
+
+def _included(settings: tuple[Setting, ...]) -> Iterator[str]:
+    for setting in settings:
+        if setting.section in {"include", "includeif"} and setting.name == "path" and setting.value:
+            yield setting.value
+
+
+def _is_tree(setting: Setting) -> bool:
+    return (setting.section, setting.name) == ("core", "worktree")
+
+
+def _is_repository(folder: str) -> bool:
+    """Whether git would take a folder for a repository, or nearly so."""
+
+    def has(name: str) -> bool:
+        return os.path.lexists(f"{folder}/{name}")
+
+    return has("HEAD") and ((has("objects") and has("refs")) or has("commondir"))
+
+
+def _unfit(path: Path, workspace: str) -> str:
+    """Why git should not read a file because a repository says so; nothing if it may."""
+    real = os.path.realpath(path)
+    if real == os.devnull:
+        return ""
+    if not is_within(real, workspace):
+        return "a file outside the workspace"
+    if is_secret(real) or is_secret(str(path)):
+        return "a file that may hold secrets"
+    try:
+        mode = Path(real).stat().st_mode
+    except OSError:
+        return ""  # git cannot read it either
+    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "a special file"
+
+
+def _at_home(text: str) -> str:
+    return os.path.expanduser(text)  # noqa: PTH111 - the other one raises for a user that there is not

@@ -1,0 +1,83 @@
+"""A configured MCP server and how long it may take, as plain values; importing them does not load the SDK."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from holdfast.tools.shell.scope import KillPatience
+
+NAME_CHARS_MAX = 64
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+class BadMcpServer(ValueError):
+    """The configuration of an MCP server makes no sense; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerConfig:
+    """A server that is either started (`command`) or called (`url`); raises BadMcpServer.
+
+    `env` and `headers` may hold secrets, so neither is ever shown.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str = ""
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cwd: str = ""  # empty is our own
+    patience_s: float = 180.0
+    tool_patience_s: Mapping[str, float] = field(
+        default_factory=dict[str, float]
+    )  # by the server's own names
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or len(self.name) > NAME_CHARS_MAX or not self.name.isprintable():
+            raise BadMcpServer(f"An MCP server needs a printable name of 1 to {NAME_CHARS_MAX} characters.")
+        if bool(self.command) == bool(self.url):
+            raise BadMcpServer(f"MCP server {self.name!r}: give either command or url.")
+        if self.url and not self.host:
+            raise BadMcpServer(f"MCP server {self.name!r}: the url must be http:// or https:// with a host.")
+        if self.command and not self.command[0]:
+            raise BadMcpServer(f"MCP server {self.name!r}: the command is empty.")
+        if min([self.patience_s, *self.tool_patience_s.values()]) <= 0:
+            raise BadMcpServer(f"MCP server {self.name!r}: patience_s must be more than 0.")
+        for header, value in self.headers.items():
+            if not _HEADER_NAME.fullmatch(header) or not value.isascii() or not value.isprintable():
+                raise BadMcpServer(f"MCP server {self.name!r}: header {header!r} cannot be sent.")
+
+    @property
+    def host(self) -> str:
+        """The host of the url; empty for a server that is started, and for a url that is none."""
+        try:
+            parts = urlsplit(self.url)
+        except ValueError:
+            return ""
+        return parts.hostname or "" if parts.scheme in {"http", "https"} else ""
+
+    def patience_for_s(self, tool: str) -> float:
+        """How long one call of the tool may take."""
+        return self.tool_patience_s.get(tool, self.patience_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpPatience:
+    """How long each wait for a server may take."""
+
+    connect_s: float = 30.0  # from its start to its list of tools
+    list_s: float = 30.0  # a list that is asked for again
+    ping_s: float = 5.0  # a server that did not answer in time is asked whether it lives
+    wait_s: float = 10.0  # a call waits so long for a server that is being started
+    cancel_s: float = 1.0  # a cancelled call waits so long for its cancellation to be written
+    exit_s: float = 1.0  # after its standard input was closed, before it is killed
+    relist_gap_s: float = 1.0  # between two lists, however often the server says that they changed
+    backoff_first_s: float = 0.5
+    backoff_max_s: float = 60.0
+    steady_s: float = 60.0  # who was connected for so long starts anew without having failed
+    kill: KillPatience = field(default_factory=KillPatience)
+
+    def backoff_s(self, failures: int) -> float:
+        """How long to rest after so many failures in a row, of which there is at least one."""
+        return min(self.backoff_first_s * 2.0 ** min(failures - 1, 30), self.backoff_max_s)

@@ -1,0 +1,155 @@
+"""What the model is told of a server's tools: names that cannot deceive, and descriptions that are bounded.
+
+Everything here comes from a server that nobody vouches for.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import msgspec
+
+from holdfast.messages import ToolSpec
+from holdfast.tools.shell.cleaning import cleaned
+
+NAME_CHARS_MAX = 64  # what every model provider accepts
+LABEL_CHARS_MAX = 20
+DESCRIPTION_CHARS_MAX = 1024
+SCHEMA_BYTES_MAX = 32 * 1024
+_PREFIX = "mcp__"
+_NUMBERS = range(2, 10_000)
+_PROPERTY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# Providers refuse a request in which one tool has one of these at the top; the server checks its arguments.
+_NOT_AT_THE_TOP = frozenset(
+    {"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "$schema"}
+)
+_DEPTH_MAX = 40
+
+
+class ToolLeftOut(Exception):
+    """A tool that cannot be offered to a model; the text says why."""
+
+
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """A label for each server, in which two underscores never stand together.
+
+    So the first pair of underscores after the prefix of a tool's name ends the label: whatever a server calls
+    its tools, none of them can bear the name of another server's.
+    """
+    return _numbered({name: _label(name) for name in names}, chars_max=LABEL_CHARS_MAX)
+
+
+def tool_names(label: str, tools: Iterable[str]) -> dict[str, str]:
+    """The names by which a model calls a server's tools, by the server's own, in order of name.
+
+    They depend on the set of tools alone, not on the order in which the server lists them.
+    """
+    front = f"{_PREFIX}{label}__"
+    chars_max = NAME_CHARS_MAX - len(front)
+    wanted = {tool: _cleaned_name(tool)[:chars_max] or "tool" for tool in tools}
+    return {tool: front + name for tool, name in _numbered(wanted, chars_max=chars_max).items()}
+
+
+def spec_for(name: str, server: str, *, description: str, schema: Mapping[str, object]) -> ToolSpec:
+    """The tool as the model is told of it; raises ToolLeftOut."""
+    origin = f"[from the MCP server {plain(server, chars_max=NAME_CHARS_MAX)}]"
+    told = plain(description, chars_max=DESCRIPTION_CHARS_MAX, keep="\n")
+    return ToolSpec(name=name, description=f"{origin} {told}".strip(), schema=_schema(schema))
+
+
+def plain(text: str, *, chars_max: int, keep: str = "") -> str:
+    """Text without control codes and invisible characters, and not longer than that."""
+    # What is far too long is cut before it is read: cleaning a megabyte for one line is a waste.
+    text = cleaned(text[: 4 * chars_max])
+    text = "".join(one if one in keep or _is_visible(one) else " " if one.isspace() else "" for one in text)
+    text = text.strip()
+    return text if len(text) <= chars_max else text[: chars_max - 1].rstrip() + "…"
+
+
+def written_out(text: str) -> str:
+    """The text to the letter: what does not show is written as an escape, so that it cannot hide."""
+    return "".join(one if _is_visible(one) else ascii(one)[1:-1] for one in text)
+
+
+def _is_visible(character: str) -> bool:
+    # Format characters (Cf) reverse text or hide some in it; private and unassigned ones mean nothing.
+    return character == " " or unicodedata.category(character) not in {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Co",
+        "Cn",
+        "Zl",
+        "Zp",
+    }
+
+
+def _label(name: str) -> str:
+    text = re.sub(r"_+", "_", _cleaned_name(name)).strip("_")[:LABEL_CHARS_MAX].strip("_")
+    return text or "server"
+
+
+def _cleaned_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name[: 4 * NAME_CHARS_MAX])
+
+
+def _numbered(wanted: Mapping[str, str], *, chars_max: int) -> dict[str, str]:
+    # Who bears its name unchanged keeps it; the others take what is left, in order of their own names.
+    given: dict[str, str] = {}
+    taken: set[str] = set()
+    for own in sorted(wanted, key=lambda own: (own != wanted[own], own)):
+        name = wanted[own]
+        if name in taken:
+            tails = (f"_{number}" for number in _NUMBERS)
+            name = next(
+                made
+                for tail in tails
+                if (made := f"{name[: chars_max - len(tail)].rstrip('_')}{tail}") not in taken
+            )
+        taken.add(name)
+        given[own] = name
+    return dict(sorted(given.items(), key=lambda pair: pair[1]))
+
+
+def _schema(schema: Mapping[str, object]) -> dict[str, object]:
+    try:
+        size_bytes = len(msgspec.json.encode(schema))
+    except (RecursionError, TypeError, ValueError) as error:
+        raise ToolLeftOut("its input schema is not JSON") from error
+    if size_bytes > SCHEMA_BYTES_MAX:
+        raise ToolLeftOut(f"its input schema has {size_bytes:,} bytes, more than {SCHEMA_BYTES_MAX:,}")
+    kept = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
+    properties = _plain_properties(kept.get("properties"))
+    odd = [name for name in properties if not _PROPERTY_NAME.fullmatch(name)]
+    if odd:
+        raise ToolLeftOut(f"a model cannot be told of an argument named {plain(odd[0], chars_max=80)!r}")
+    kept["properties"] = properties
+    required = kept.pop("required", None)
+    if isinstance(required, list):
+        kept["required"] = [name for name in cast("list[object]", required) if isinstance(name, str)]
+    return {**cast("dict[str, object]", _told(kept, depth=0)), "type": "object"}
+
+
+def _plain_properties(properties: object) -> dict[str, object]:
+    """What is said of each argument; `true` (anything fits) as {}, which providers take, and no `false`."""
+    if not isinstance(properties, dict):
+        return {}
+    said = cast("dict[str, object]", properties)
+    return {name: one if isinstance(one, dict) else {} for name, one in said.items() if one is not False}
+
+
+def _told(value: object, *, depth: int) -> object:
+    """The schema with its prose made plain; what is matched against arguments stays as it is."""
+    if depth > _DEPTH_MAX:
+        raise ToolLeftOut("its input schema is nested too deeply")
+    if isinstance(value, dict):
+        return {
+            key: plain(item, chars_max=DESCRIPTION_CHARS_MAX, keep="\n")
+            if key in {"description", "title"} and isinstance(item, str)
+            else _told(item, depth=depth + 1)
+            for key, item in cast("dict[str, object]", value).items()
+        }
+    if isinstance(value, list):
+        return [_told(item, depth=depth + 1) for item in cast("list[object]", value)]
+    return value

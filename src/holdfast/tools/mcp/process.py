@@ -1,0 +1,178 @@
+"""The process of an MCP server that we start: one thread starts it, hears its errors and buries it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from holdfast.tools.mcp.config import McpPatience
+from holdfast.tools.offload import settle
+from holdfast.tools.shell.cleaning import cleaned
+from holdfast.tools.shell.marker import Marker, marked
+from holdfast.tools.shell.process_table import Seen
+from holdfast.tools.shell.pump import Pump, Wake
+from holdfast.tools.shell.reaper import reap_adopted
+from holdfast.tools.shell.scope import Scope, kill_scope
+from holdfast.tools.shell.tags import put_tag
+
+ERRORS_BYTES_MAX = 8 * 1024
+_DRAIN_S = 0.3
+_SHOWN_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exited:
+    """How it ended; `code` is negative for a signal and None if it never started."""
+
+    code: int | None = None
+    error: str = ""
+    killed: bool = False  # by us
+    survivors: tuple[Seen, ...] = ()  # alive after KILL
+
+    def __str__(self) -> str:
+        if self.survivors:
+            return f"it does not die: {', '.join(map(str, self.survivors))}"
+        if self.code is None:
+            return f"it could not be started: {self.error}"
+        if self.code < 0:
+            return f"it was killed by {_signal(-self.code)}"
+        return f"it exited with code {self.code}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # those of real time have no names
+
+
+class LastWords:
+    """The end of what was written to standard error, however much that was."""
+
+    def __init__(self) -> None:
+        self._tail = bytearray()
+
+    def take(self, data: bytes) -> bool:
+        """See Sink.take."""
+        self._tail += data[-ERRORS_BYTES_MAX:]
+        del self._tail[:-ERRORS_BYTES_MAX]
+        return False
+
+    def __str__(self) -> str:
+        text = cleaned(self._tail.decode("utf-8", "replace")).strip()
+        return text if len(text) <= _SHOWN_CHARS else "…" + text[-_SHOWN_CHARS:]
+
+
+class ServerProcess:
+    """A server's process; all methods but those of the thread belong to the loop."""
+
+    def __init__(
+        self,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+        *,
+        cwd: str,
+        marker: Marker,
+        patience: McpPatience,
+    ) -> None:
+        self._argv = argv
+        self._environment = marked(environment, marker)
+        self._cwd = cwd or None
+        self._marker = marker
+        self._patience = patience
+        self._loop = asyncio.get_running_loop()
+        self._wake = Wake()
+        self.last_words = LastWords()
+        self.started: asyncio.Future[subprocess.Popen[bytes] | None] = self._loop.create_future()
+        self.ended: asyncio.Future[Exited] = self._loop.create_future()
+
+    def start(self) -> None:
+        """Start it; `started` gives its pipes, or None when `ended` says why there are none."""
+        threading.Thread(target=self._live_and_die, name="holdfast-mcp", daemon=True).start()
+
+    async def end(self) -> None:
+        """Wait until it and all that it started are dead, which they soon are; a cancellation comes after."""
+        self._wake.call()
+        patience = self._patience
+        within_s = patience.exit_s + patience.kill.term_s + patience.kill.kill_s + 5.0
+        await settle(self.ended, within_s=within_s)
+
+    # From here on: the thread.
+
+    def _live_and_die(self) -> None:
+        try:
+            exited = self._lived()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the end is awaited
+            caught = error
+            self._on_loop(lambda: self._over(lambda: self.ended.set_exception(caught)))
+        else:
+            self._on_loop(lambda: self._over(lambda: self.ended.set_result(exited)))
+
+    def _over(self, settle_it: Callable[[], None]) -> None:
+        settle_it()
+        self._wake.close()
+        if not self.started.done():
+            self.started.set_result(None)
+
+    def _on_loop(self, call: Callable[[], object]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            self._wake.call()  # the loop is closed: nobody wants this server any more
+
+    def _lived(self) -> Exited:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the operator configured it
+                self._argv,
+                cwd=self._cwd,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            return Exited(error=str(error))
+        put_tag(process.pid, self._marker)
+        assert process.stdout is not None, "it was asked for"
+        assert process.stderr is not None, "it was asked for"
+        nonce = self._marker.nonce
+        scope = Scope(
+            belongs=lambda marker: marker.nonce == nonce,
+            leader=process.pid,
+            pipe_inode=os.fstat(process.stdout.fileno()).st_ino,
+            tags=frozenset({self._marker.tag}),
+        )
+        try:
+            with process.stderr as errors:
+                # Standard input and output now belong to the loop, which also closes them.
+                self._on_loop(lambda: self.started.set_result(process))
+                return self._watched(process, errors.fileno(), scope=scope)
+        except BaseException:
+            # A defect of ours must not leave a process behind either.
+            kill_scope(scope)
+            process.wait()
+            raise
+
+    def _watched(self, process: "subprocess.Popen[bytes]", errors_fd: int, *, scope: Scope) -> Exited:
+        pump = Pump(errors_fd, process.pid, wake=self._wake, sink=self.last_words)
+        try:
+            why = pump.until_exit(None)
+            if why == "woken":
+                os.read(self._wake.read_fd, 1)
+                why = pump.until_exit(time.monotonic() + self._patience.exit_s)
+            if why == "exited":
+                pump.drain(_DRAIN_S)
+            # Also after an exit: what it started must not outlive it.
+            survivors = kill_scope(scope, patience=self._patience.kill, meanwhile=pump.sip)
+            reap_adopted(scope)
+        finally:
+            pump.close()
+        # Collected last: while its entry is there, nobody else gets its pid or its group.
+        code = process.poll() if survivors else process.wait()
+        return Exited(code=code, killed=why != "exited", survivors=survivors)

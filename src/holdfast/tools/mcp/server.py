@@ -1,0 +1,244 @@
+"""One MCP server and the task that owns it: connected, listed, checked, and connected again when it dies."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from mcp import MCPError
+from mcp.types import Tool
+
+from holdfast.tools.mcp.config import McpPatience, McpServerConfig
+from holdfast.tools.mcp.connection import Connection
+from holdfast.tools.mcp.flow import Incoming, Outgoing
+from holdfast.tools.mcp.http import http_wire
+from holdfast.tools.mcp.names import plain
+from holdfast.tools.mcp.process import ServerProcess
+from holdfast.tools.mcp.stdio import stdio_wire
+from holdfast.tools.shell.marker import foreground
+from holdfast.tools.shell.scope import kill_leftovers
+
+_WHY_CHARS = 700
+_LAST_CALLS_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpStatus:
+    """How a server is, for people."""
+
+    name: str
+    state: Literal["connecting", "connected", "down"]
+    tools: int = 0
+    why: str = ""  # why it is down, or was last
+    left_out: tuple[str, ...] = ()  # tools that the model is not told of, each with the reason
+
+
+class McpServer:
+    """A server; `live` is its owner's task, everything else may be called by anyone on the loop."""
+
+    def __init__(
+        self,
+        config: McpServerConfig,
+        *,
+        environment: Mapping[str, str],
+        patience: McpPatience,
+        marker_run: str,
+    ) -> None:
+        self.config = config
+        self.patience = patience
+        self.tools: tuple[Tool, ...] = ()  # those of a server that is down are kept: it will be back
+        self.listings = 0
+        self.why = ""
+        self.settled = asyncio.Event()  # it has been tried once
+        self.closing = False
+        self._environment = environment
+        self._marker_run = marker_run
+        self._connection: Connection | None = None
+        self._connected = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._resting = False
+
+    @property
+    def state(self) -> Literal["connecting", "connected", "down"]:
+        """How it is now."""
+        if self._connection is not None:
+            return "connected"
+        return "down" if self._resting else "connecting"
+
+    async def connection(self) -> Connection | None:
+        """The connection; one that is being made is waited for, and None if that takes too long."""
+        if self._connection is None or self._connection.over:
+            self._connected.clear()
+            self._wanted.set()  # nobody rests while somebody waits
+            try:
+                async with asyncio.timeout(self.patience.wait_s):
+                    await self._connected.wait()
+            except TimeoutError:
+                return None
+        return self._connection
+
+    async def live(self) -> None:
+        """Be connected, again and again, until cancelled."""
+        if self.config.command:
+            # A server of ours that was killed cannot have ended the processes that it started.
+            await kill_leftovers(self._marker_run, tool_call_ids=[""], patience=self.patience.kill)
+        loop = asyncio.get_running_loop()
+        failures = 0
+        # The flag is looked at because clean-up code that raises takes the place of a cancellation.
+        while not self.closing:
+            began_s = loop.time()
+            before, self.why = self.why, await self._lived()
+            if self.why != before:
+                _log.warning("MCP server %s: %s", self.config.name, self.why)
+            self.settled.set()
+            failures = 1 if loop.time() - began_s > self.patience.steady_s else failures + 1
+            await self._rest(self.patience.backoff_s(failures))
+
+    async def _rest(self, seconds: float) -> None:
+        self._resting = True
+        self._wanted.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._resting = False
+
+    async def _lived(self) -> str:
+        """One connection, from its beginning to its end, which is said."""
+        connection = Connection()
+        ends: list[str] = []
+        deadline = asyncio.timeout(self.patience.connect_s)
+        try:
+            async with AsyncExitStack() as stack:
+                async with deadline:
+                    incoming, outgoing = await stack.enter_async_context(self._wire(connection, ends))
+                    tools = await connection.enter(stack, incoming=incoming, outgoing=outgoing)
+                self._begin(connection, tools)
+                await self._serve(connection)
+        except Exception as error:  # noqa: BLE001 - whatever a server does to us ends its connection alone
+            late = f"it did not answer within {self.patience.connect_s:g} s"
+            connection.end(late if deadline.expired() else _said(error))
+        finally:
+            connection.end("it is being closed")
+            self._connection = None
+            await _none_left(connection)
+            why = plain("; ".join([connection.over, *filter(None, ends)]), chars_max=_WHY_CHARS, keep="\n")
+            connection.bury(why)
+        return why
+
+    def _begin(self, connection: Connection, tools: tuple[Tool, ...]) -> None:
+        self._take(tools)
+        self._connection = connection
+        self._connected.set()
+        self.settled.set()
+
+    def _take(self, tools: tuple[Tool, ...]) -> None:
+        self.tools = tools
+        self.listings += 1
+
+    async def _serve(self, connection: Connection) -> None:
+        while not connection.over:
+            await connection.news.wait()
+            connection.news.clear()
+            if connection.suspect and not connection.over:
+                connection.suspect = False
+                await self._check(connection)
+            if connection.tools_changed and not connection.over:
+                connection.tools_changed = False
+                await self._relist(connection)
+
+    async def _check(self, connection: Connection) -> None:
+        try:
+            async with asyncio.timeout(self.patience.ping_s):
+                alive = await connection.answers()
+        except TimeoutError:
+            alive = False
+        # A server that does one thing at a time is silent while it works for somebody else.
+        if not alive and not [call for call in connection.calls if not call.cancelling()]:
+            connection.end("it does not answer any more")
+
+    async def _relist(self, connection: Connection) -> None:
+        try:
+            async with asyncio.timeout(self.patience.list_s):
+                self._take(await connection.listed())
+        except TimeoutError:
+            connection.end("it did not say what its tools are")
+        except (MCPError, ValueError) as error:
+            self.why = f"its changed list of tools could not be read: {_said(error)}"
+        # However often it says that they changed, this is how often it is asked.
+        await _until_over(connection, within_s=self.patience.relist_gap_s)
+
+    @asynccontextmanager
+    async def _wire(
+        self, connection: Connection, ends: list[str]
+    ) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
+        """Open the wire; when it is closed, `ends` has what is known of its end."""
+        if self.config.url:
+            async with http_wire(self.config, lost=connection.end) as (incoming, outgoing):
+                yield incoming, outgoing
+            return
+        process = ServerProcess(
+            self.config.command,
+            {**self._environment, **self.config.env},
+            cwd=self.config.cwd,
+            marker=foreground(self._marker_run, ""),
+            patience=self.patience,
+        )
+        async with AsyncExitStack() as stack:
+            reader, writer = await stack.enter_async_context(stdio_wire(process))
+            try:
+                yield reader, writer
+            finally:
+                junk = f"it printed what is not MCP: {reader.junk!r}" if reader.junk else ""
+                ends += [reader.broken, junk]
+                await stack.aclose()
+                ends += _last_of(process)
+
+
+async def _until_over(connection: Connection, *, within_s: float) -> None:
+    """Let news gather for a while."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + within_s
+    while not connection.over and not connection.suspect and loop.time() < deadline_s:
+        connection.news.clear()
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await connection.news.wait()
+        except TimeoutError:
+            break
+    connection.news.set()
+
+
+async def _none_left(connection: Connection) -> None:
+    """See to it that no call outlives its connection; all of them have been told that it is over."""
+    if connection.calls:
+        await asyncio.wait(connection.calls.copy(), timeout=_LAST_CALLS_S)
+    for call in connection.calls.copy():
+        call.cancel()
+    while connection.calls:
+        await asyncio.wait(connection.calls.copy())
+
+
+def _last_of(process: ServerProcess) -> list[str]:
+    if not process.ended.done():
+        return ["its process cannot be seen to end"]
+    if (error := process.ended.exception()) is not None:
+        return [f"its process could not be watched: {_said(error)}"]
+    exited = process.ended.result()
+    last_words = str(process.last_words)
+    return [
+        "" if exited.killed and not exited.survivors else str(exited),
+        last_words and f"it said: {last_words}",
+    ]
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        return _said(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    text = str(error)
+    return plain(text, chars_max=300) if text else type(error).__name__

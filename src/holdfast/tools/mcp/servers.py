@@ -1,0 +1,148 @@
+"""The tools of all configured MCP servers: one task owns each server, and one object owns all tasks."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from secrets import token_hex
+from types import TracebackType
+from typing import Self
+
+from holdfast.interfaces.tool import Tool
+from holdfast.tools.mcp.config import BadMcpServer, McpPatience, McpServerConfig
+from holdfast.tools.mcp.names import ToolLeftOut, labels, plain, spec_for, tool_names
+from holdfast.tools.mcp.server import McpServer, McpStatus
+from holdfast.tools.mcp.tool import McpTool
+from holdfast.tools.offload import settle
+
+__all__ = ["BadMcpServer", "McpPatience", "McpServerConfig", "McpServers", "McpStatus", "marker_run"]
+
+_log = logging.getLogger(__name__)
+
+CLOSE_S = 20.0
+
+
+class McpServers:
+    """All servers, connected in the background while this is entered; raises BadMcpServer for a double name.
+
+    - Entering waits for nobody. Leaving ends every task and every process, those that ignore TERM too.
+    - Children get `environment` (which the edge made without our keys) and what their configuration adds.
+    - `owner` names the data directory: what a killed Holdfast of the same owner left running is killed first.
+    """
+
+    def __init__(
+        self,
+        configs: Sequence[McpServerConfig],
+        *,
+        environment: Mapping[str, str],
+        patience: McpPatience | None = None,
+        owner: str = "",
+    ) -> None:
+        names = [config.name for config in configs]
+        if len(set(names)) < len(names):
+            raise BadMcpServer(f"Two MCP servers have one name, of: {', '.join(names)}.")
+        self._environment = environment
+        self._patience = patience or McpPatience()
+        self._configs = tuple(configs)
+        # Without a name of its own it must not take others' servers for what it left behind itself.
+        self._owner = owner or token_hex(8)
+        self._labels = labels(names)
+        self._offers: list[_Offer] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        for config in self._configs:
+            label = self._labels[config.name]
+            server = McpServer(
+                config,
+                environment=self._environment,
+                patience=self._patience,
+                marker_run=marker_run(self._owner, label),
+            )
+            self._offers.append(_Offer(server, label))
+            self._tasks.append(asyncio.create_task(server.live(), name=f"mcp server {label}"))
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        tasks, self._tasks = self._tasks, []
+        for offer, task in zip(self._offers, tasks, strict=True):
+            offer.server.closing = True
+            task.cancel()
+        ended = asyncio.gather(*tasks, return_exceptions=True)
+        await settle(ended, within_s=CLOSE_S)
+
+    def snapshot(self) -> tuple[Tool, ...]:
+        """The tools that are known now, always in the same order; those of a server that is down are kept."""
+        return tuple(tool for offer in self._offers for tool in offer.tools())
+
+    def status(self) -> tuple[McpStatus, ...]:
+        """How each server is."""
+        return tuple(offer.status() for offer in self._offers)
+
+    async def settled(self, *, within_s: float) -> None:
+        """Wait until each server was tried once, at most so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                for offer in self._offers:
+                    await offer.server.settled.wait()
+
+
+class _Offer:
+    """A server's tools as they are offered, made anew when its list is."""
+
+    def __init__(self, server: McpServer, label: str) -> None:
+        self.server = server
+        self._label = label
+        self._made_of = 0
+        self._tools: tuple[Tool, ...] = ()
+        self._left_out: tuple[str, ...] = ()
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, in order of their names."""
+        if self._made_of != self.server.listings:
+            self._made_of = self.server.listings
+            self._make()
+        return self._tools
+
+    def status(self) -> McpStatus:
+        """How the server is."""
+        tools, server = self.tools(), self.server
+        return McpStatus(
+            name=server.config.name,
+            state=server.state,
+            tools=len(tools),
+            why=server.why,
+            left_out=self._left_out,
+        )
+
+    def _make(self) -> None:
+        listed = {tool.name: tool for tool in self.server.tools}
+        tools: list[Tool] = []
+        left_out: list[str] = []
+        for own, name in tool_names(self._label, listed).items():
+            tool = listed[own]
+            try:
+                spec = spec_for(
+                    name,
+                    self.server.config.name,
+                    description=tool.description or tool.title or "",
+                    schema=tool.input_schema,
+                )
+            except ToolLeftOut as why:
+                left_out.append(f"{plain(own, chars_max=100)}: {why}")
+            else:
+                tools.append(McpTool(self.server, own, spec=spec))
+        for one in left_out:
+            if one not in self._left_out:
+                _log.warning("MCP server %s: the model is not told of %s", self.server.config.name, one)
+        self._tools, self._left_out = tuple(tools), tuple(left_out)
+
+
+def marker_run(owner: str, label: str) -> str:
+    """What stands in the mark of a server's processes where a run's id stands in that of a tool's."""
+    return f"mcp/{owner}/{label}"

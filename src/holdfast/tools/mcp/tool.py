@@ -1,0 +1,166 @@
+"""A tool of an MCP server as a tool of ours."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from mcp import MCPError
+from mcp.types import CallToolResult
+from mcp.types.jsonrpc import CONNECTION_CLOSED, PARSE_ERROR
+
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.messages import ToolSpec
+from holdfast.tools.arguments import arguments_hash, canonical
+from holdfast.tools.mcp.connection import Answer, Connection
+from holdfast.tools.mcp.flow import CUT_OFF, DROPPED, NOT_SENT
+from holdfast.tools.mcp.names import plain, written_out
+from holdfast.tools.mcp.results import tool_result
+from holdfast.tools.mcp.server import McpServer
+from holdfast.values import Action
+
+PROGRESS_GAP_S = 0.25
+_SAID_CHARS = 300
+_PROGRESS_CHARS = 500
+_LONGER_S = 15.0  # to cancel by protocol and to store the result
+_EPITAPH_S = 2.0
+_MAYBE = "Whether it had an effect is not known."
+
+
+class _NotSent(Exception):
+    """The server has not seen the call, so it may be made again."""
+
+
+class _Progress:
+    """The newest progress; what comes faster than it is said is forgotten, but for the last."""
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+        self._text = ""
+
+    async def take(self, progress: float, total: float | None, message: str | None) -> None:
+        """Called by the SDK in a task for each notification, so it must not wait."""
+        of = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+        self._text = plain(f"{of} {message or ''}", chars_max=_PROGRESS_CHARS)
+        self.news.set()
+
+    def newest(self) -> str:
+        """What was not said yet."""
+        text, self._text = self._text, ""
+        self.news.clear()
+        return text
+
+
+class McpTool:
+    """One tool of one server; what the server says of its effects is not believed."""
+
+    def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec) -> None:
+        self.spec = spec
+        self._server = server
+        self._tool = tool
+        self._patience_s = server.config.patience_for_s(tool)
+        waits_s = 2 * server.patience.wait_s + server.patience.cancel_s
+        self.traits = ToolTraits(patience_s=self._patience_s + waits_s + _LONGER_S)
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - nobody knows its paths
+        """See Tool.action."""
+        config = self._server.config
+        named = plain(f"{config.name}: {plain(self._tool, chars_max=100)}", chars_max=_SAID_CHARS)
+        given = written_out(canonical(args).decode("utf-8", "replace"))
+        return Action(
+            tool=self.spec.name,
+            summary=f"{named}({given})",
+            host=config.host,
+            digest=arguments_hash(self.spec.name, args),
+        )
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        why = ""
+        for _ in range(2):
+            connection = await self._server.connection()
+            if connection is None:
+                break
+            try:
+                return await self._called(connection, args, call)
+            except _NotSent as error:
+                why = str(error)
+        return self._not_there(why or self._server.why)
+
+    async def _called(self, connection: Connection, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        progress = _Progress()
+        request = connection.call(self._tool, args, progress=progress.take)
+        deadline = asyncio.timeout(self._patience_s)
+        try:
+            async with deadline:
+                await _answered(request, progress, call)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+        finally:
+            # Also when this task is cancelled: the server is told, and that takes no longer than said.
+            if not request.done():
+                await connection.give_up(request, within_s=self._server.patience.cancel_s)
+        if not request.done() or request.cancelled():
+            return self._cancelled(late=deadline.expired())
+        return await self._result(request, connection, call=call)
+
+    def _cancelled(self, *, late: bool) -> ToolResult:
+        name = self._server.config.name
+        why = f"did not answer within {self._patience_s:g} s" if late else "was closed"
+        return ToolResult(f"Cancelled: the MCP server {name} {why}. {_MAYBE}", ok=False, ending="killed")
+
+    async def _result(
+        self, request: asyncio.Task[Answer], connection: Connection, *, call: ToolCall
+    ) -> ToolResult:
+        try:
+            answer = request.result()
+        except MCPError as error:
+            return await self._failed(error, connection)
+        except (ValueError, RuntimeError, OSError) as error:
+            return self._unreadable(str(error))
+        if not isinstance(answer, CallToolResult):
+            name = self._server.config.name
+            return ToolResult(f"The MCP server {name} asked for more input, which nobody gives it.", ok=False)
+        return await tool_result(answer, call.blobs)
+
+    async def _failed(self, error: MCPError, connection: Connection) -> ToolResult:
+        name, said = self._server.config.name, _shortened(error.message)
+        if error.code == NOT_SENT:
+            raise _NotSent(said) from error
+        if error.code == PARSE_ERROR:
+            return self._unreadable(said)
+        if error.code in {CONNECTION_CLOSED, CUT_OFF}:
+            why = await connection.epitaph(within_s=_EPITAPH_S)
+            text = f"The MCP server {name} stopped during the call: {why or said}. {_MAYBE}"
+            return ToolResult(f"{text} It is being restarted; try again.", ok=False, ending="unknown")
+        if error.code == DROPPED:
+            return ToolResult(f"The MCP server {name} did it, but {said}.", ok=False)
+        return ToolResult(f"The MCP server {name} refused the call: {said}", ok=False)
+
+    def _unreadable(self, why: str) -> ToolResult:
+        name = self._server.config.name
+        text = f"The MCP server {name} gave an answer that cannot be read: {_shortened(why)}. {_MAYBE}"
+        return ToolResult(text, ok=False, ending="unknown")
+
+    def _not_there(self, why: str) -> ToolResult:
+        text = f"The MCP server {self._server.config.name} is not there: {why or 'it is still starting'}."
+        text = f"{text} It is being restarted; try again later, or do without it."
+        return ToolResult(text, ok=False, ending="not_started")
+
+
+async def _answered(request: asyncio.Task[Answer], progress: _Progress, call: ToolCall) -> None:
+    """Say what progress there is until the answer is there."""
+    while not request.done():
+        news = asyncio.ensure_future(progress.news.wait())
+        try:
+            await asyncio.wait([request, news], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+        text = progress.newest()
+        if text and not request.done():
+            await call.say(f"{text}\n", stream="progress")
+            await asyncio.wait([request], timeout=PROGRESS_GAP_S)
+
+
+def _shortened(text: str) -> str:
+    return plain(text, chars_max=_SAID_CHARS)

@@ -1,0 +1,1 @@
+"""Running commands: in the foreground, in the background, and ending them."""

@@ -1,0 +1,177 @@
+"""Background processes: started on purpose, they outlive their run, and are found again after a restart.
+
+Each job has three files: its state, a FIFO that it writes to, and a ring with the end of its output. The job
+holds both ends of the FIFO, so that it is not killed by SIGPIPE when the server dies: it waits in a write
+until a server reads again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from holdfast.tools.offload import offload, settle
+from holdfast.tools.shell.cleaning import cleaned
+from holdfast.tools.shell.jobs import Job, JobState, forget_files, stored_states
+from holdfast.tools.shell.marker import background, marked, parsed
+from holdfast.tools.shell.process import Command
+from holdfast.tools.shell.scope import KillPatience, MarkedProcess, find_marked
+from holdfast.tools.shell.tags import tagged
+
+JOBS_MAX = 100  # of one session
+IN_ALL_SESSIONS_MAX = 400
+_TITLE_CHARS_MAX = 2_000
+
+
+class TooManyJobs(Exception):
+    """No more background processes can be started; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOutput:
+    """A stretch of a job's output; `until` is where to read on."""
+
+    text: str
+    since: int
+    until: int
+
+
+class Background:
+    """All background processes of one server, by their id."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now_ms: Callable[[], int],
+        jobs_max: int = JOBS_MAX,
+        in_all_sessions_max: int = IN_ALL_SESSIONS_MAX,
+        kill_patience: KillPatience | None = None,
+    ) -> None:
+        self._folder = folder
+        self._now_ms = now_ms
+        self._jobs_max = jobs_max
+        self._in_all_sessions_max = in_all_sessions_max
+        self._kill_patience = kill_patience or KillPatience()
+        self._jobs: dict[str, Job] = {}
+
+    async def start(self, command: Command, *, session_id: str, run_id: str, tool_call_id: str) -> Job:
+        """Start it and return when it runs; raises TooManyJobs, or OSError if it cannot be started.
+
+        Cancelled, it leaves nothing running: nobody would ever hear of the job.
+        """
+        given_up = self._given_up_for(session_id)
+        marker = background(run_id, tool_call_id)
+        state = JobState(
+            job_id=f"job-{token_hex(4)}",
+            session_id=session_id,
+            marker=str(marker),
+            title=command.argv[-1][:_TITLE_CHARS_MAX],
+            started_at_ms=self._now_ms(),
+        )
+        job = Job(state, self._folder, kill_patience=self._kill_patience)
+        self._jobs[state.job_id] = job  # before any wait, or two that come at once would take one place
+        try:
+            job.start(
+                Command(
+                    argv=tagged(command.argv, marker),
+                    cwd=command.cwd,
+                    environment=marked(command.environment, marker),
+                )
+            )
+            await asyncio.wait([job.started])
+            job.started.result()
+            await self._forget(*given_up)
+        except BaseException:
+            job.end_it()
+            await settle(job.ended, within_s=self._linger_s)
+            await self._forget(job, *given_up)
+            raise
+        return job
+
+    def jobs(self, session_id: str) -> list[Job]:
+        """The session's jobs, oldest first, those that have ended too."""
+        return [job for job in self._jobs.values() if job.state.session_id == session_id]
+
+    def job(self, job_id: str, *, session_id: str) -> Job | None:
+        """One job of the session."""
+        job = self._jobs.get(job_id)
+        return job if job and job.state.session_id == session_id else None
+
+    async def read(self, job: Job, *, since: int, wait_s: float = 0.0) -> JobOutput:
+        """Output after that many bytes; waits so long for something new if there is nothing."""
+        if wait_s > 0 and job.output_bytes <= since:
+            await job.news(within_s=wait_s)
+
+        def output() -> JobOutput:
+            data, start = job.read(since)
+            text = cleaned(data.decode("utf-8", "replace"))  # of a megabyte, it would hold up the loop
+            return JobOutput(text=text, since=start, until=start + len(data))
+
+        return await offload(output)
+
+    async def kill(self, job: Job) -> None:
+        """End the job and everything it started; it stays listed."""
+        job.end_it()
+        await settle(job.ended, within_s=self._linger_s)
+
+    async def adopt(self) -> list[Job]:
+        """Find the jobs of an earlier server in the folder again, and watch those that are alive."""
+        states, living = await offload(self._look_back)
+        by_marker: dict[str, list[MarkedProcess]] = {}
+        for one in living:
+            by_marker.setdefault(str(one.marker), []).append(one)
+        adopted: list[Job] = []
+        for state in states[-self._in_all_sessions_max :]:
+            if state.job_id not in self._jobs:
+                job = Job(state, self._folder, kill_patience=self._kill_patience)
+                self._jobs[state.job_id] = job
+                job.adopt([one.process for one in by_marker.get(state.marker, [])])
+                await asyncio.wait([job.started])
+                adopted.append(job)
+        for state in states[: -self._in_all_sessions_max]:
+            await offload(lambda job_id=state.job_id: forget_files(self._folder, job_id))
+        return adopted
+
+    async def close(self) -> None:
+        """Stop watching; the jobs go on, and the next server adopts them."""
+        for job in self._jobs.values():
+            job.leave()
+        for job in self._jobs.values():
+            await settle(job.ended, within_s=self._linger_s)
+        self._jobs.clear()
+
+    @property
+    def _linger_s(self) -> float:
+        return self._kill_patience.term_s + self._kill_patience.kill_s + 5.0
+
+    def _look_back(self) -> tuple[list[JobState], list[MarkedProcess]]:
+        states = sorted(stored_states(self._folder), key=lambda state: state.started_at_ms)
+        markers = [marker for state in states if not state.ended and (marker := parsed(state.marker))]
+        tagged = {marker.tag: marker for marker in markers}
+        return states, find_marked(lambda marker: marker.background, tagged=tagged)
+
+    def _given_up_for(self, session_id: str) -> list[Job]:
+        """The job that makes room for one more, which is listed no longer; none if there is room."""
+        own = self.jobs(session_id)
+        if len(own) >= self._jobs_max:
+            given_up = _oldest_that_ended(own, where="")
+        elif len(self._jobs) >= self._in_all_sessions_max:
+            given_up = _oldest_that_ended([*self._jobs.values()], where=" in all sessions")
+        else:
+            return []
+        del self._jobs[given_up.state.job_id]
+        return [given_up]
+
+    async def _forget(self, *jobs: Job) -> None:
+        for job in jobs:
+            self._jobs.pop(job.state.job_id, None)
+            await offload(lambda job_id=job.state.job_id: forget_files(self._folder, job_id))
+
+
+def _oldest_that_ended(jobs: list[Job], *, where: str) -> Job:
+    ended = next((job for job in jobs if not job.running), None)
+    if ended is None:
+        raise TooManyJobs(f"{len(jobs)} background processes are running{where}: end some of them first.")
+    return ended

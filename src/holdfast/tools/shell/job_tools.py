@@ -1,0 +1,121 @@
+"""The tools that list, read and end background processes of a session."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.tool import shown, status
+from holdfast.values import Action
+
+WAIT_S_MAX = 60
+_TITLE_CHARS = 200
+
+
+class ShellJobsArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which jobs to look at."""
+
+    job_id: Annotated[str, Meta(description="The job to read; empty lists all jobs.")] = ""
+    since: Annotated[
+        int, Meta(ge=0, description="Read output after this many bytes; the last answer says where to go on.")
+    ] = 0
+    wait_s: Annotated[
+        float, Meta(ge=0, le=WAIT_S_MAX, description="If there is nothing new, wait for it so many seconds.")
+    ] = 0.0
+
+
+class ShellKillArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which job to end."""
+
+    job_id: Annotated[str, Meta(min_length=1, description="The job to end, with everything it started.")]
+
+
+class ShellJobs:
+    """Lists the session's background processes, or reads one."""
+
+    args_type = ShellJobsArgs
+    spec = spec_of(
+        "shell_jobs",
+        "List the background processes that shell started in this session, or read the output of one.",
+        args=ShellJobsArgs,
+    )
+    traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=WAIT_S_MAX + 30.0)
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - touches no path
+        """See Tool.action."""
+        given = parsed(ShellJobsArgs, args)
+        summary = f"read the output of {given.job_id}" if given.job_id else "list background processes"
+        return Action(tool="shell_jobs", summary=summary, digest=arguments_hash("shell_jobs", args))
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        given = parsed(ShellJobsArgs, args)
+        if not given.job_id:
+            return ToolResult(listed(self._background, call.session_id))
+        job = self._background.job(given.job_id, session_id=call.session_id)
+        if job is None:
+            return _unknown(self._background, given.job_id, call.session_id)
+        output = await self._background.read(job, since=given.since, wait_s=given.wait_s)
+        lines = [f"{job.state.job_id} {status(job)}; read on with since={output.until}."]
+        if output.since > given.since:
+            lines.append(f"[bytes {given.since:,} to {output.since:,} are no longer kept]")
+        if job.output_lost:
+            lines.append(f"[some output was lost: {job.output_lost}]")
+        lines.append(shown(output.text).rstrip("\n") or "(nothing new)")
+        return ToolResult("\n".join(lines))
+
+
+class ShellKill:
+    """Ends one of the session's background processes."""
+
+    args_type = ShellKillArgs
+    spec = spec_of(
+        "shell_kill", "End a background process and everything that it started.", args=ShellKillArgs
+    )
+    # Killing what is dead changes nothing, so it may be done again.
+    traits = ToolTraits(idempotent=True, patience_s=30.0)
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - touches no path
+        """See Tool.action."""
+        given = parsed(ShellKillArgs, args)
+        summary = f"end background process {given.job_id}"
+        return Action(tool="shell_kill", summary=summary, digest=arguments_hash("shell_kill", args))
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        given = parsed(ShellKillArgs, args)
+        job = self._background.job(given.job_id, session_id=call.session_id)
+        if job is None:
+            return _unknown(self._background, given.job_id, call.session_id)
+        await self._background.kill(job)
+        return ToolResult(f"{job.state.job_id} {status(job)}.", ok=not job.state.survivors)
+
+
+def listed(background: Background, session_id: str) -> str:
+    """The session's jobs, one a line."""
+    jobs = background.jobs(session_id)
+    lines = [
+        f"{job.state.job_id} {status(job)}; {job.output_bytes:,} bytes of output: {_title(job.state.title)}"
+        for job in jobs
+    ]
+    return "\n".join(lines) or "No background process was started in this session."
+
+
+def _unknown(background: Background, job_id: str, session_id: str) -> ToolResult:
+    return ToolResult(f"There is no job {job_id!r}.\n{listed(background, session_id)}", ok=False)
+
+
+def _title(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _TITLE_CHARS else line[:_TITLE_CHARS] + "…"

@@ -1,0 +1,95 @@
+"""What a process printed: the ends in memory for the model, the whole on disk up to a maximum."""
+
+import tempfile
+from dataclasses import dataclass
+
+from holdfast.interfaces.journal import Blobs
+from holdfast.tools.offload import offload
+from holdfast.tools.shell.cleaning import cleaned
+
+WHOLE_BYTES_MAX = 32 * 1024 * 1024
+_RAW_END_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How much of a long text the model sees."""
+
+    head_chars: int = 10_000
+    tail_chars: int = 20_000
+
+
+class Capture:
+    """Takes output without end and stays small."""
+
+    def __init__(self) -> None:
+        self.total_bytes = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        # Unlinked from the start: a crash leaves nothing behind.
+        self._whole = tempfile.SpooledTemporaryFile(max_size=_RAW_END_BYTES)  # noqa: SIM115 - closed in close
+        self._disk_failed = ""
+
+    def take(self, data: bytes) -> bool:
+        """Keep what has its place, drop the rest; it never has enough."""
+        self._keep_whole(data)
+        self.total_bytes += len(data)
+        room = _RAW_END_BYTES - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > 2 * _RAW_END_BYTES:
+            del self._tail[:-_RAW_END_BYTES]
+        return False
+
+    def text(self, shown: Shown | None = None) -> tuple[str, str]:
+        """What the model is shown, and a sentence on what was left out, empty when nothing was."""
+        shown = shown or Shown()
+        if self.total_bytes == len(self._head) + len(self._tail):
+            return shorten(cleaned(_decoded(self._head + self._tail)), shown)
+        head = cleaned(_decoded(self._head))[: shown.head_chars]
+        tail = cleaned(_decoded(self._tail))[-shown.tail_chars :]
+        left_out = f"{self.total_bytes - len(head) - len(tail):,} of {self.total_bytes:,} bytes are left out"
+        return f"{head}\n[… {left_out} here …]\n{tail}", left_out
+
+    async def keep(self, blobs: Blobs) -> tuple[str, str]:
+        """Put the whole into a blob; returns its name and a sentence on what even that lacks."""
+        lack = ""
+        if self._disk_failed:
+            lack = f"The rest could not be kept: {self._disk_failed}."
+        elif self.total_bytes > WHOLE_BYTES_MAX:
+            lack = f"Only the first {WHOLE_BYTES_MAX:,} bytes are kept."
+        return await blobs.put_blob(await offload(self._read_whole)), lack
+
+    def close(self) -> None:
+        """Give the disk back."""
+        self._whole.close()
+
+    def _keep_whole(self, data: bytes) -> None:
+        room = WHOLE_BYTES_MAX - self.total_bytes
+        if room <= 0 or self._disk_failed:
+            return
+        try:
+            self._whole.write(data[:room])
+        except OSError as error:
+            # A full disk must not end the command: the ends are still in memory.
+            self._disk_failed = error.strerror or "the disk failed"
+
+    def _read_whole(self) -> bytes:
+        self._whole.seek(0)
+        return self._whole.read(WHOLE_BYTES_MAX)
+
+
+def shorten(text: str, shown: Shown) -> tuple[str, str]:
+    """Head and tail of a text that is too long, and a sentence on what was left out."""
+    over = len(text) - shown.head_chars - shown.tail_chars
+    if over <= 0:
+        return text, ""
+    left_out = f"{over:,} of {len(text):,} characters are left out"
+    tail = text[len(text) - shown.tail_chars :]
+    return f"{text[: shown.head_chars]}\n[… {left_out} here …]\n{tail}", left_out
+
+
+def _decoded(data: bytearray) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,233 @@
+"""One command in the foreground: started off the loop, heard while it runs, and gone when the call is over.
+
+Whatever ends the call (its own exit, the time limit, a cancellation) ends its whole scope too.
+"""
+
+import asyncio
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import IO, Literal
+
+from holdfast.tools.offload import settle
+from holdfast.tools.shell.cleaning import LiveText
+from holdfast.tools.shell.marker import Marker, marked
+from holdfast.tools.shell.process_table import Seen
+from holdfast.tools.shell.pump import Pump, Sink, Wake, Why
+from holdfast.tools.shell.reaper import reap_adopted
+from holdfast.tools.shell.scope import KillPatience, Scope, kill_scope
+from holdfast.tools.shell.tags import put_tag, tagged
+
+DRAIN_S = 0.3
+LIVE_BYTES_MAX = 1024 * 1024
+_LIVE_IS_OVER = "\n[the live output stops here; the command goes on]\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What is started, where, and with what."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    environment: Mapping[str, str]
+    stdin: bytes = b""
+    pass_fds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a command ended; `code` is negative for a signal and None if it never started."""
+
+    why: Literal["exited", "deadline", "woken", "enough", "not_started"]
+    code: int | None = None
+    error: str = ""
+    leftovers: tuple[Seen, ...] = ()  # killed after the command had exited by itself
+    survivors: tuple[Seen, ...] = ()  # alive after KILL
+
+
+async def run_command(
+    command: Command,
+    sink: Sink,
+    *,
+    marker: Marker,
+    patience_s: float,
+    hear: Callable[[str], Awaitable[None]] | None = None,
+    kill_patience: KillPatience | None = None,
+) -> Ended:
+    """Run it to its end; `hear` gets clean text as it comes, up to LIVE_BYTES_MAX.
+
+    Cancelled, it raises when the scope is empty; if something survived KILL, a note on the exception says
+    what, and `find_marked` finds it.
+    """
+    kill_patience = kill_patience or KillPatience()
+    child = _Child(command, sink, marker=marker, patience_s=patience_s, kill_patience=kill_patience)
+    child.start()
+    try:
+        while text := await child.heard():
+            if hear is not None:
+                await hear(text)
+    except BaseException as error:
+        child.wake.call()
+        await settle(child.ended, within_s=kill_patience.term_s + kill_patience.kill_s + 5.0)
+        if child.ended.done() and child.ended.exception() is None and child.ended.result().survivors:
+            error.add_note(f"alive after KILL: {', '.join(map(str, child.ended.result().survivors))}")
+        raise
+    return child.ended.result()
+
+
+class _Child:
+    """A command and the thread that owns it; all methods but those of the thread belong to the loop."""
+
+    def __init__(
+        self, command: Command, sink: Sink, *, marker: Marker, patience_s: float, kill_patience: KillPatience
+    ) -> None:
+        environment = marked(command.environment, marker)
+        self._command = replace(command, argv=tagged(command.argv, marker), environment=environment)
+        self._sink = sink
+        self._marker = marker
+        self._patience_s = patience_s
+        self._kill_patience = kill_patience
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[Ended] = self._loop.create_future()
+        self.wake = Wake()
+        self._news = asyncio.Event()
+        self._told = False
+        self._texts: deque[str] = deque()  # bounded by LIVE_BYTES_MAX
+        self._live = LiveText()
+        self._survivor: subprocess.Popen[bytes] | None = None
+        self._live_bytes = 0
+
+    def start(self) -> None:
+        threading.Thread(target=self._live_and_die, name="holdfast-process", daemon=True).start()
+
+    async def heard(self) -> str:
+        """The next text, or nothing when there is no more and the command has ended."""
+        while True:
+            self._news.clear()
+            self._told = False
+            if self._texts:
+                return "".join(self._texts.popleft() for _ in range(len(self._texts)))
+            if self.ended.done():
+                return ""
+            await self._news.wait()
+
+    # From here on: the thread.
+
+    def take(self, data: bytes) -> bool:
+        # Counted as it came: a gigabyte of zeros is no text, and cleaning it is work all the same.
+        if self._live_bytes < LIVE_BYTES_MAX:
+            self._live_bytes += len(data)
+            self._say(self._live.feed(data))
+            if self._live_bytes >= LIVE_BYTES_MAX:
+                self._say(_LIVE_IS_OVER)
+        return self._sink.take(data)
+
+    def _say(self, text: str) -> None:
+        if not text:
+            return
+        self._texts.append(text)
+        if not self._told:
+            self._told = True
+            self._on_loop(self._news.set)
+
+    def _live_and_die(self) -> None:
+        try:
+            ended = self._lived()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the command is awaited
+            caught = error
+            self._on_loop(lambda: self._over(lambda: self.ended.set_exception(caught)))
+        else:
+            self._on_loop(lambda: self._over(lambda: self.ended.set_result(ended)))
+        if self._survivor is not None:
+            self._survivor.wait()  # should it die after all, somebody must collect it
+
+    def _over(self, settle_it: Callable[[], None]) -> None:
+        settle_it()
+        self.wake.close()
+        self._news.set()
+
+    def _on_loop(self, call: Callable[[], object]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            self.wake.call()  # the loop is closed: nobody will want this command's end
+
+    def _lived(self) -> Ended:
+        try:
+            process = started(self._command, stdout=subprocess.PIPE)
+        except (OSError, ValueError) as error:
+            return Ended(why="not_started", error=str(error))
+        put_tag(process.pid, self._marker)
+        assert process.stdout is not None, "it was asked for"
+        output_fd = process.stdout.fileno()
+        nonce = self._marker.nonce
+        scope = Scope(
+            belongs=lambda marker: marker.nonce == nonce,
+            leader=process.pid,
+            pipe_inode=os.fstat(output_fd).st_ino,
+            tags=frozenset({self._marker.tag}),
+        )
+        pump: Pump | None = None
+        try:
+            pump = Pump(output_fd, process.pid, wake=self.wake, sink=self)
+            why = pump.until_exit(time.monotonic() + self._patience_s)
+            if why == "exited":
+                pump.drain(DRAIN_S)
+            ended = self._buried(process, pump, why=why, scope=scope)
+            if self._live_bytes < LIVE_BYTES_MAX:
+                self._say(self._live.end())
+        except BaseException:
+            # A defect of ours must not leave a process behind either.
+            kill_scope(scope)
+            process.wait()
+            raise
+        else:
+            return ended
+        finally:
+            if pump is not None:
+                pump.close()
+            process.stdout.close()
+
+    def _buried(self, process: "subprocess.Popen[bytes]", pump: Pump, *, why: Why, scope: Scope) -> Ended:
+        left: list[Seen] = []
+        if why == "exited":
+            # Twice, because a child that is just making itself a daemon can slip through one look.
+            left = scope.living() or scope.living()
+        survivors: tuple[Seen, ...] = ()
+        if left or why != "exited":
+            survivors = kill_scope(scope, patience=self._kill_patience, meanwhile=pump.sip)
+            pump.sip()
+        reap_adopted(scope)
+        # The leader is collected last: while its entry is there, nobody else gets its pid or its group.
+        if survivors:
+            self._survivor = process
+        code = None if survivors else process.wait()
+        return Ended(why=why, code=code, leftovers=tuple(left), survivors=survivors)
+
+
+def started(command: Command, *, stdout: int) -> "subprocess.Popen[bytes]":
+    """Start a command as the leader of its own session; blocks, so call it off the loop."""
+    with ExitStack() as stack:
+        stdin: int | IO[bytes] = subprocess.DEVNULL
+        if command.stdin:
+            # A file, not a pipe: nobody has to feed it, and its end is certain.
+            stdin = stack.enter_context(tempfile.TemporaryFile())
+            stdin.write(command.stdin)
+            stdin.seek(0)
+        return subprocess.Popen(  # noqa: S603 - what is started was approved, and is no shell's business here
+            command.argv,
+            cwd=command.cwd,
+            env=command.environment,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+            pass_fds=command.pass_fds,
+        )

@@ -1,0 +1,74 @@
+"""Orphans come to us, and whoever of them has died is collected, without taking anybody else's child."""
+
+import asyncio
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.tools.offload import offload
+from holdfast.tools.shell.process_table import ON_LINUX, look, table
+from holdfast.tools.shell.scope import Scope
+
+_PR_SET_CHILD_SUBREAPER = 36
+GRACE_S = 10.0
+
+
+def become_subreaper() -> bool:
+    """Make orphaned descendants children of this process, on Linux; for the program's edge alone.
+
+    It changes whose children other people's orphans become, so an embedded agent does not call it. Whoever
+    does also runs `collect_forever`.
+    """
+    if not ON_LINUX:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+@dataclass(slots=True)
+class Orphans:
+    """Dead children that nobody waits for.
+
+    A child that somebody waits for is collected by them within moments of its death. So a death is only
+    noted at first (peeked at, not taken); whoever lies there when the grace is over has nobody.
+    """
+
+    grace_s: float = GRACE_S
+    monotonic_s: Callable[[], float] = time.monotonic
+    _dead_since_s: dict[tuple[int, int], float] = field(default_factory=dict[tuple[int, int], float])
+
+    def collect(self) -> list[int]:
+        """Reap those whose grace is over, and return their pids; blocks, so call it off the loop."""
+        now_s = self.monotonic_s()
+        dead = {(row.pid, row.born_ticks) for row in table() if row.parent == os.getpid() and row.is_dead}
+        self._dead_since_s = {key: self._dead_since_s.get(key, now_s) for key in dead}
+        over = [pid for (pid, _), since_s in self._dead_since_s.items() if now_s - since_s >= self.grace_s]
+        return [pid for pid in over if reap(pid)]
+
+
+async def collect_forever(orphans: Orphans, *, every_s: float = 5.0) -> None:
+    """Collect again and again, until cancelled."""
+    while True:
+        await offload(orphans.collect)
+        await asyncio.sleep(every_s)
+
+
+def reap(pid: int) -> bool:
+    """Take one dead child's status, if it is our child, dead, and still there."""
+    try:
+        # Peek first: only a death is taken, and only this pid's. waitpid(-1) would take anybody's.
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return False
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
+    except ChildProcessError:
+        return False
+
+
+def reap_adopted(scope: Scope) -> None:
+    """Collect members of a killed scope that came to us as orphans: nobody else knows of them."""
+    for pid, born_ticks in scope.ever.items():
+        row = look(pid)
+        if row and row.is_dead and row.born_ticks == born_ticks and pid != scope.leader:
+            reap(pid)

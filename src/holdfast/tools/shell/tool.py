@@ -1,0 +1,210 @@
+"""The shell: commands in the foreground, and on purpose in the background, where they are read and ended."""
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.tools.files.workspace import Refused, Workspace
+from holdfast.tools.offload import offload
+from holdfast.tools.shell import marker
+from holdfast.tools.shell.background import Background, TooManyJobs
+from holdfast.tools.shell.jobs import Job
+from holdfast.tools.shell.output import Capture, Shown, shorten
+from holdfast.tools.shell.process import Command, Ended, run_command
+from holdfast.tools.shell.process_table import Seen
+from holdfast.tools.shell.scope import KillPatience
+from holdfast.values import Action
+
+TIME_LIMIT_S = 180
+TIME_LIMIT_S_MAX = 3_600
+_EARLY_END_S = 0.5
+
+
+class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the shell is asked for."""
+
+    command: Annotated[str, Meta(min_length=1, description="The command line, as bash reads it.")]
+    directory: Annotated[
+        str, Meta(description="Where to run it, relative to the workspace; the workspace if empty.")
+    ] = ""
+    time_limit_s: Annotated[
+        int,
+        Meta(ge=1, le=TIME_LIMIT_S_MAX, description="After so many seconds the command is killed."),
+    ] = TIME_LIMIT_S
+    background: Annotated[
+        bool,
+        Meta(description="Leave it running and return; read it with shell_jobs, end it with shell_kill."),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellWorld:
+    """What a shell needs of its surroundings; the environment is handed in by the edge, without keys."""
+
+    environment: Mapping[str, str]
+    background: Background
+    argv: tuple[str, ...] = ("/bin/bash", "-c")
+    kill_patience: KillPatience | None = None
+
+
+class Shell:
+    """Runs one command line."""
+
+    args_type = ShellArgs
+    spec = spec_of(
+        "shell",
+        "Run a command line with bash in the workspace and return its output and exit code. Standard input "
+        "is empty. When the command ends, everything that it started ends too; for a server or a watcher "
+        "that is to go on, set background.",
+        args=ShellArgs,
+    )
+    # The tool keeps its own time limit and returns the output so far; this one only catches its failure.
+    traits = ToolTraits(patience_s=TIME_LIMIT_S_MAX + 30.0)
+
+    def __init__(self, world: ShellWorld) -> None:
+        self._world = world
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        """See Tool.action; argv is what is really started, where it will be started; it resolves links."""
+        given = parsed(ShellArgs, args)
+        return Action(
+            tool="shell",
+            # All of it, however long: people approve what they are shown, and an end that is cut off is not.
+            summary=given.command + (" (in the background)" if given.background else ""),
+            argv=(*self._world.argv, given.command),
+            paths=(Workspace(workspace).resolved(given.directory),),
+            digest=arguments_hash("shell", args),
+        )
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        """See Tool.run."""
+        given = parsed(ShellArgs, args)
+        if "\0" in given.command:
+            return ToolResult("A command line cannot hold a NUL character.", ok=False, ending="not_started")
+        try:
+            folder = await Workspace(call.workspace).bound_to(call.judged_paths).open_folder(given.directory)
+        except Refused as refused:
+            return ToolResult(str(refused), ok=False, ending="not_started")
+        with folder:
+            command = Command(
+                argv=(*self._world.argv, given.command),
+                cwd=folder.path_for_children,
+                environment=self._world.environment,
+            )
+            return await (
+                self._in_background(command, call)
+                if given.background
+                else self._in_foreground(command, given, call)
+            )
+
+    async def _in_foreground(self, command: Command, given: ShellArgs, call: ToolCall) -> ToolResult:
+        capture = Capture()
+        try:
+            ended = await run_command(
+                command,
+                capture,
+                marker=marker.foreground(call.run_id, call.tool_call_id),
+                patience_s=given.time_limit_s,
+                hear=call.say,
+                kill_patience=self._world.kill_patience,
+            )
+            if ended.why == "not_started":
+                text = f"The command could not be started: {ended.error}"
+                return ToolResult(text, ok=False, ending="not_started")
+            text, left_out = await offload(capture.text)
+            blob, lack = await capture.keep(call.blobs) if left_out else ("", "")
+        finally:
+            capture.close()
+        sentences = [_ending(ended, given), _leftovers(ended.leftovers), _survivors(ended.survivors)]
+        if left_out:
+            sentences.append(f"The whole output is kept as blob {blob}. {lack}".strip())
+        killed = ended.why == "deadline" or bool(ended.survivors)
+        return ToolResult(
+            "\n".join([text.rstrip("\n") or "(no output)", *filter(None, sentences)]),
+            ok=ended.code == 0 and not killed,
+            ending="killed" if killed else "finished",
+            blob=blob,
+        )
+
+    async def _in_background(self, command: Command, call: ToolCall) -> ToolResult:
+        jobs = self._world.background
+        try:
+            job = await jobs.start(
+                command, session_id=call.session_id, run_id=call.run_id, tool_call_id=call.tool_call_id
+            )
+        except (TooManyJobs, OSError, ValueError) as error:
+            return ToolResult(f"Not started: {error}", ok=False, ending="not_started")
+        try:
+            # A server that cannot bind its port says so at once, and the model should hear it.
+            await asyncio.wait([job.ended], timeout=_EARLY_END_S)
+            output = await jobs.read(job, since=0)
+        except BaseException:
+            await jobs.kill(job)  # the model never hears of it, so it must not go on
+            raise
+        said = f"\n{output.text.rstrip()}" if output.text.strip() else ""
+        if not job.running:
+            return ToolResult(f"{job.state.job_id} {status(job)}.{said}", ok=job.state.code == 0)
+        text = (
+            f"Started as {job.state.job_id} (pid {job.state.pid}); it goes on running. "
+            f"Read it with shell_jobs (since={output.until}), end it with shell_kill.{said}"
+        )
+        return ToolResult(text, ending="detached")
+
+
+def status(job: Job) -> str:
+    """How a job is, in words."""
+    if job.running:
+        return f"is running (pid {job.state.pid})"
+    if job.state.survivors:
+        return f"was killed, but is alive: {job.state.survivors}"
+    if job.state.code is None:
+        return "has ended; its exit code is not known, because the server was restarted meanwhile"
+    return f"has ended with {_code(job.state.code)}"
+
+
+def shown(text: str) -> str:
+    """A stretch of a job's output as the model sees it."""
+    return shorten(text, Shown())[0]
+
+
+def _ending(ended: Ended, given: ShellArgs) -> str:
+    if ended.why == "deadline":
+        return (
+            f"[killed: the time limit of {given.time_limit_s} s was over; this is the output so far. "
+            "What the command had done by then is not undone.]"
+        )
+    if ended.code is None:
+        return "[its exit code is not known]"
+    return f"[{_code(ended.code)}]" if ended.code else ""
+
+
+def _code(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _leftovers(left: tuple[Seen, ...]) -> str:
+    if not left:
+        return ""
+    return f"[left behind by the command, and ended: {_named(left)}. To keep one running, set background.]"
+
+
+def _survivors(survivors: tuple[Seen, ...]) -> str:
+    return f"[alive even after KILL: {_named(survivors)}; its effect is unknown]" if survivors else ""
+
+
+def _named(processes: tuple[Seen, ...]) -> str:
+    names = ", ".join(map(str, processes[:10]))
+    return f"{names} and {len(processes) - 10} more" if len(processes) > 10 else names  # noqa: PLR2004
