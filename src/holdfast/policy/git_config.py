@@ -134,9 +134,9 @@ class _Reader:
     def _escaped(self) -> tuple[str, ...]:
         char = self._text[self._at : self._at + 1]
         self._at += 1
-        if char == "\n":
-            return ()  # the value goes on in the next line
-        if char not in _ESCAPES or not char:
+        if char in {"\n", ""}:
+            return ()  # the value goes on in the next line; for git, a file ends with one
+        if char not in _ESCAPES:
             raise BadGitConfig(f"its line {self._line()} has an escape that git does not know")
         return (_ESCAPES[char],)
 
