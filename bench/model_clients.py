@@ -24,7 +24,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.adapters import ADAPTERS
-from holdfast.models.attempt import CallMeans
+from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
@@ -184,8 +184,8 @@ class Clients:
             pass
 
     async def _call(self, wire: Wire, what: str, voice: Voice) -> None:
-        means = CallMeans(self.http, self.shared, self.memory, SystemClock(), lambda: 0.5)
-        answer = await ModelCalls(means, (self.target(wire, what),)).answer(REQUEST, voice, turn=1)
+        deps = CallDeps(self.http, self.shared, self.memory, SystemClock(), lambda: 0.5)
+        answer = await ModelCalls(deps, (self.target(wire, what),)).answer(REQUEST, voice, turn=1)
         assert isinstance(answer, Answer), answer
 
     async def _logged(self, wire: Wire, what: str, store: Store) -> None:

@@ -39,7 +39,7 @@ from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.looking import Look, NoLook
 from holdfast.policy.places import Places
 from holdfast.policy.verdicts import Allow, Ask, Verdict
-from holdfast.redaction import Secrets, StreamFilter
+from holdfast.redaction import Redactor, StreamFilter
 from holdfast.runner.inbox import Message
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem
@@ -287,12 +287,12 @@ class ForgetsTheCut(StreamFilter):
     """Looks at each piece alone."""
 
     def feed(self, text: str) -> str:
-        return Secrets(["sk-test-of-a-key"]).out_of_text(text)
+        return Redactor(["sk-test-of-a-key"]).redact_text(text)
 
 
 async def check_a_key_in_two_pieces_is_caught(kind: type[StreamFilter]) -> None:
     """P11: a key that is split over two deltas does not get out."""
-    stream = kind(Secrets(["sk-test-of-a-key"]))
+    stream = kind(Redactor(["sk-test-of-a-key"]))
     shown = stream.feed("it is sk-test-") + stream.feed("of-a-key.") + stream.flush()
     assert "sk-test-of-a-key" not in shown
 

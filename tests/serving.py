@@ -13,19 +13,19 @@ import aiohttp
 import uvicorn
 from starlette.types import ASGIApp
 
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.chaos import ChaosServer
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
-from holdfast.models.attempt import CallMeans
+from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
 from holdfast.policy.verdicts import Allow, Ask, Verdict
-from holdfast.redaction import NO_SECRETS, Secrets
+from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.app import make_app
 from holdfast.server.options import Limits, ServerOptions
@@ -241,7 +241,7 @@ class Setting:
     clock: Clock = field(default_factory=SystemClock)
     context_window: int = 200_000
     asks_expire_s: float = 86_400.0
-    secrets: Secrets = NO_SECRETS
+    secrets: Redactor = NO_SECRETS
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 
@@ -263,10 +263,10 @@ async def served(
         http = await stack.enter_async_context(ModelHttp())
         shared = Shared(kept, setting.clock)
         await shared.load()
-        calls = ModelCalls(CallMeans(http, shared, kept, setting.clock, lambda: 0.5), targets)
+        calls = ModelCalls(CallDeps(http, shared, kept, setting.clock, lambda: 0.5), targets)
         tools = Registry()
         tools.put("own", [*setting.tools, AskUser()])
-        agent = AgentMeans(
+        agent = AgentDeps(
             store=kept,
             model=calls,
             clock=setting.clock,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import events as e
-from holdfast.redaction import MARK, Secrets, StreamFilter
+from holdfast.redaction import MARK, Redactor, StreamFilter
 from holdfast.values import Failure
 
 KEYS = ("sk-abcabcd", "abcabcabx", "key-sk-abcabcd-long", "abcabcabxyd")
@@ -16,7 +16,7 @@ def test_a_secret_is_caught_wherever_the_pieces_are_cut(pieces: list[str]) -> No
     """P11: also when a key is split over two deltas, or one byte at a time."""
     whole = "".join(pieces)
     for cut in (pieces, list(whole)):
-        stream = StreamFilter(Secrets(KEYS))
+        stream = StreamFilter(Redactor(KEYS))
         shown = "".join([*map(stream.feed, cut), stream.flush()])
         assert not any(key in shown for key in KEYS)
         if not any(key in whole for key in KEYS):
@@ -40,54 +40,54 @@ def test_a_secret_that_begins_or_holds_another_goes_whole(
     """P11: wherever it is cut, and however often."""
     cuts = [[whole[:at], whole[at:]] for at in range(len(whole) + 1)]
     for cut in (*cuts, list(whole)):
-        stream = StreamFilter(Secrets(keys))
+        stream = StreamFilter(Redactor(keys))
         assert "".join([*map(stream.feed, cut), stream.flush()]) == expected
 
 
 def test_text_without_a_secret_is_shown_at_once() -> None:
-    stream = StreamFilter(Secrets(KEYS))
+    stream = StreamFilter(Redactor(KEYS))
     assert stream.feed("hello ") == "hello "
     assert stream.feed("hello sk-ab") == "hello "
     assert stream.feed("out") == "sk-about"
-    assert StreamFilter(Secrets()).feed("sk-ab") == "sk-ab"
+    assert StreamFilter(Redactor()).feed("sk-ab") == "sk-ab"
 
 
 def test_an_event_is_cleaned_wherever_the_secret_stands() -> None:
     """P11: in errors, arguments and results alike."""
-    secrets = Secrets(["sk-abcabcd", "short"])
+    secrets = Redactor(["sk-abcabcd", "short"])
     asked = e.ToolAsked(
         at_ms=1, run_id="r", tool_call_id="t", name="shell", args={"command": ["echo", "sk-abcabcd"]}
     )
-    cleaned = secrets.out_of(asked)
+    cleaned = secrets.redact(asked)
     assert isinstance(cleaned, e.ToolAsked)
     assert cleaned.args == {"command": ["echo", MARK]}
     failure = Failure(kind="auth", text="key sk-abcabcd is wrong")
     ended = e.RunEnded(at_ms=1, run_id="r", outcome="failed", failure=failure, trace=("sk-abcabcd",))
-    assert "sk-abcabcd" not in str(secrets.out_of(ended))
+    assert "sk-abcabcd" not in str(secrets.redact(ended))
     harmless = e.RunResumed(at_ms=1, run_id="r", after="short")
-    assert secrets.out_of(harmless) is harmless
-    assert Secrets().out_of(ended) is ended
+    assert secrets.redact(harmless) is harmless
+    assert Redactor().redact(ended) is ended
 
 
 def test_a_secret_with_a_quote_and_a_backslash_is_cleaned_out_of_events_too() -> None:
     """P11: JSON writes both of them in another way."""
     secret = 'pa"ss\\word'  # noqa: S105 - it is to be seen nowhere
     told = e.ToolOutput(at_ms=1, run_id="r", tool_call_id="t", text=f"it is {secret}.")
-    cleaned = Secrets([secret]).out_of(told)
+    cleaned = Redactor([secret]).redact(told)
     assert isinstance(cleaned, e.ToolOutput)
     assert cleaned.text == f"it is {MARK}."
 
 
 def test_bytes_are_cleaned_and_others_stay_the_same() -> None:
-    secrets = Secrets(KEYS)
-    assert secrets.out_of_bytes(b"\xff sk-abcabcd \x00") == b"\xff " + MARK.encode() + b" \x00"
-    assert secrets.out_of_bytes(b"\xff") == b"\xff"
+    secrets = Redactor(KEYS)
+    assert secrets.redact_bytes(b"\xff sk-abcabcd \x00") == b"\xff " + MARK.encode() + b" \x00"
+    assert secrets.redact_bytes(b"\xff") == b"\xff"
 
 
 def test_an_event_stays_readable_where_a_letter_of_a_secret_stands_behind_a_line_break() -> None:
     """P11: in JSON the break is written with an n, which is not the secret's."""
     said = e.TextDone(at_ms=1, run_id="r", segment=0, text="line\nabcdefgh")
-    assert Secrets(["nabcdefgh"]).out_of(said) == said
+    assert Redactor(["nabcdefgh"]).redact(said) == said
 
 
 def test_a_secret_with_a_quote_is_found_in_arguments_that_are_kept_as_text() -> None:
@@ -95,6 +95,6 @@ def test_a_secret_with_a_quote_is_found_in_arguments_that_are_kept_as_text() -> 
     asked = e.ToolAsked(
         at_ms=1, run_id="r", tool_call_id="t", name="n", args={}, bad_args='{"key": "a\\"bcdefg'
     )
-    cleaned = Secrets(['a"bcdefg']).out_of(asked)
+    cleaned = Redactor(['a"bcdefg']).redact(asked)
     assert isinstance(cleaned, e.ToolAsked)
     assert cleaned.bad_args == '{"key": "[redacted]'

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import Judge
 from holdfast.config.target_secrets import secrets_of
 from holdfast.events import AnyEvent, RunEnded
@@ -19,14 +19,14 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.models.attempt import CallMeans
+from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
 from holdfast.policy.approvals import nobody_there
 from holdfast.policy.verdicts import Allow, Deny, Verdict
-from holdfast.redaction import Secrets
+from holdfast.redaction import Redactor
 from holdfast.runner.inbox import Inbox, Message, Sent, new_session_id
 from holdfast.runner.supervisor import Supervisor
 from holdfast.targets import Target
@@ -82,10 +82,10 @@ class Agent:
         await prices.load(self._targets)
         registry = Registry()
         registry.put("own", self._tools)
-        means = AgentMeans(
+        deps = AgentDeps(
             store=store,
             model=ModelCalls(
-                CallMeans(http, shared, store, clock, random.random, prices=prices), self._targets
+                CallDeps(http, shared, store, clock, random.random, prices=prices), self._targets
             ),
             clock=clock,
             judge=self._judge,
@@ -93,9 +93,9 @@ class Agent:
             workspace=self._workspace,
             instructions=self._instructions,
             context_window=min(target.context_window for target in self._targets),
-            secrets=Secrets(secrets_of(self._targets)),
+            secrets=Redactor(secrets_of(self._targets)),
         )
-        supervisor = await stack.enter_async_context(Supervisor(means))
+        supervisor = await stack.enter_async_context(Supervisor(deps))
         return store, Inbox(store, supervisor, clock)
 
     async def __aexit__(

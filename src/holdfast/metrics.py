@@ -14,7 +14,7 @@ FIRST_TOKEN_S = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 30
 COMMIT_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
 
 
-class Spread:
+class Histogram:
     """How values spread over buckets; `counts[n]` are those up to `bounds[n]`, the last those above all."""
 
     __slots__ = ("bounds", "counts", "total")
@@ -40,7 +40,7 @@ class OpenAttempt:
 
 
 @dataclass(slots=True)
-class Figures:
+class Metrics:
     """What happened since the process began; sets and maps hold only what is open, or named by settings."""
 
     runs_started: int = 0
@@ -54,9 +54,9 @@ class Figures:
     failures: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])  # target, kind
     tokens: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])  # target, direction
     cost_usd: dict[str, float] = field(default_factory=dict[str, float])  # by target
-    first_token_s: dict[str, Spread] = field(default_factory=dict[str, Spread])  # by target
+    first_token_s: dict[str, Histogram] = field(default_factory=dict[str, Histogram])  # by target
     tools: Counter[str] = field(default_factory=Counter[str])  # by ending
-    commit_s: Spread = field(default_factory=lambda: Spread(COMMIT_S))
+    commit_s: Histogram = field(default_factory=lambda: Histogram(COMMIT_S))
     open_attempts: dict[str, dict[str, OpenAttempt]] = field(
         default_factory=dict[str, dict[str, OpenAttempt]]
     )
@@ -73,58 +73,58 @@ class Figures:
             count(self, event)
 
 
-def _queued(to: Figures, event: e.RunQueued) -> None:
+def _queued(to: Metrics, event: e.RunQueued) -> None:
     to.runs_queued.add(event.run_id)
 
 
-def _started(to: Figures, event: e.RunStarted) -> None:
+def _started(to: Metrics, event: e.RunStarted) -> None:
     to.runs_started += 1
     to.runs_queued.discard(event.run_id)
     to.runs_active.add(event.run_id)
 
 
-def _resumed(to: Figures, event: e.RunResumed) -> None:
+def _resumed(to: Metrics, event: e.RunResumed) -> None:
     to.runs_resumed += 1
     to.runs_active.add(event.run_id)
 
 
-def _ended(to: Figures, event: e.RunEnded) -> None:
+def _ended(to: Metrics, event: e.RunEnded) -> None:
     to.runs_ended[event.outcome] += 1
     to.runs_queued.discard(event.run_id)
     to.runs_active.discard(event.run_id)
     _close(to, event.run_id, "cancel")
 
 
-def _attempt_started(to: Figures, event: e.AttemptStarted) -> None:
+def _attempt_started(to: Metrics, event: e.AttemptStarted) -> None:
     known = to.open_attempts.setdefault(event.run_id, {})
     known[event.attempt_id] = OpenAttempt(event.target, event.at_ms)
 
 
-def _attempt_failed(to: Figures, event: e.AttemptFailed) -> None:
+def _attempt_failed(to: Metrics, event: e.AttemptFailed) -> None:
     attempt = to.open_attempts.get(event.run_id, {}).pop(event.attempt_id, None)
     target = attempt.target if attempt else ""
     to.attempts[target, event.close_reason] += 1
     to.failures[target, event.failure.kind] += 1
 
 
-def _call_ended(to: Figures, event: e.CallEnded) -> None:
+def _call_ended(to: Metrics, event: e.CallEnded) -> None:
     _close(to, event.run_id, "cancel" if event.finish in {"failed", "redirected"} else "done")
 
 
-def _close(to: Figures, run_id: str, reason: str) -> None:
+def _close(to: Metrics, run_id: str, reason: str) -> None:
     for attempt in to.open_attempts.pop(run_id, {}).values():
         to.attempts[attempt.target, reason] += 1
 
 
-def _spoke(to: Figures, event: e.RunEvent) -> None:
+def _spoke(to: Metrics, event: e.RunEvent) -> None:
     for attempt in to.open_attempts.get(event.run_id, {}).values():
         if not attempt.has_spoken:
             attempt.has_spoken = True
-            spread = to.first_token_s.setdefault(attempt.target, Spread(FIRST_TOKEN_S))
+            spread = to.first_token_s.setdefault(attempt.target, Histogram(FIRST_TOKEN_S))
             spread.add(max(0, event.at_ms - attempt.began_ms) / 1000)
 
 
-def _used(to: Figures, event: e.Usage) -> None:
+def _used(to: Metrics, event: e.Usage) -> None:
     for direction, tokens in (
         ("input", event.input_tokens),
         ("output", event.output_tokens),
@@ -138,11 +138,11 @@ def _used(to: Figures, event: e.Usage) -> None:
         to.cost_usd[event.target] = to.cost_usd.get(event.target, 0.0) + event.cost_usd
 
 
-def _tool_ended(to: Figures, event: e.ToolEnded) -> None:
+def _tool_ended(to: Metrics, event: e.ToolEnded) -> None:
     to.tools[event.ending if event.ok or event.ending != "finished" else "failed"] += 1
 
 
-_COUNTS: Mapping[type[e.Event], Callable[[Figures, Any], None]] = MappingProxyType(
+_COUNTS: Mapping[type[e.Event], Callable[[Metrics, Any], None]] = MappingProxyType(
     {
         e.RunQueued: _queued,
         e.RunStarted: _started,

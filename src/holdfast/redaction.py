@@ -12,7 +12,7 @@ CHARS_MIN = 6  # shorter than this, a "secret" is a word of every second sentenc
 MARK = "[redacted]"
 
 
-class Secrets:
+class Redactor:
     """The texts that must not get out."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -23,17 +23,17 @@ class Secrets:
         self._forms = tuple(dict.fromkeys(form for text in self.texts for form in (text, _in_json(text))))
         self._written = tuple(_in_json(form).encode() for form in self._forms)
 
-    def out_of_text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """The text without them."""
         return _without(self.texts, text)
 
-    def out_of_bytes(self, data: bytes) -> bytes:
+    def redact_bytes(self, data: bytes) -> bytes:
         """The bytes without them."""
         for secret in self._bytes:
             data = data.replace(secret, MARK.encode())
         return data
 
-    def out_of(self, event: Event) -> Event:
+    def redact(self, event: Event) -> Event:
         """The event without them, wherever in it they stand; mostly the same event."""
         if not self._written:
             return event
@@ -41,17 +41,17 @@ class Secrets:
         if not any(secret in body for secret in self._written):
             return event
         # Text by text: cut out of the bytes, one could take a backslash from what stands before it.
-        return decode(msgspec.json.encode(self._out_of_value(msgspec.json.decode(body))))
+        return decode(msgspec.json.encode(self._redact_value(msgspec.json.decode(body))))
 
-    def _out_of_value(self, value: Any) -> Any:
+    def _redact_value(self, value: Any) -> Any:
         match value:
             case str():
                 return _without(self._forms, value)
             case list():
-                return [self._out_of_value(each) for each in cast("list[Any]", value)]
+                return [self._redact_value(each) for each in cast("list[Any]", value)]
             case dict():
                 fields = cast("dict[str, Any]", value).items()
-                return {_without(self._forms, name): self._out_of_value(each) for name, each in fields}
+                return {_without(self._forms, name): self._redact_value(each) for name, each in fields}
             case _:
                 return value
 
@@ -67,13 +67,13 @@ def _in_json(text: str) -> str:
     return msgspec.json.encode(text).decode()[1:-1]
 
 
-NO_SECRETS = Secrets()
+NO_SECRETS = Redactor()
 
 
 class StreamFilter:
     """Text in, text out, with whatever may be the beginning of a secret held back until it is known."""
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: Redactor) -> None:
         self._secrets = secrets
         self._held = ""
 
@@ -81,21 +81,21 @@ class StreamFilter:
         """What can be shown now."""
         if not self._secrets.texts:
             return text
-        out_of_text = self._secrets.out_of_text
+        redact_text = self._secrets.redact_text
         text = self._held + text
         shown, self._held = self._parted(text)
-        cleaned = out_of_text(text)
+        cleaned = redact_text(text)
         if cleaned != text:
             # A secret that may be the beginning of another is held as it is, unless a third would be cut.
-            shown = out_of_text(shown)
-            if shown + out_of_text(self._held) != cleaned:
+            shown = redact_text(shown)
+            if shown + redact_text(self._held) != cleaned:
                 shown, self._held = self._parted(cleaned)
         return shown
 
     def flush(self) -> str:
         """What was held back, now that nothing follows."""
         held, self._held = self._held, ""
-        return self._secrets.out_of_text(held)
+        return self._secrets.redact_text(held)
 
     def _parted(self, text: str) -> tuple[str, str]:
         """What can be shown, and the last characters, which could be the beginning of a secret."""

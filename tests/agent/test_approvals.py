@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agent.world import Effect, World, asks_about, ending, messages, people, process, send, tool_ends
 from holdfast import events as e
 from holdfast.agent.calls import CHANGED, JUDGED_BYTES_MAX, TOO_MUCH
-from holdfast.agent.drain_gate import Rest
+from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.embedding import TrustedTools
@@ -21,7 +21,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.policy.approval_rules import Rule
-from holdfast.redaction import Secrets
+from holdfast.redaction import Redactor
 from holdfast.tools.files.contents import ReadMarks
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.values import Action
@@ -139,17 +139,17 @@ async def test_a_file_that_changes_while_no_server_runs_is_asked_about_anew(
     file: Path, *, answered: bool
 ) -> None:
     """P6, P8: an approval from before a restart is for what was shown then."""
-    disk, rest = MemoryDisk(), Rest()
+    disk, drain = MemoryDisk(), DrainGate()
     tool, judge = WriteFile(ReadMarks()), asks_about("write_file")
     async with ChaosServer([writing(file)], [Say("written")]) as chaos:
         async with process(
-            chaos, tool, judge=judge, store=MemoryStore(disk), workspace=file.parent, rest=rest
+            chaos, tool, judge=judge, store=MemoryStore(disk), workspace=file.parent, drain=drain
         ) as world:
             await send(world)
             first = await asked(world)
             if answered:
                 # Nothing more is begun, as when the process ends between the answer and the effect.
-                rest.call()
+                drain.close()
                 await say(world, first)
                 await world.until("s", e.ApprovalAnswered)
         await asyncio.to_thread(file.write_text, "somebody's work\n")
@@ -213,7 +213,7 @@ async def test_an_action_that_shows_a_secret_is_the_same_before_and_after_it_was
             chaos,
             WriteFile(ReadMarks()),
             judge=asks_about("write_file"),
-            secrets=Secrets([secret]),
+            secrets=Redactor([secret]),
             workspace=file.parent,
         ) as world,
     ):

@@ -9,7 +9,7 @@ from holdfast.agent.clean_blobs import CleanBlobs
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.memory import MemoryStore
-from holdfast.redaction import Secrets
+from holdfast.redaction import Redactor
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ async def test_what_a_tool_keeps_whole_holds_no_secret_either() -> None:
     tool = KeepsWhole("keep", [f"long output with {secret} in it"])
     async with (
         ChaosServer([CallTool("keep", {})], [Say("kept")]) as chaos,
-        process(chaos, tool, secrets=Secrets([secret])) as world,
+        process(chaos, tool, secrets=Redactor([secret])) as world,
     ):
         await send(world)
         ended = tool_ends(await world.until("s", e.RunEnded))
@@ -37,7 +37,7 @@ async def test_what_a_tool_keeps_whole_holds_no_secret_either() -> None:
 async def test_what_is_kept_already_is_found_as_it_is() -> None:
     store = MemoryStore()
     name = await store.put_blob(b"a picture")
-    clean = CleanBlobs(store, Secrets(["key-of-somebody"]))
+    clean = CleanBlobs(store, Redactor(["key-of-somebody"]))
     assert await clean.keep_blob(name)
     assert await clean.blob(name) == b"a picture"
     assert await clean.put_blob(b"a picture") == name

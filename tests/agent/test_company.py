@@ -6,7 +6,7 @@ import pytest
 
 from agent.world import World, process, send
 from holdfast import events as e
-from holdfast.agent.delta_batcher import Company
+from holdfast.agent.delta_batcher import DeltaBatcher
 from holdfast.agent.runlog import RunLog
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.system_clock import SystemClock
@@ -15,7 +15,7 @@ from serving import PATIENT
 
 
 async def test_who_comes_alone_is_called_in_the_next_round_of_the_loop() -> None:
-    company = Company()
+    company = DeltaBatcher()
     called: list[str] = []
     company.join(lambda: called.append("a"))
     assert called == []
@@ -25,7 +25,7 @@ async def test_who_comes_alone_is_called_in_the_next_round_of_the_loop() -> None
 
 async def test_those_who_come_soon_after_wait_for_the_beat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
-    company = Company()
+    company = DeltaBatcher()
     called: list[str] = []
     for name in "abc":
         company.join(lambda name=name: called.append(name))
@@ -36,7 +36,7 @@ async def test_those_who_come_soon_after_wait_for_the_beat(monkeypatch: pytest.M
 
 
 async def test_at_the_beat_all_are_called_in_their_order() -> None:
-    company = Company()
+    company = DeltaBatcher()
     called: list[str] = []
     done = asyncio.Event()
     company.join(lambda: called.append("first"))
@@ -52,7 +52,7 @@ async def test_at_the_beat_all_are_called_in_their_order() -> None:
 async def test_what_a_caller_does_then_waits_for_the_beat_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """P10: a run that has more to say at once does not keep the beat from ending."""
     monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
-    company = Company()
+    company = DeltaBatcher()
     called: list[str] = []
 
     def again() -> None:

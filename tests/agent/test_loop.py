@@ -38,7 +38,7 @@ from holdfast.chaos import (
 )
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.redaction import Secrets
+from holdfast.redaction import Redactor
 from holdfast.runner.inbox import Message, Sent
 
 
@@ -356,7 +356,7 @@ async def test_the_words_of_a_failure_hold_no_secret_in_the_ending_either() -> N
     refused = Status(400, message=f"what is {secret}?")
     async with (
         ChaosServer([refused], after_last="repeat") as chaos,
-        process(chaos, secrets=Secrets([secret])) as world,
+        process(chaos, secrets=Redactor([secret])) as world,
     ):
         await world.inbox.send("s", Message(text="hi"))
         log = await world.until("s", e.RunEnded)

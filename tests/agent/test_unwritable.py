@@ -15,7 +15,7 @@ from holdfast.chaos import CallTool, ChaosServer, Gate, Say
 from holdfast.interfaces.journal import Following, Record, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.redaction import NO_SECRETS, Secrets
+from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.tools.files.contents import ReadMarks
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.files.listing import ListFiles
@@ -23,9 +23,11 @@ from holdfast.tools.files.listing import ListFiles
 OLD_NAME = b"caf\xe9.txt"
 
 
-@pytest.mark.parametrize("secrets", [NO_SECRETS, Secrets(["key-of-somebody"])], ids=["no secret", "a secret"])
+@pytest.mark.parametrize(
+    "secrets", [NO_SECRETS, Redactor(["key-of-somebody"])], ids=["no secret", "a secret"]
+)
 async def test_a_file_whose_name_is_no_utf8_is_listed_and_the_run_goes_on(
-    tmp_path: Path, secrets: Secrets
+    tmp_path: Path, secrets: Redactor
 ) -> None:
     """P3, P4: what a folder holds ends no run."""
     await asyncio.to_thread(lambda: Path(os.fsdecode(bytes(tmp_path) + b"/" + OLD_NAME)).touch())

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast import events as e
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.chaos import ChaosServer, CrashPoint, SeenRequest
 from holdfast.folds.transcript import fold, output
 from holdfast.interfaces.clock import Clock
@@ -18,7 +18,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ToolSpec
-from holdfast.models.attempt import CallMeans
+from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
@@ -171,7 +171,7 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
         clock = clock or machine
         connections = await stack.enter_async_context(http())
         calls = ModelCalls(
-            CallMeans(
+            CallDeps(
                 connections,
                 Shared(kept, machine),
                 kept,
@@ -183,14 +183,14 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
         )
         registry = Registry()
         registry.put("own", [*tools, AskUser()])
-        means = AgentMeans(
+        deps = AgentDeps(
             store=kept,
             model=calls,
             clock=clock,
             tools=registry,
             **({"workspace": Path("/nowhere"), "judge": asks_about()} | fields),  # pyright: ignore[reportArgumentType]
         )
-        supervisor = await stack.enter_async_context(Supervisor(means, limits))
+        supervisor = await stack.enter_async_context(Supervisor(deps, limits))
         yield World(inbox(kept, supervisor, clock), kept, supervisor)
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from doings import RUN
 from holdfast import events as e
-from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Ink
 from holdfast.client import LiveLine
 
 
 def status_after(events: Iterable[e.Event], *, now_ms: int, server_says: str = "", of_run: str = RUN) -> str:
-    telling = Teller(Ink(lambda: 80))
+    telling = Renderer(Ink(lambda: 80))
     for event in events:
         telling.hear(event)
     if server_says:

@@ -22,8 +22,8 @@ async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer() -> 
     shared = Shared(store, SystemClock())
     for mode in ("ask", "unattended"):
         settings = Settings(approvals=ApprovalSettings(mode=mode))
-        means = call_means(settings, ModelHttp(), shared=shared, store=store, prices=Prices())
-        assert means.unattended is (mode == "unattended")
+        deps = call_means(settings, ModelHttp(), shared=shared, store=store, prices=Prices())
+        assert deps.unattended is (mode == "unattended")
     await store.close()
 
 

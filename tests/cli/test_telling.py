@@ -12,7 +12,7 @@ from holdfast.cli.asking import Reply, Unclear, Verdict, read_answer
 from holdfast.cli.chat.history import ChatHistory
 from holdfast.cli.terminal.live_region import LiveRegion
 from holdfast.cli.terminal.phrases import approval_text, question_text, seconds
-from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Ink
 from holdfast.client import Away, LiveLine
 from holdfast.values import Action, Failure, GrantRule
@@ -31,11 +31,11 @@ QUESTION = e.QuestionAsked(
 )
 
 
-def teller() -> Teller:
-    return Teller(Ink(lambda: 60))
+def teller() -> Renderer:
+    return Renderer(Ink(lambda: 60))
 
 
-def told(teller: Teller, events: Iterable[e.Event]) -> str:
+def told(teller: Renderer, events: Iterable[e.Event]) -> str:
     screen = Screen(60)
     for event in events:
         screen.write(teller.hear(event))

@@ -108,10 +108,10 @@ async def test_leftovers_are_deleted_sessions_and_old_ones_of_a_source(store: St
     ):
         await store.append(session_id, [created(source=source, at_ms=at_ms)])
     await store.append("d", [e.SessionDeleted(at_ms=9, purge_at_ms=99)])
-    found = await store.leftovers(source="openai", before_ms=9)
+    found = await store.sessions_to_purge(source="openai", before_ms=9)
     assert sorted(row.session_id for row in found) == ["a", "d"]
     await store.append("a", [e.SessionPinned(at_ms=9)])
-    found = await store.leftovers(source="openai", before_ms=9)
+    found = await store.sessions_to_purge(source="openai", before_ms=9)
     assert sorted(row.session_id for row in found) == ["d"], "what a person pinned is kept"
 
 
@@ -229,14 +229,14 @@ async def test_what_was_said_to_a_run_waits_until_a_run_has_it_or_it_is_taken_ba
     for nth in (1, 2, 3):
         steer = e.MessageAccepted(at_ms=AT_MS, message_id=f"m{nth}", text="x", mode="steer", run_id="r1")
         await store.append("s1", [steer])
-    assert list(await store.steered()) == ["s1"]
+    assert list(await store.undelivered_steers()) == ["s1"]
     fence = await store.claim("s1")
     dispatched = e.MessageDispatched(at_ms=AT_MS, run_id="r1", message_id="m1")
     await store.append_run("s1", [started("r1"), dispatched, ended("r1")], fence=fence)
     await store.append("s1", [e.MessageRemoved(at_ms=AT_MS, message_id="m2")])
-    assert list(await store.steered()) == ["s1"]
+    assert list(await store.undelivered_steers()) == ["s1"]
     await store.append_run("s1", [e.RunQueued(at_ms=AT_MS, run_id="r2", message_id="m3")], fence=fence)
-    assert list(await store.steered()) == []
+    assert list(await store.undelivered_steers()) == []
 
 
 async def test_many_logs_are_read_in_one_go_as_each_would_be_read_alone(store: Store) -> None:

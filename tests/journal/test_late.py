@@ -21,7 +21,7 @@ from holdfast.folds.transcript import fold, output
 from holdfast.interfaces.journal import Record, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.retrying_append import LateWrites, absorb
+from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.spool import Spool, Spooled, read_spool, spool_files
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.inbox import Message, Sent
@@ -229,7 +229,7 @@ async def test_what_comes_behind_something_that_only_memory_has_is_kept_there_to
         all_said.set()
         return await asyncio.get_running_loop().create_future()
 
-    late = LateWrites(store, SystemClock(), run=("s1", "r1"), fence=fence, spool=spool)
+    late = RetryingAppend(store, SystemClock(), run=("s1", "r1"), fence=fence, spool=spool)
     locked = StoreLocked("a backup has the file")
     waiting = asyncio.create_task(late.wait_out(locked, [delta("one")], meanwhile=meanwhile))
     await all_said.wait()

@@ -20,7 +20,7 @@ async def test_leftovers_are_deleted_sessions_and_old_ones_of_a_source(store: St
         await store.append(session_id, [created(source=source)])
     await store.append("c", [message("late", at_ms=AT_MS + 100)])
     await store.append("d", [e.SessionDeleted(at_ms=AT_MS, purge_at_ms=AT_MS + 1)])
-    found = await store.leftovers(source="openai", before_ms=AT_MS + 50)
+    found = await store.sessions_to_purge(source="openai", before_ms=AT_MS + 50)
     assert sorted(row.session_id for row in found) == ["b", "d"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from holdfast.interfaces.journal import Appended
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.journal.sqlite.wal_reserve import LEFT_BYTES_MIN, STEP_BYTES, LogRoom
+from holdfast.journal.sqlite.wal_reserve import LEFT_BYTES_MIN, STEP_BYTES, WalReserve
 from journal.sample import begin, delta, message, seqs
 
 SESSIONS = ("s1", "s2", "s3")
@@ -109,7 +109,7 @@ async def test_the_log_s_file_is_longer_than_what_is_in_it(tmp_path: Path) -> No
 def test_room_is_made_a_step_at_a_time_and_no_more_than_the_log_may_need(tmp_path: Path) -> None:
     log = tmp_path / "s.db-wal"
     log.write_bytes(bytes(5_000))
-    room = LogRoom(tmp_path / "s.db", page_bytes=4_096, pages_max=100)
+    room = WalReserve(tmp_path / "s.db", page_bytes=4_096, pages_max=100)
     room.make(1)
     assert log.stat().st_size == 5_000 + STEP_BYTES
     room.make(50)
@@ -129,7 +129,7 @@ def test_where_no_room_can_be_made_it_is_tried_once_and_said_once(
     """P9: a full disk is the commit's to report; each commit would try, and say, the same again."""
     caplog.set_level(logging.INFO)
     (tmp_path / "s.db-wal").symlink_to("/dev/full")
-    room = LogRoom(tmp_path / "s.db", page_bytes=4_096, pages_max=100)
+    room = WalReserve(tmp_path / "s.db", page_bytes=4_096, pages_max=100)
     for pages in (1, 2, 50):
         room.make(pages)
     assert [record.getMessage() for record in caplog.records] == [

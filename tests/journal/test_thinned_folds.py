@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Ink
 from holdfast.codec import encode
 from holdfast.folds import rows, session
@@ -70,7 +70,7 @@ def views(log: Log) -> dict[str, Any]:
     row = rows.SessionRow(session_id="s")
     for _, event in log:
         row = rows.apply_to_session(row, event)
-    teller = Teller(Ink(lambda: 80))
+    teller = Renderer(Ink(lambda: 80))
     return {
         "folds": picture(log),
         "row": row,

@@ -17,7 +17,7 @@ from holdfast.folds.rows import RunRow
 from holdfast.interfaces.journal import Record, RunQuery, StoreDamaged
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.runner.crash_history import CRASHES_MAX, NOTE, Lives
+from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
 from holdfast.runner.inbox import Message, Sent
 from holdfast.runner.lag import LOOKS_KEPT, STUCK_S, LoopLag
 from holdfast.runner.owner import RESUMPTIONS_MAX, SUSPECT_FROM
@@ -130,18 +130,18 @@ async def test_a_crash_of_another_process_does_not_count_for_a_run_that_it_never
 async def test_many_crashes_are_told_in_bounded_words_and_the_newest_are_known() -> None:
     notes = MemoryStore(MemoryDisk())
     for life in range(3 * CRASHES_MAX):
-        lives = Lives()
-        await lives.learn(notes, 10 * life)
-        await lives.begin(notes, 10 * life)
+        crash_history = CrashHistory()
+        await crash_history.learn(notes, 10 * life)
+        await crash_history.begin(notes, 10 * life)
         if life % 2:
-            await lives.end(notes)
+            await crash_history.end(notes)
     told = await notes.note(NOTE)
     assert told is not None
     assert len(told) < 40 * CRASHES_MAX
-    lives = Lives()
-    await lives.learn(notes, 30 * CRASHES_MAX)
+    crash_history = CrashHistory()
+    await crash_history.learn(notes, 30 * CRASHES_MAX)
     newest = 10 * (3 * CRASHES_MAX - 2)
-    assert [lives.how_ended(newest + at) for at in (-1, 0, 9, 10, 1000)] == [
+    assert [crash_history.cause_of(newest + at) for at in (-1, 0, 9, 10, 1000)] == [
         "restart",
         "crash",
         "crash",
@@ -152,20 +152,20 @@ async def test_many_crashes_are_told_in_bounded_words_and_the_newest_are_known()
 
 async def test_a_clock_that_was_set_back_makes_no_restart_of_a_crash() -> None:
     notes = MemoryStore(MemoryDisk())
-    await Lives().begin(notes, 1000)
-    lives = Lives()
-    await lives.learn(notes, 500)
-    assert [lives.how_ended(at) for at in (999, 1000, 1200)] == ["restart", "crash", "crash"]
+    await CrashHistory().begin(notes, 1000)
+    crash_history = CrashHistory()
+    await crash_history.learn(notes, 500)
+    assert [crash_history.cause_of(at) for at in (999, 1000, 1200)] == ["restart", "crash", "crash"]
 
 
 async def test_a_life_that_heard_nothing_of_those_before_it_says_nothing_at_its_end() -> None:
     """P6: a store that takes no writes until the server ends does not make a restart of a crash."""
     notes = MemoryStore(MemoryDisk())
-    await Lives().begin(notes, 1000)
-    await Lives().end(notes)
-    lives = Lives()
-    await lives.learn(notes, 2000)
-    assert lives.how_ended(1500) == "crash"
+    await CrashHistory().begin(notes, 1000)
+    await CrashHistory().end(notes)
+    crash_history = CrashHistory()
+    await crash_history.learn(notes, 2000)
+    assert crash_history.cause_of(1500) == "crash"
 
 
 async def test_a_stop_that_comes_before_the_first_step_of_a_run_ends_it() -> None:

@@ -14,7 +14,7 @@ from holdfast.events import Event, Input
 from holdfast.interfaces.journal import Answered, Fence, ListedSession, Pace, Store
 from holdfast.journal.follow import Follower
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.redaction import NO_SECRETS, Secrets
+from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.server.streams.hermes import TERMINAL_NAMES
@@ -317,7 +317,7 @@ async def check_a_key_does_only_what_its_scopes_say(make: Callable[[], Setting])
             assert (answer.status, answer.code) == (403, "missing_scope"), path
 
 
-async def check_a_key_that_the_model_says_is_not_shown(secrets: Secrets) -> None:
+async def check_a_key_that_the_model_says_is_not_shown(secrets: Redactor) -> None:
     """P11: in no view of the run, though it came in two pieces."""
     setting = Setting(secrets=secrets)
     script = [Say("it is sk-test-"), Say("of-a-key, keep it")]
@@ -388,6 +388,6 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P11", check_a_cookie_alone_opens_nothing, locked, takes_the_cookie_alone),
     Sabotage("P11", check_a_ticket_is_for_one_path, locked, takes_a_ticket_for_any_path),
     Sabotage("P11", check_a_key_does_only_what_its_scopes_say, locked, minds_no_scope),
-    Sabotage("P11", check_a_key_that_the_model_says_is_not_shown, Secrets(["sk-test-of-a-key"]), NO_SECRETS),
+    Sabotage("P11", check_a_key_that_the_model_says_is_not_shown, Redactor(["sk-test-of-a-key"]), NO_SECRETS),
     Sabotage("P12", check_bad_requests_leave_nothing_behind, MemoryStore, CreatesWhatIsAskedFor),
 )

@@ -3,7 +3,7 @@
 from holdfast import events as e
 from holdfast.codec import encode
 from holdfast.model_events import LONG_CHARS
-from holdfast.server.streams.append_only_text import RESTARTED, Restarts
+from holdfast.server.streams.append_only_text import RESTARTED, AppendOnlyText
 from holdfast.server.streams.hermes import OUTPUT_BYTES_MAX, RunFrames, preview, shortened, sse
 from holdfast.values import Action, Failure, OutcomeKind
 from scene import Scene, begun
@@ -101,7 +101,7 @@ def test_a_steer_and_a_resumption_are_told() -> None:
 
 def said(*steps: object) -> str:
     """What a reader has in the end; text is a delta, None supersedes the attempt under way."""
-    restarts = Restarts()
+    restarts = AppendOnlyText()
     restarts.add(e.CallStarted(at_ms=1, run_id="r", call_id="c", turn=1))
     seen = ""
     for step in steps:

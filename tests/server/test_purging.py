@@ -27,8 +27,8 @@ def old() -> e.SessionCreated:
 class UsedAtTheLastMoment(MemoryStore):
     """Somebody goes on in an old session just when it was found to be old."""
 
-    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        found = await super().leftovers(source=source, before_ms=before_ms)
+    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
+        found = await super().sessions_to_purge(source=source, before_ms=before_ms)
         if found:
             said = e.MessageAccepted(at_ms=2, message_id="m", text="are you still there?")
             await self.append("used", [said])
@@ -217,10 +217,10 @@ class Counting(MemoryStore):
         self.looks: list[str] = []
         self.has_looked = asyncio.Event()
 
-    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
+    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
         self.looks.append("sessions")
         self.has_looked.set()
-        return await super().leftovers(source=source, before_ms=before_ms)
+        return await super().sessions_to_purge(source=source, before_ms=before_ms)
 
     async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
         swept = await super().sweep_blobs(unnamed_for_s=unnamed_for_s)

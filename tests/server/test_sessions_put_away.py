@@ -10,7 +10,7 @@ from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.folds.rows import SessionRow
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.redaction import Secrets
+from holdfast.redaction import Redactor
 from serving import PATIENT, Served, Setting, limited, served, target_of
 
 
@@ -82,7 +82,7 @@ async def test_a_title_is_kept_whole_whether_it_came_first_or_later() -> None:
 async def test_no_secret_is_kept_with_the_answer_that_a_second_request_gets() -> None:
     """P11: what is kept under an idempotency key is on disk like everything else."""
     disk, secret = MemoryDisk(), "sk-model-9f8e7d6c5b4a3210"
-    setting = Setting(secrets=Secrets([secret]))
+    setting = Setting(secrets=Redactor([secret]))
     async with (
         ChaosServer() as chaos,
         served(target_of(chaos), store=MemoryStore(disk), setting=setting) as server,
@@ -131,8 +131,8 @@ class LookedThrough(MemoryStore):
         super().__init__(disk)
         self.looks = asyncio.Semaphore(0)
 
-    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        found = await super().leftovers(source=source, before_ms=before_ms)
+    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
+        found = await super().sessions_to_purge(source=source, before_ms=before_ms)
         self.looks.release()
         return found
 

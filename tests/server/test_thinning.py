@@ -22,7 +22,7 @@ from scene import Scene
 from serving import Served, Setting, served, target_of, text_of
 
 if TYPE_CHECKING:
-    from holdfast.server.deps import ServerMeans
+    from holdfast.server.deps import RouteDeps
 
 DAYS_30_S = 30 * 86_400.0
 PIECES = [f"word{nth} " for nth in range(40)]
@@ -243,7 +243,7 @@ class _Means:
 async def test_with_zero_days_everything_is_kept_for_ever() -> None:
     store = MemoryStore()
     await kept_long(store)
-    await Thinning(cast("ServerMeans", _Means(store, kept_s=0))).run()
+    await Thinning(cast("RouteDeps", _Means(store, kept_s=0))).run()
     assert len(await store.read("s")) == len(long_ago().log)
-    assert await Thinning(cast("ServerMeans", _Means(store, kept_s=1))).thin_due() > 0
+    assert await Thinning(cast("RouteDeps", _Means(store, kept_s=1))).thin_due() > 0
     await store.close()

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.folds.run import Ask
 from holdfast.interfaces.journal import Declined, IfAskOpen
-from holdfast.journal.retrying_append import LateWrites
+from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.tools.ask import AskUserArgs
 from holdfast.values import Action, Choice
 
@@ -25,10 +25,10 @@ LOOK_AGAIN_S = 30.0
 class People:
     """Asks for one run; an ask that is open already is waited for, not asked again."""
 
-    def __init__(self, view: SessionView, log: RunLog, means: AgentMeans) -> None:
+    def __init__(self, view: SessionView, log: RunLog, deps: AgentDeps) -> None:
         self._view = view
         self._log = log
-        self._means = means
+        self._deps = deps
         self._until_s: dict[str, float] = {}  # when each ask is over by the steady clock, at the latest
 
     def earlier(self, tool_call_id: str) -> Ask | None:
@@ -41,7 +41,7 @@ class People:
     ) -> None:
         """Ask for an approval; the answer is waited for elsewhere."""
         approval_id = f"apr_{secrets.token_hex(12)}"
-        self._until_s[approval_id] = self._means.clock.steady_s() + self._means.asks_expire_s
+        self._until_s[approval_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
         self._emit(
             e.ApprovalAsked,
             approval_id=approval_id,
@@ -62,7 +62,7 @@ class People:
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> Ask:
         """Ask the question, and wait until it is settled."""
         question_id = f"que_{secrets.token_hex(12)}"
-        self._until_s[question_id] = self._means.clock.steady_s() + self._means.asks_expire_s
+        self._until_s[question_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
         self._emit(
             e.QuestionAsked,
             question_id=question_id,
@@ -101,7 +101,7 @@ class People:
         A wall clock that is set back does not keep it open; one that is set forward closes it, since people
         are told a time of that clock, and no answer after it counts.
         """
-        clock, asked = self._means.clock, ask.asked
+        clock, asked = self._deps.clock, ask.asked
         if not asked.expires_at_ms:
             return lambda: math.inf
         length_s = (asked.expires_at_ms - asked.at_ms) / 1000  # of an ask that an earlier process left open
@@ -117,14 +117,14 @@ class People:
         log = self._log
         # A store that takes no writes now is waited for; after a restart the ask expires anew, so no spool.
         run_of = (log.session_id, log.run_id)
-        late = LateWrites(self._means.store, self._means.clock, run=run_of, fence=log.fence)
+        late = RetryingAppend(self._deps.store, self._deps.clock, run=run_of, fence=log.fence)
         result = await late.append([expired], when=[IfAskOpen(ask_id)])
         assert not isinstance(result, Declined) or result.condition == IfAskOpen(ask_id)
         await self._view.until(lambda: ask.state != "open")
 
     def _expiry_ms(self) -> int:
-        patience_s = self._means.asks_expire_s
-        return self._means.clock.now_ms() + int(1000 * patience_s) if patience_s else 0
+        patience_s = self._deps.asks_expire_s
+        return self._deps.clock.now_ms() + int(1000 * patience_s) if patience_s else 0
 
     def _made(self, kind: Callable[..., e.RunEvent], **fields: Any) -> e.RunEvent:
         return kind(at_ms=self._log.now_ms(), run_id=self._log.run_id, **fields)

@@ -7,9 +7,9 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.view import SessionView
-from holdfast.agent.waiting import outlast
+from holdfast.agent.waiting import wait_through_cancel
 from holdfast.folds.run import Run
 from holdfast.interfaces.clock import Clock
 from holdfast.values import Budget
@@ -35,10 +35,10 @@ class RunLimits:
     budget: Budget
 
     @classmethod
-    def of(cls, run: Run, means: AgentMeans) -> Self:
+    def of(cls, run: Run, deps: AgentDeps) -> Self:
         """The limits of this run."""
-        budget = (run.settings.budget or Budget()).within(means.budget)
-        return cls(run, replace(budget, turns=budget.turns or means.turns_max))
+        budget = (run.settings.budget or Budget()).within(deps.budget)
+        return cls(run, replace(budget, turns=budget.turns or deps.turns_max))
 
     def used_up(self) -> Part | None:
         """Which part of the budget is used up, if any; of the minutes, `minutes_over` tells."""
@@ -111,7 +111,7 @@ async def unless_over(work: Coroutine[Any, Any, T], over: Coroutine[Any, Any, No
         working.cancel(*stop.args)
     ending.cancel()
     try:
-        await outlast(working, ending)
+        await wait_through_cancel(working, ending)
     except asyncio.CancelledError as stop:
         stopped = stop
     if not ending.cancelled():

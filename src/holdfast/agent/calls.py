@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from holdfast import events as e
 from holdfast.agent.asking import People
 from holdfast.agent.clean_blobs import CleanBlobs
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.folds.phases import Phase
@@ -108,22 +108,22 @@ class OneCall:
 class ToolCalls:
     """Finishes the tool calls of one run."""
 
-    def __init__(self, view: SessionView, log: RunLog, means: AgentMeans) -> None:
+    def __init__(self, view: SessionView, log: RunLog, deps: AgentDeps) -> None:
         self._view = view
         self._log = log
-        self._means = means
-        self._people = People(view, log, means)
+        self._deps = deps
+        self._people = People(view, log, deps)
         self._begun: dict[str, float] = {}  # the calls that were carried out, and since when
         self._approved: dict[str, str] = {}  # the digests of the actions that people approved, by their calls
         # How much of each command of the answer the policy reads; None: the command is not read.
         self._read_bytes: dict[str, int | None] = {}
         self._judged_paths: dict[str, tuple[str, ...]] = {}  # where the calls may go, by their ids
-        self._workspace = Path(view.run(log.run_id).settings.workspace or means.workspace)
+        self._workspace = Path(view.run(log.run_id).settings.workspace or deps.workspace)
 
     async def finish(self) -> bool:
         """Bring every open call to its end, in order; False if an expired ask is to end the run."""
         self._read_bytes.clear()
-        tools, run = self._means.tools, self._view.run(self._log.run_id)
+        tools, run = self._deps.tools, self._view.run(self._log.run_id)
         numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in run.unfinished_tools]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
         for beside, group in groupby(numbered, key=lambda item: _may_run_beside_others(item[2])):
@@ -155,16 +155,16 @@ class ToolCalls:
                 result = stopped(begun=was_begun or call.asked.tool_call_id in self._begun)
                 self._ended(call, replace(result, text=_with_notes(result.text, stop)))
             raise
-        now_s = self._means.clock.monotonic_s()
+        now_s = self._deps.clock.monotonic_s()
         # Waiting for a person's word is no time of the tool.
         began_s = self._begun.get(call.asked.tool_call_id, now_s)
         self._ended(call, result, ms=int(1000 * (now_s - began_s)))
-        return result.ending != "expired" or self._means.on_expiry == "continue"
+        return result.ending != "expired" or self._deps.on_expiry == "continue"
 
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
         asked = call.asked
         if tool is None:
-            return _not_run(self._means.tools.unknown(asked.name))
+            return _not_run(self._deps.tools.unknown(asked.name))
         if asked.bad_args:
             return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
@@ -248,12 +248,12 @@ class ToolCalls:
         if isinstance(verdict, Deny) or tool.traits.read_only or not self._repeats_unknown(asked):
             return judged
         findings = verdict.findings if isinstance(verdict, Ask) else ()
-        verdict = self._means.judge.for_a_person((REPEATS_UNKNOWN, *findings))
+        verdict = self._deps.judge.for_a_person((REPEATS_UNKNOWN, *findings))
         return Judged(judged.action, verdict, ("once", "deny"))
 
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
         """It looks at files, so it runs in a thread."""
-        judge, place = self._means.judge, self._workspace
+        judge, place = self._deps.judge, self._workspace
         action = _action(tool, asked, place)
         if self._is_too_much(asked, action):
             return Judged(action, Deny(TOO_MUCH), ())
@@ -284,7 +284,7 @@ class ToolCalls:
         key = effect_key(run.run_id, run.turns, ordinal=ordinal, tool=asked.name, args=asked.args)
         if call.started is not None:
             key = call.started.effect_key
-        await self._means.rest.point(run.run_id)
+        await self._deps.drain.checkpoint(run.run_id)
         self._log.emit(
             e.ToolStarted(
                 at_ms=self._log.now_ms(), run_id=run.run_id, tool_call_id=asked.tool_call_id, effect_key=key
@@ -298,13 +298,13 @@ class ToolCalls:
             asked.tool_call_id,
             key,
             self._workspace,
-            CleanBlobs(self._means.store, self._log.secrets),
+            CleanBlobs(self._deps.store, self._log.secrets),
             self._log,
             StreamFilter(self._log.secrets),
             self._approved.get(asked.tool_call_id, ""),
             self._judged_paths.get(asked.tool_call_id, ()),
         )
-        self._begun[asked.tool_call_id] = self._means.clock.monotonic_s()
+        self._begun[asked.tool_call_id] = self._deps.clock.monotonic_s()
         try:
             return await _carefully(tool, asked.args, one)
         finally:

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from holdfast.interfaces.journal import Blobs
-from holdfast.redaction import Secrets
+from holdfast.redaction import Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,12 +12,12 @@ class CleanBlobs:
     """Blobs of which no new one holds a secret; see interfaces.Blobs."""
 
     inner: Blobs
-    secrets: Secrets
+    secrets: Redactor
 
     async def put_blob(self, data: bytes) -> str:
         """See Blobs.put_blob."""
         # Off the loop: there may be many megabytes to look through.
-        return await self.inner.put_blob(await asyncio.to_thread(self.secrets.out_of_bytes, data))
+        return await self.inner.put_blob(await asyncio.to_thread(self.secrets.redact_bytes, data))
 
     async def keep_blob(self, name: str) -> bool:
         """See Blobs.keep_blob."""

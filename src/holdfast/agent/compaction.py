@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from holdfast import events as e
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.folds.context import since_summary
@@ -28,16 +28,16 @@ ASK = (
 )
 
 
-async def compact(view: SessionView, log: RunLog, means: AgentMeans) -> bool:
+async def compact(view: SessionView, log: RunLog, deps: AgentDeps) -> bool:
     """Put a summary of the older part on the log; False if there is nothing to shorten or no summary."""
-    entries = _older(view, log.run_id, kept_chars=int(KEPT * means.context_window * CHARS_PER_TOKEN))
+    entries = _older(view, log.run_id, kept_chars=int(KEPT * deps.context_window * CHARS_PER_TOKEN))
     if not entries:
         return False
-    room_chars = int(NEAR * means.context_window * CHARS_PER_TOKEN) - len(ASK)
+    room_chars = int(NEAR * deps.context_window * CHARS_PER_TOKEN) - len(ASK)
     earlier = _earlier(view, log.run_id, room_chars=room_chars // 2)
     told = earlier + _told(entries, room_chars - len(earlier))
     request = ModelRequest(messages=(UserMessage(ASK + told),))
-    answer = await means.model.answer(request, log, turn=view.run(log.run_id).turns, purpose="compaction")
+    answer = await deps.model.answer(request, log, turn=view.run(log.run_id).turns, purpose="compaction")
     if not isinstance(answer, Answer) or not answer.text.strip():
         return False
     upto_seq = entries[-1].seq

@@ -6,7 +6,7 @@ from collections.abc import Callable
 BEAT_S = 0.008
 
 
-class Company:
+class DeltaBatcher:
     """Calls back at once whoever comes alone, and those who come soon after it together at the next beat.
 
     One run that says something every 20 ms never waits; of 64 such runs two dozen share each beat.

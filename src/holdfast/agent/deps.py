@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from holdfast.agent.drain_gate import Rest
+from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.policy import Judge
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
@@ -13,14 +13,14 @@ from holdfast.interfaces.model import Model
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.spool import Spool
 from holdfast.messages import ANSWER_BYTES_MAX
-from holdfast.redaction import NO_SECRETS, Secrets
+from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.registry import Registry
 from holdfast.values import Budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentMeans:
+class AgentDeps:
     """Everything that a run needs from outside; the same for all runs."""
 
     store: Store
@@ -32,7 +32,7 @@ class AgentMeans:
     workspace: Path
     workspaces: Workspaces = Workspace  # how a folder is opened whose files nobody asked for
     instructions: str = ""
-    secrets: Secrets = NO_SECRETS
+    secrets: Redactor = NO_SECRETS
     spool: Spool | None = None
     context_window: int = 200_000
     turns_max: int = 100
@@ -40,4 +40,4 @@ class AgentMeans:
     answer_bytes_max: int = ANSWER_BYTES_MAX
     asks_expire_s: float = 86_400.0
     on_expiry: Literal["continue", "stop"] = "continue"
-    rest: Rest = field(default_factory=Rest)
+    drain: DrainGate = field(default_factory=DrainGate)

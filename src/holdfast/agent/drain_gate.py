@@ -1,31 +1,31 @@
-"""Where runs stay while the server drains: at their next safe point, with everything on the log."""
+"""Where runs wait while the server drains: at their next checkpoint, with everything on the log."""
 
 import asyncio
 
 from holdfast.folds.run import Run
 
 
-class Rest:
-    """Whether anything may begin; once it is called, whoever comes to a safe point stays there.
+class DrainGate:
+    """Whether a run may begin its next step; once it is closed, every run waits at its next checkpoint.
 
-    `waiting` holds the ids of the runs that do.
+    `waiting` holds the ids of the runs that wait.
     """
 
     def __init__(self) -> None:
-        self.called = False
+        self.closed = False
         self.waiting: set[str] = set()
 
-    def call(self) -> None:
+    def close(self) -> None:
         """From now on nothing begins."""
-        self.called = True
+        self.closed = True
 
-    async def point(self, run_id: str) -> None:
-        """A safe point of a run: passed at once, or never if rest was called; cancelling ends the wait."""
-        if self.called:
+    async def checkpoint(self, run_id: str) -> None:
+        """Return at once while the gate is open; wait until cancelled once it is closed."""
+        if self.closed:
             self.waiting.add(run_id)
             await asyncio.get_running_loop().create_future()
 
 
 def in_flight(run: Run) -> bool:
-    """Whether the run has begun something of which the log does not hold the end."""
+    """Whether the run has begun something that has no end on the log yet."""
     return run.attempt_is_open or any(tool.started is not None for tool in run.unfinished_tools)

@@ -13,11 +13,11 @@ from holdfast import events as e
 from holdfast.agent.budgets import Part, RunLimits, unless_over
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import instructions_for
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
-from holdfast.agent.waiting import outlast
+from holdfast.agent.waiting import wait_through_cancel
 from holdfast.folds.context import context_for, history_instructions
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
@@ -43,9 +43,9 @@ class Outcome:
     trace: tuple[str, ...] = ()
 
 
-async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcome:
+async def run_agent(view: SessionView, log: RunLog, deps: AgentDeps) -> Outcome:
     """Go on with the run from wherever its log stands until it has an outcome."""
-    reading = asyncio.create_task(_instructions(view, log.run_id, means))
+    reading = asyncio.create_task(_instructions(view, log.run_id, deps))
     try:
         await view.settled(log)  # the beginning of the run, or of its new life
         instructions = await reading
@@ -54,18 +54,18 @@ async def run_agent(view: SessionView, log: RunLog, means: AgentMeans) -> Outcom
             reading.cancel()
             await asyncio.wait({reading})
     run = view.run(log.run_id)
-    limits = RunLimits.of(run, means)
-    turns = _turns(view, log, means=means, limits=limits, instructions=instructions)
+    limits = RunLimits.of(run, deps)
+    turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions)
     if not limits.budget.minutes:
         return await turns
-    return await unless_over(turns, limits.minutes_over(view, means.clock)) or _spent(limits, "minutes")
+    return await unless_over(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
 
 
 async def _turns(
-    view: SessionView, log: RunLog, *, means: AgentMeans, limits: RunLimits, instructions: str
+    view: SessionView, log: RunLog, *, deps: AgentDeps, limits: RunLimits, instructions: str
 ) -> Outcome:
     run = limits.run
-    tools = ToolCalls(view, log, means)
+    tools = ToolCalls(view, log, deps)
     continuations = 0
     while True:
         if run.unfinished_tools and not await tools.finish():
@@ -76,7 +76,7 @@ async def _turns(
         if (outcome := _finished(run, messages)) is not None:
             return outcome
         if run.finish == "too_long" and not steered:
-            return _too_long(means.answer_bytes_max)
+            return _too_long(deps.answer_bytes_max)
         is_cut = run.finish == "length" and not steered
         # A crash or a summary may lie between the half of an answer and its continuation.
         if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
@@ -85,12 +85,12 @@ async def _turns(
             added = (UserMessage(GO_ON if is_half else SHORTER),)
         if (used_up := limits.used_up()) is not None:
             return _spent(limits, used_up)
-        await means.rest.point(log.run_id)
-        request = _request(view, run, messages=messages + added, instructions=instructions, means=means)
-        if estimated_tokens(request) > NEAR * means.context_window and await compact(view, log, means):
+        await deps.drain.checkpoint(log.run_id)
+        request = _request(view, run, messages=messages + added, instructions=instructions, deps=deps)
+        if estimated_tokens(request) > NEAR * deps.context_window and await compact(view, log, deps):
             continue
         continuations += len(added)
-        answer = await _answer(view, log, request=request, added=added, means=means)
+        answer = await _answer(view, log, request=request, added=added, deps=deps)
         await view.settled(log)
         if isinstance(answer, NoAnswer):
             return _without_answer(answer)
@@ -104,7 +104,7 @@ def _finished(run: Run, messages: tuple[Message, ...]) -> Outcome | None:
 
 
 async def _answer(
-    view: SessionView, log: RunLog, *, request: ModelRequest, added: tuple[Message, ...], means: AgentMeans
+    view: SessionView, log: RunLog, *, request: ModelRequest, added: tuple[Message, ...], deps: AgentDeps
 ) -> Answer | NoAnswer | None:
     """The model's answer; None if a person redirected the run meanwhile, and what was said stays.
 
@@ -113,11 +113,11 @@ async def _answer(
     turn = view.run(log.run_id).turns
 
     async def shorter() -> ModelRequest | None:
-        if not await compact(view, log, means):
+        if not await compact(view, log, deps):
             return None
         return replace(request, messages=context_for(view.transcript, log.run_id) + added)
 
-    answering = means.model.answer(request, log, turn=turn, compact=shorter)
+    answering = deps.model.answer(request, log, turn=turn, compact=shorter)
     calling = asyncio.create_task(answering, name=f"call of {log.run_id}")
     redirected = view.when(lambda: _redirects(view, log.run_id))
     cause = "redirected"
@@ -130,7 +130,7 @@ async def _answer(
     finally:
         redirected.cancel()
         calling.cancel(cause)
-        await outlast(calling)
+        await wait_through_cancel(calling)
     answer = None if calling.cancelled() else calling.result()
     finish = "redirected" if answer is None else answer.finish if isinstance(answer, Answer) else "failed"
     call_id = answer.call_id if answer is not None else view.run(log.run_id).call_id
@@ -143,24 +143,24 @@ def _redirects(view: SessionView, run_id: str) -> bool:
     return any(message.mode == "redirect" for message in view.session.inbox.steers(run_id))
 
 
-async def _instructions(view: SessionView, run_id: str, means: AgentMeans) -> str:
+async def _instructions(view: SessionView, run_id: str, deps: AgentDeps) -> str:
     settings = view.run(run_id).settings
-    workspace = means.workspaces(Path(settings.workspace or means.workspace))
+    workspace = deps.workspaces(Path(settings.workspace or deps.workspace))
     told = history_instructions(view.transcript, run_id)
-    return await instructions_for(workspace, means.instructions, settings.instructions, told)
+    return await instructions_for(workspace, deps.instructions, settings.instructions, told)
 
 
 def _request(
-    view: SessionView, run: Run, *, messages: tuple[Message, ...], instructions: str, means: AgentMeans
+    view: SessionView, run: Run, *, messages: tuple[Message, ...], instructions: str, deps: AgentDeps
 ) -> ModelRequest:
-    means.tools.put("mcp", means.tools_that_change())
+    deps.tools.put("mcp", deps.tools_that_change())
     return ModelRequest(
         messages=messages,
         model=run.settings.model,
         instructions=instructions,
-        tools=means.tools.specs(),
+        tools=deps.tools.specs(),
         max_output_tokens=run.settings.max_output_tokens or None,
-        answer_bytes_max=means.answer_bytes_max,
+        answer_bytes_max=deps.answer_bytes_max,
         temperature=run.settings.temperature,
         reasoning_effort=run.settings.reasoning_effort,
         cache_key=view.session.epoch,

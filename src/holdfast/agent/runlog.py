@@ -12,7 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from holdfast.agent.delta_batcher import Company
+from holdfast.agent.delta_batcher import DeltaBatcher
 from holdfast.agent.storable import storable
 from holdfast.events import Event, ReasoningDelta, TextDelta
 from holdfast.interfaces.clock import Clock
@@ -26,9 +26,9 @@ from holdfast.interfaces.journal import (
     Replayed,
     StoreClosed,
 )
-from holdfast.journal.retrying_append import PASSING, LateWrites, Result
+from holdfast.journal.retrying_append import PASSING, Result, RetryingAppend
 from holdfast.journal.spool import Spool
-from holdfast.redaction import NO_SECRETS, Secrets, StreamFilter
+from holdfast.redaction import NO_SECRETS, Redactor, StreamFilter
 
 _log = logging.getLogger(__name__)
 
@@ -51,14 +51,14 @@ class RunLog:
         *,
         run: tuple[str, str],
         fence: Fence,
-        secrets: Secrets = NO_SECRETS,
+        secrets: Redactor = NO_SECRETS,
         spool: Spool | None = None,
     ) -> None:
         self.session_id, self.run_id = run
         self.live: Callable[[], str] | None = None
         self.last_seq = 0
         self.journal = journal
-        self._late = LateWrites(journal, clock, run=run, fence=fence, spool=spool)
+        self._late = RetryingAppend(journal, clock, run=run, fence=fence, spool=spool)
         self._clock = clock
         self.fence = fence
         self.secrets = secrets
@@ -71,7 +71,7 @@ class RunLog:
         self._gathered_chars = 0
         self._waiting_chars = 0  # of these, what was taken and waits for a store that takes no writes
         self._loop = asyncio.get_running_loop()
-        self.company = Company()  # replaced by one that is shared where there are other runs
+        self.company = DeltaBatcher()  # replaced by one that is shared where there are other runs
         self._is_writing = False
         self._is_due = False  # something is to be written at once, not in company
         self._is_left = False
@@ -118,7 +118,7 @@ class RunLog:
 
     def clean(self, event: Event) -> Event:
         """The event as it is written: without secrets, and in whole characters."""
-        return self.secrets.out_of(storable(event))
+        return self.secrets.redact(storable(event))
 
     def emit(self, event: Event) -> None:
         """See Voice."""

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 
-async def outlast(*tasks: asyncio.Future[Any]) -> None:
+async def wait_through_cancel(*tasks: asyncio.Future[Any]) -> None:
     """Wait until all of them are done, through any cancellation, which is raised after.
 
     They were told once; a second time would cut short how they end what they began.

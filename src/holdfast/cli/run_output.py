@@ -9,7 +9,7 @@ from holdfast import events as e
 from holdfast.cli.terminal.live_region import LiveRegion
 from holdfast.cli.terminal.output import is_drawable
 from holdfast.cli.terminal.phrases import plain_ending
-from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Ink
 from holdfast.client.updates import Away, Back, Heard, LiveLine, Seen
 from holdfast.folds import transcript
@@ -55,7 +55,7 @@ class TerminalOutput:
     def __init__(self, out: TextIO, errors: TextIO) -> None:
         self._errors = errors
         self.ink = Ink()
-        self._teller = Teller(self.ink)
+        self._teller = Renderer(self.ink)
         self._region = LiveRegion(out)
         self._writing = asyncio.Lock()
         self._is_hushed = False

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import uvicorn
 
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.config.consistency import rules_of
 from holdfast.config.secret_values import command_parts
@@ -27,12 +27,12 @@ from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.models.attempt import CallMeans
+from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
-from holdfast.redaction import Secrets
+from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.app import Edge, make_app
 from holdfast.server.options import ApiKey, Limits, ServerOptions
@@ -68,10 +68,10 @@ async def assemble(
     stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
     calls = ModelCalls(call_means(settings, http, shared=shared, store=store, prices=prices), targets)
     tooling = await stack.enter_async_context(open_tooling(settings, clock.now_ms, config=config))
-    hidden = Secrets([*secrets_of(targets), *mcp_secrets_of(settings), *(key.secret for key in keys or ())])
-    means = await _means(settings, store, calls=calls, tooling=tooling, hidden=hidden, config=config)
+    hidden = Redactor([*secrets_of(targets), *mcp_secrets_of(settings), *(key.secret for key in keys or ())])
+    deps = await _deps(settings, store, calls=calls, tooling=tooling, hidden=hidden, config=config)
     return make_app(
-        means,
+        deps,
         streams,
         options=replace(
             _options(settings, shared, targets=targets, keys=keys),
@@ -85,11 +85,11 @@ async def assemble(
 
 def call_means(
     settings: Settings, http: ModelHttp, *, shared: Shared, store: Store, prices: Prices
-) -> CallMeans:
+) -> CallDeps:
     """What model calls work with; where nobody waits for an answer, they try for longer."""
     unattended = settings.approvals.mode == "unattended"
     clock = SystemClock()
-    return CallMeans(http, shared, store, clock, random.random, unattended=unattended, prices=prices)
+    return CallDeps(http, shared, store, clock, random.random, unattended=unattended, prices=prices)
 
 
 def mcp_secrets_of(settings: Settings) -> Iterator[str]:
@@ -126,18 +126,18 @@ async def _demo(stack: AsyncExitStack) -> Target:
     return demo_target((await stack.enter_async_context(demo_server())).base_url)
 
 
-async def _means(
+async def _deps(
     settings: Settings,
     store: Store,
     *,
     calls: ModelCalls,
     tooling: Tooling,
-    hidden: Secrets,
+    hidden: Redactor,
     config: Path | None,
-) -> AgentMeans:
+) -> AgentDeps:
     always = AlwaysGrants(store)
     await always.load()
-    return AgentMeans(
+    return AgentDeps(
         store=store,
         model=calls,
         clock=SystemClock(),

@@ -359,11 +359,11 @@ class Index(Protocol):
         """One session as the list would show it, also while it is deleted but not yet purged."""
         ...
 
-    async def steered(self) -> Sequence[str]:
+    async def undelivered_steers(self) -> Sequence[str]:
         """Ids of sessions, not deleted, in which something that was said to a run has not reached one yet."""
         ...
 
-    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
+    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
         """Sessions that wait for their purge, and those of `source` that nobody pinned or touched since."""
         ...
 

@@ -250,13 +250,13 @@ class MemoryStore:
         row = self._disk.sessions.get(session_id)
         return self._listed(row) if row else None
 
-    async def steered(self) -> Sequence[str]:
-        """See Index.steered."""
+    async def undelivered_steers(self) -> Sequence[str]:
+        """See Index.undelivered_steers."""
         self._check_open()
         return [row.session_id for row in self._disk.sessions.values() if row.steers and not row.purge_at_ms]
 
-    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[rows.SessionRow]:
-        """See Index.leftovers."""
+    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[rows.SessionRow]:
+        """See Index.sessions_to_purge."""
         self._check_open()
         return [
             row

@@ -52,7 +52,7 @@ async def _silence() -> Sequence[Event]:
     return await asyncio.get_running_loop().create_future()
 
 
-class LateWrites:
+class RetryingAppend:
     """Appends for one run, however long the store needs; without a spool only memory keeps what waits."""
 
     def __init__(

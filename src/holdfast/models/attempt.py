@@ -41,7 +41,7 @@ SURELY_OVER = 0.7  # our count may be a third too high; only what is over the wi
 
 
 @dataclass(frozen=True, slots=True)
-class CallMeans:
+class CallDeps:
     """What every call works with."""
 
     http: ModelHttp
@@ -85,18 +85,18 @@ class Place:
 class Attempt:
     """One try at a call; `run` may be awaited once."""
 
-    def __init__(self, means: CallMeans, target: Target, *, voice: Voice, place: Place) -> None:
+    def __init__(self, deps: CallDeps, target: Target, *, voice: Voice, place: Place) -> None:
         self.attempt_id = f"att_{secrets.token_hex(12)}"
         self.said = False  # something visible is on the log
         self.silent_s: float | None = None  # since the model last advanced; None if it never did
         self.is_told = place.reconnects is None  # whether the log has it, or nothing about it is to be told
-        self._means = means
+        self._deps = deps
         self._target = target
         self._voice = voice
         self._place = place
         self._deadlines: Deadlines | None = None
         self._untold: tuple[Classified, CloseReason] | None = None
-        self._began_s = means.clock.monotonic_s()
+        self._began_s = deps.clock.monotonic_s()
         self._exchange: Exchange | None = None
         self._watchdog: Watchdog | None = None
 
@@ -116,7 +116,7 @@ class Attempt:
             before_first=hooks.before_first,
             bytes_max=request.answer_bytes_max,
         )
-        watchdog = Watchdog(deadlines, steady_s=self._means.clock.steady_s)
+        watchdog = Watchdog(deadlines, steady_s=self._deps.clock.steady_s)
         watchdog.on_progress = hooks.on_progress
         watchdog.on_connected = self._tell
         self._watchdog = watchdog
@@ -139,7 +139,7 @@ class Attempt:
                 self.silent_s = asyncio.get_running_loop().time() - watchdog.progress_s
         judged = self._judged(ended, speaker, heard=watchdog.first_event_s is not None)
         if watchdog.first_event_s is not None:
-            await self._means.shared.began(self._target, tokens, first_event_s=watchdog.first_event_s)
+            await self._deps.shared.began(self._target, tokens, first_event_s=watchdog.first_event_s)
         return judged
 
     @property
@@ -169,13 +169,13 @@ class Attempt:
 
     async def _talk(self, request: ModelRequest, watchdog: Watchdog, *, speaker: Speaker) -> Ended:
         adapter = ADAPTERS[self._target.wire]
-        if self._means.shared.asks_plainly(self._target):
+        if self._deps.shared.asks_plainly(self._target):
             request = replace(request, reasoning_effort=REASONING_OFF)
         built = adapter.build(request, self._target, blobs=await self._blobs(request))
         self._exchange = Exchange(
             built, adapter.parser(), watchdog=watchdog, speaker=speaker, voice=self._voice
         )
-        return await self._exchange.run(self._means.http, now_ms=self._means.clock.now_ms)
+        return await self._exchange.run(self._deps.http, now_ms=self._deps.clock.now_ms)
 
     def _judged(self, ended: Ended, speaker: Speaker, *, heard: bool) -> Answer | Classified:
         if ended.facts is not None:
@@ -208,15 +208,15 @@ class Attempt:
             attempt_id=self.attempt_id,
             failure=classified.failure,
             close_reason=close_reason,
-            ms=int(1000 * (self._means.clock.monotonic_s() - self._began_s)),
+            ms=int(1000 * (self._deps.clock.monotonic_s() - self._began_s)),
         )
 
     def _facts(self, **known: Any) -> Facts:
-        return Facts(stage="streaming", now_ms=self._means.clock.now_ms(), **known)
+        return Facts(stage="streaming", now_ms=self._deps.clock.now_ms(), **known)
 
     def _hint(self) -> str:
         target = self._target
-        return silent_reject_hint(self._means.silent_rejects, base_url=target.base_url, model=target.model)
+        return silent_reject_hint(self._deps.silent_rejects, base_url=target.base_url, model=target.model)
 
     def _effective(self, request: ModelRequest, tokens: int) -> Deadlines:
         target = self._target
@@ -224,7 +224,7 @@ class Attempt:
             local=is_local(urlsplit(target.base_url).hostname or ""),
             input_tokens=tokens,
             reasoning=request.reasoning_effort not in {"", "off"},
-            learned_p95_s=self._means.shared.learned_p95_s(target, tokens),
+            learned_p95_s=self._deps.shared.learned_p95_s(target, tokens),
         )
         return effective(target.patience, asked)
 
@@ -242,7 +242,7 @@ class Attempt:
     async def _blob(self, name: str) -> bytes | None:
         """None if it is gone or damaged: the run goes on without it, and the model is told."""
         try:
-            return await self._means.blobs.blob(name)
+            return await self._deps.blobs.blob(name)
         except JournalError as error:
             _log.warning("an attachment is left out of the request: %s", error)
             return None
@@ -273,7 +273,7 @@ class Attempt:
             cached_tokens=used.cached_tokens,
             cache_write_tokens=used.cache_write_tokens,
             reasoning_tokens=used.reasoning_tokens,
-            cost_usd=self._means.prices.cost_usd(self._target, used),
+            cost_usd=self._deps.prices.cost_usd(self._target, used),
         )
 
     def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:

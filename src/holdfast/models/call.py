@@ -14,7 +14,7 @@ from holdfast.decisions.failures import Classified
 from holdfast.decisions.outages import is_unreachable
 from holdfast.interfaces.model import Answer, Compact, NoAnswer, Voice
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
-from holdfast.models.attempt import Attempt, CallMeans, Hooks, Place
+from holdfast.models.attempt import Attempt, CallDeps, Hooks, Place
 from holdfast.models.call_texts import GAVE_UP, done_after, exhausted, would_do
 from holdfast.models.hedge import SLOWER, Contender, HeldVoice, Race
 from holdfast.models.live import away_line, waiting_line
@@ -34,7 +34,7 @@ SLOW = Failure(kind="no_first_event", text=SLOWER)
 class ModelCalls:
     """Answers requests from an ordered list of targets; see capabilities.Model."""
 
-    means: CallMeans
+    deps: CallDeps
     targets: tuple[Target, ...]
 
     async def answer(
@@ -60,7 +60,7 @@ class _Call:
     def __init__(
         self, calls: ModelCalls, voice: Voice, *, request: ModelRequest, compact: Compact | None
     ) -> None:
-        self._means = calls.means
+        self._deps = calls.deps
         self._targets = preferred(calls.targets, request.model)
         self._voice = voice
         self._request = request
@@ -69,7 +69,7 @@ class _Call:
         self._tool_ids = _ids_in(request)
         self._tried: list[retry.Tried] = []
         self._trace: list[str] = []
-        self._reconnects = Reconnects(calls.means.shared, calls.means.clock)
+        self._reconnects = Reconnects(calls.deps.shared, calls.deps.clock)
         self._away: Callable[[], str] | None = None  # the live line of an outage
         self._newest: Attempt | None = None
         self._began_s = self._progress_s = self._now_s()  # by a clock that stands still during a suspend
@@ -90,7 +90,7 @@ class _Call:
             await self._pass_gate(target)
             target, ended = await self._attempt(target)
             if isinstance(ended, Answer):
-                await self._means.shared.answered(target)
+                await self._deps.shared.answered(target)
                 return ended
             decision = await self._decided(target, ended)
             match decision:
@@ -108,14 +108,14 @@ class _Call:
                     return self._no_answer(ended.failure)
                 case _:
                     assert_never(decision)
-            self._means.shared.pass_by_hand(target)
+            self._deps.shared.pass_by_hand(target)
 
     async def _decided(self, target: Target, ended: Classified) -> retry.Decision:
         """What to do after a failure, which is counted now, and told unless it is one of many alike."""
         attempt = self._newest
         assert attempt is not None, "it has just failed"
         if attempt.was_connected:
-            await self._means.shared.heard(target)
+            await self._deps.shared.heard(target)
         if is_unreachable(ended.failure):
             self._reconnects.meet(target, ended, told=attempt.is_told)
         else:
@@ -137,7 +137,7 @@ class _Call:
 
     def _first_target(self) -> Target:
         """The preferred target, or the first that is neither gated for long nor silent lately."""
-        shared, preferred = self._means.shared, self._targets[0]
+        shared, preferred = self._deps.shared, self._targets[0]
         for target in self._targets:
             if self._gate_ms(target) <= retry.LONG_WAIT_MS and shared.may_pass(target):
                 if target is not preferred:
@@ -170,7 +170,7 @@ class _Call:
 
     def _contender(self, target: Target, voice: Voice, *, nth: int) -> Contender:
         untold = self._reconnects.untold_at(target)
-        attempt = Attempt(self._means, target, voice=voice, place=Place(self._call_id, nth, untold))
+        attempt = Attempt(self._deps, target, voice=voice, place=Place(self._call_id, nth, untold))
 
         def run(on_progress: Callable[[], None] | None) -> Awaitable[Answer | Classified]:
             hooks = Hooks(
@@ -231,24 +231,24 @@ class _Call:
 
     async def _learn(self, target: Target, ended: Classified) -> None:
         """What one call finds out, all others know."""
-        await self._means.shared.failed(target, ended.failure.kind)
+        await self._deps.shared.failed(target, ended.failure.kind)
         if ended.failure.kind == "rate_limited" and ended.wait_ms is not None:
-            await self._means.shared.close_gate(target, ended.wait_ms, why=f"{target.name} {ended.brief}")
+            await self._deps.shared.close_gate(target, ended.wait_ms, why=f"{target.name} {ended.brief}")
 
     def _history(self, target: Target, ended: Classified, *, random: float | None = None) -> retry.History:
-        shared = self._means.shared
-        now_ms = int(1000 * self._means.clock.steady_s())
+        shared = self._deps.shared
+        now_ms = int(1000 * self._deps.clock.steady_s())
         return retry.History(
             targets=self._targets,
             current=target.name,
             tried=tuple(self._tried),
             now_ms=now_ms,
             last_progress_ms=now_ms - int(1000 * (self._now_s() - self._progress_s)),
-            random=self._means.random() if random is None else random,
+            random=self._deps.random() if random is None else random,
             gated_ms=int(1000 * self._gated_s),
             wait_ms=ended.wait_ms,
             output_room_tokens=ended.output_room_tokens,
-            unattended=self._means.unattended,
+            unattended=self._deps.unattended,
             compacted=self._compacted,
             cap_lowered=self._cap_lowered,
             asked_plainly=shared.asks_plainly(target),
@@ -281,24 +281,24 @@ class _Call:
     async def _pass_gate(self, target: Target) -> None:
         wait_ms = self._gate_ms(target)
         if wait_ms > retry.LONG_WAIT_MS:
-            self._say_gated(target, wait_ms, why=self._means.shared.gate(target).why)
+            self._say_gated(target, wait_ms, why=self._deps.shared.gate(target).why)
         if wait_ms:
             self._wait_visibly(f"{target.name} asked to wait", wait_ms)
-            await self._counted(self._means.shared.wait_at_gate(target))
+            await self._counted(self._deps.shared.wait_at_gate(target))
 
     async def _pause(self, target: Target, decision: retry.RetryAfter) -> None:
         if self._gate_ms(target):
             return  # the gate makes the next attempt wait, and there a person can cut it short
         if decision.wait_s:
             self._wait_visibly(decision.why, int(1000 * decision.wait_s))
-            await self._means.clock.sleep_s(decision.wait_s)
+            await self._deps.clock.sleep_s(decision.wait_s)
 
     async def _reconnect(self, target: Target, decision: retry.Reconnect) -> None:
         until_s = self._now_s() + decision.left_s
         self._away = lambda: away_line(decision.now, left_s=until_s - self._now_s(), to=decision.to)
         if decision.wait_s and not self._gate_ms(target):
             self._voice.live = self._away
-            await self._means.clock.sleep_s(decision.wait_s)
+            await self._deps.clock.sleep_s(decision.wait_s)
 
     async def _fall_back(self, target: Target, decision: retry.FallBack) -> Target:
         self._why_other, self._away = decision.why, None
@@ -306,11 +306,11 @@ class _Call:
             until_s = self._now_s() + decision.wait_s
             why = f"{target.name} cannot be reached"
             self._voice.live = lambda: away_line(why, left_s=until_s - self._now_s(), to=decision.to)
-            await self._means.clock.sleep_s(decision.wait_s)
+            await self._deps.clock.sleep_s(decision.wait_s)
         return next(other for other in self._targets if other.name == decision.to)
 
     async def _gate(self, target: Target, ended: Classified, *, decision: retry.Gated) -> None:
-        shared = self._means.shared
+        shared = self._deps.shared
         if (ended.wait_ms or 0) > retry.LONG_WAIT_MS:
             # The provider's word is for everyone with this endpoint and key; the next attempt waits there.
             await shared.close_gate(target, decision.wait_ms, why=decision.why)
@@ -320,7 +320,7 @@ class _Call:
             await self._counted(shared.wait_for(target, decision.wait_ms))
 
     def _say_gated(self, target: Target, wait_ms: int, *, why: str) -> None:
-        until_ms = self._means.clock.now_ms() + wait_ms
+        until_ms = self._deps.clock.now_ms() + wait_ms
         self._emit(e.CallGated, call_id=self._call_id, until_ms=until_ms, target=target.name, why=why)
 
     async def _counted(self, wait: Awaitable[None]) -> None:
@@ -331,7 +331,7 @@ class _Call:
         self._write_down(*self._reconnects.all_over())
 
     def _gate_ms(self, target: Target) -> int:
-        return self._means.shared.gate_wait_ms(target)
+        return self._deps.shared.gate_wait_ms(target)
 
     async def _shorten(self) -> bool:
         """Whether the conversation could be made shorter; it is tried once."""
@@ -350,7 +350,7 @@ class _Call:
             case retry.LowerCap():
                 self._lower_cap(decision.output_tokens_max)
             case retry.AskPlainly():
-                self._means.shared.ask_plainly(target)
+                self._deps.shared.ask_plainly(target)
             case retry.Forget():
                 self._forgot.add(target.name)
             case _:
@@ -366,12 +366,12 @@ class _Call:
         self._request = replace(self._request, max_output_tokens=cap, reasoning_effort=effort)
 
     def _wait_visibly(self, why: str, wait_ms: int) -> None:
-        steady_s = self._means.clock.steady_s
+        steady_s = self._deps.clock.steady_s
         until_s = steady_s() + wait_ms / 1000
         self._voice.live = lambda: waiting_line(why, left_s=until_s - steady_s(), then="is asked again")
 
     def _now_s(self) -> float:
-        return self._means.clock.monotonic_s()
+        return self._deps.clock.monotonic_s()
 
     def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:
         self._voice.emit(kind(at_ms=self._voice.now_ms(), run_id=self._voice.run_id, **fields))

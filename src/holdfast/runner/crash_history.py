@@ -24,7 +24,7 @@ class _Told(msgspec.Struct, frozen=True, omit_defaults=True):
     begun_ms: int | None = None
 
 
-class Lives:
+class CrashHistory:
     """This life and those before it; a life that told its end did not crash.
 
     A life may end without having gone on with what an earlier one left, so each run is judged by the life
@@ -60,7 +60,7 @@ class Lives:
         if self._has_heard:  # else it began nothing, and would deny the crashes that it never heard of
             await self._tell(notes, begun_ms=None)
 
-    def how_ended(self, taken_up_ms: int) -> str:
+    def cause_of(self, taken_up_ms: int) -> str:
         """What cut short a run that was taken up at this time: "crash", or "restart"."""
         if self._last is not None and taken_up_ms >= self._last.from_ms:
             # Also if it lies in the future: the clock may have been set back since.

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.calls import stopped
-from holdfast.agent.delta_batcher import Company
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.delta_batcher import DeltaBatcher
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.runlog import RunLog, Unwritable
@@ -28,9 +28,9 @@ from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import Fence, IfAskOpen, IfRunOpen, JournalError
-from holdfast.journal.retrying_append import LateWrites
-from holdfast.runner.crash_history import Lives
-from holdfast.runner.leftovers import Leftovers
+from holdfast.journal.retrying_append import RetryingAppend
+from holdfast.runner.crash_history import CrashHistory
+from holdfast.runner.orphans import Orphans
 from holdfast.runner.slots import Slot, Slots
 from holdfast.values import Failure, RunSettings
 
@@ -49,7 +49,7 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Floor:
+class RunnerShared:
     """What owners share: slots for runs, and the one place for runs that may be what crashed us.
 
     A suspect has that place to itself until it completes something, and for `alone_s` at most. `lives` knows
@@ -60,9 +60,9 @@ class Floor:
     suspects: Slots = field(default_factory=lambda: Slots(1))
     alone_s: float = 60.0
     on_restart: str = "resume"
-    lives: Lives = field(default_factory=Lives)
-    leftovers: Leftovers = field(default_factory=Leftovers)
-    company: Company = field(default_factory=Company)
+    crash_history: CrashHistory = field(default_factory=CrashHistory)
+    orphans: Orphans = field(default_factory=Orphans)
+    company: DeltaBatcher = field(default_factory=DeltaBatcher)
 
     def turn(self, run_id: str) -> Turn | None:
         """What the run waits for before it begins or goes on; None if it waits for no turn."""
@@ -85,16 +85,16 @@ class Floor:
 class SessionOwner:
     """Carries out the runs of one session until none is left."""
 
-    def __init__(self, session_id: str, means: AgentMeans, floor: Floor, *, view: SessionView) -> None:
+    def __init__(self, session_id: str, deps: AgentDeps, shared: RunnerShared, *, view: SessionView) -> None:
         self.session_id = session_id
         self.view = view
         self.reacted_seq = 0  # how far it has done what the log asks for
         self.arrived_seq = 0  # up to where each run is in the line, or waits for something else
-        self._means = means
-        self._floor = floor
+        self._deps = deps
+        self._shared = shared
         self._current: asyncio.Task[None] | None = None
         self._current_id = ""
-        self._slot = Slot(floor.slots, "")
+        self._slot = Slot(shared.slots, "")
         self._is_under_way = self._is_ending = False
         self._stop_cause = ""
         self._settling: set[str] = set()
@@ -102,7 +102,7 @@ class SessionOwner:
 
     async def work(self) -> None:
         """Follow the log until there is nothing to run; cancelling it cancels the current run."""
-        store = self._means.store
+        store = self._deps.store
         fence = await store.claim(self.session_id)
         await self.view.catch_up(store, self.session_id)
         async with asyncio.TaskGroup() as tasks:
@@ -126,7 +126,7 @@ class SessionOwner:
         if run.phase is not Phase.RUNNING or in_flight(run) or log is None or not log.is_settled:
             return False
         is_between_attempts = bool(run.call_id) and run.finish is None
-        return run.run_id in self._means.rest.waiting or bool(run.open_asks) or is_between_attempts
+        return run.run_id in self._deps.drain.waiting or bool(run.open_asks) or is_between_attempts
 
     async def _react(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         """Do what the log asks for; False if there is nothing more to do."""
@@ -134,7 +134,7 @@ class SessionOwner:
         has_more = await self._do_what_is_asked(tasks, fence)
         for run_id in self.view.session.open_ids:
             if run_id != self._current_id or self._slot.has_asked:
-                self._floor.slots.arrived(run_id)
+                self._shared.slots.arrived(run_id)
         self.arrived_seq = seq
         return has_more
 
@@ -183,7 +183,7 @@ class SessionOwner:
                 await self._queue_run(message, fence)
                 return True
         self._current_id, self._stop_cause = run.run_id, ""
-        self._slot = Slot(self._floor.slots, run.run_id)
+        self._slot = Slot(self._shared.slots, run.run_id)
         self._is_under_way = self._is_ending = False
         self._current = tasks.create_task(self._carry_out(run, fence), name=f"run {run.run_id}")
         # A stop may be next: a task that is cancelled before its first step would never end the run.
@@ -199,27 +199,27 @@ class SessionOwner:
 
     async def _queue_run(self, message: SessionMessage, fence: Fence) -> None:
         queued = e.RunQueued(
-            at_ms=self._means.clock.now_ms(),
+            at_ms=self._deps.clock.now_ms(),
             run_id=f"run_{secrets.token_hex(16)}",
             message_id=message.message_id,
             settings=await self._settings_for(message),
         )
         # Whoever sent it was told that it is kept, so a store that takes no writes now is waited for.
         run_of = (self.session_id, queued.run_id)
-        late = LateWrites(self._means.store, self._means.clock, run=run_of, fence=fence)
+        late = RetryingAppend(self._deps.store, self._deps.clock, run=run_of, fence=fence)
         await late.append([queued])
         # Seen before the next look at the queue, or the message would get a second run.
-        await self.view.catch_up(self._means.store, self.session_id)
+        await self.view.catch_up(self._deps.store, self.session_id)
 
     async def _settings_for(self, message: SessionMessage) -> RunSettings:
         """Those of the run that the message was said to; but nobody is connected to the new one."""
-        said = await self._means.store.read(self.session_id, after=message.seq - 1, limit=1)
+        said = await self._deps.store.read(self.session_id, after=message.seq - 1, limit=1)
         ids = [record.event.run_id for record in said if isinstance(record.event, e.MessageAccepted)]
         run = self.view.session.runs.get(ids[0]) if ids else None
         return replace(run.settings, on_disconnect="") if run is not None else RunSettings()
 
     async def _settle(self, run: Run, fence: Fence) -> None:
-        await self._floor.leftovers.end(run)
+        await self._shared.orphans.end(run)
         async with self._run_log(run, fence) as log:
             await self._end(run, log, Outcome("cancelled", cause=run.stop_cause or "removed"))
 
@@ -237,15 +237,13 @@ class SessionOwner:
                 raise
             finally:
                 del self.logs[run.run_id]
-                self._floor.slots.arrived(run.run_id)
+                self._shared.slots.arrived(run.run_id)
 
     def _run_log(self, run: Run, fence: Fence) -> RunLog:
-        means = self._means
+        deps = self._deps
         run_of = (self.session_id, run.run_id)
-        log = RunLog(
-            means.store, means.clock, run=run_of, fence=fence, secrets=means.secrets, spool=means.spool
-        )
-        log.company = self._floor.company
+        log = RunLog(deps.store, deps.clock, run=run_of, fence=fence, secrets=deps.secrets, spool=deps.spool)
+        log.company = self._shared.company
         entries = self.view.transcript.runs[run.run_id].entries
         spoken = [entry.segment for entry in entries if isinstance(entry, Text | Thinking)]
         log.begin_segments_after(max(spoken, default=0))
@@ -270,24 +268,24 @@ class SessionOwner:
             return _of_a_bug(error)
 
     async def _begin(self, run: Run, log: RunLog) -> Outcome:
-        log.live = partial(self._floor.waiting_line, run.run_id)
+        log.live = partial(self._shared.waiting_line, run.run_id)
         async with self._slot:
             log.live = None
             await self._set_out(run)
             now_ms = log.now_ms()
             log.emit(e.MessageDispatched(at_ms=now_ms, run_id=run.run_id, message_id=run.message_id))
             log.emit(e.RunStarted(at_ms=now_ms, run_id=run.run_id))
-            return await run_agent(self.view, log, self._means)
+            return await run_agent(self.view, log, self._deps)
 
     async def _resume(self, run: Run, log: RunLog) -> Outcome:
         """Go on after a crash or a restart, but not for ever."""
         # Before anything is said of its end: what it left running would go on.
-        await self._floor.leftovers.end(run)
-        if (run.settings.on_restart or self._floor.on_restart) == "interrupt":
+        await self._shared.orphans.end(run)
+        if (run.settings.on_restart or self._shared.on_restart) == "interrupt":
             return Outcome("interrupted", cause="restart")
         if run.resumptions_without_progress >= RESUMPTIONS_MAX:
             return Outcome("interrupted", cause="crash_loop")
-        log.live = partial(self._floor.waiting_line, run.run_id)
+        log.live = partial(self._shared.waiting_line, run.run_id)
         if run.resumptions_without_progress < SUSPECT_FROM:
             async with self._slot:
                 return await self._go_on(run, log)
@@ -298,7 +296,7 @@ class SessionOwner:
     @asynccontextmanager
     async def _alone(self, run: Run) -> AsyncGenerator[None]:
         """Keep other suspects waiting until this one completed something, waits itself, or had its time."""
-        suspects = self._floor.suspects
+        suspects = self._shared.suspects
         await suspects.take(run.run_id)
         clearing = asyncio.create_task(self._cleared(run))
         clearing.add_done_callback(lambda _: suspects.give())
@@ -313,26 +311,26 @@ class SessionOwner:
         tried = run.resumptions
         await self.view.until(lambda: run.resumptions > tried)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._floor.alone_s):
+            async with asyncio.timeout(self._shared.alone_s):
                 await self.view.until(
                     lambda: not run.resumptions_without_progress or run.only_waits or _waits(run)
                 )
 
     async def _set_out(self, run: Run) -> None:
         """The last moment before anything of the run happens in this process."""
-        await self._means.rest.point(run.run_id)
+        await self._deps.drain.checkpoint(run.run_id)
         self._is_under_way = True
 
     async def _go_on(self, run: Run, log: RunLog) -> Outcome:
         log.live = None
         await self._set_out(run)
-        after = self._floor.lives.how_ended(run.taken_up_ms)
+        after = self._shared.crash_history.cause_of(run.taken_up_ms)
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after=after))
         log.resumed = True
         if run.attempt_id and run.finish in {None, "failed"}:
             # The call brought no answer: what it said so far is not the beginning of one.
             log.emit(e.AttemptSuperseded(at_ms=log.now_ms(), run_id=run.run_id, attempt_id=run.attempt_id))
-        return await run_agent(self.view, log, self._means)
+        return await run_agent(self.view, log, self._deps)
 
     async def _end(self, run: Run, log: RunLog, outcome: Outcome) -> None:
         """Close what is open, then say how it ended; the first ending stands, a second is declined."""
@@ -342,7 +340,7 @@ class SessionOwner:
             log.drop_unwritable()
             outcome = _of_a_bug(error)
             # It may be on the log all the same, and nothing ends twice.
-            await self.view.catch_up(self._means.store, self.session_id)
+            await self.view.catch_up(self._deps.store, self.session_id)
         await self.view.settled(log)
         now_ms = log.now_ms()
         for call in run.unfinished_tools:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import Judge
 from holdfast.agent.view import SessionView
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.retrying_append import ready
 from holdfast.runner.lag import LoopLag
 from holdfast.runner.open_runs import open_runs
-from holdfast.runner.owner import Floor, SessionOwner, Turn
+from holdfast.runner.owner import RunnerShared, SessionOwner, Turn
 from holdfast.runner.slots import Slots
 from holdfast.runner.views import Views
 
@@ -40,11 +40,11 @@ class Supervisor:
     safe point. `lag` says how late the event loop is.
     """
 
-    def __init__(self, means: AgentMeans, limits: RunnerLimits | None = None) -> None:
-        self._means = means
+    def __init__(self, deps: AgentDeps, limits: RunnerLimits | None = None) -> None:
+        self._deps = deps
         self._limits = limits or RunnerLimits()
         slots, alone_s = Slots(self._limits.runs_max), self._limits.suspect_alone_s
-        self._floor = Floor(slots, alone_s=alone_s, on_restart=self._limits.on_restart)
+        self._shared = RunnerShared(slots, alone_s=alone_s, on_restart=self._limits.on_restart)
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen
         self._views = Views()
@@ -56,7 +56,7 @@ class Supervisor:
     async def __aenter__(self) -> Self:
         self._looking = asyncio.create_task(self.lag.run(), name="watch the loop")
         self._starting = asyncio.create_task(self._go_on(), name="go on")
-        if self._means.store.trouble is None:
+        if self._deps.store.trouble is None:
             try:
                 await self._starting
             except BaseException:
@@ -81,7 +81,7 @@ class Supervisor:
     async def _end_orderly(self) -> None:
         """Leave word that this was no crash, so that nobody is suspected of one."""
         try:
-            await self._floor.lives.end(self._means.store)
+            await self._shared.crash_history.end(self._deps.store)
         except JournalError as error:
             _log.info("the next start takes this end for a crash: %s", error)
 
@@ -90,7 +90,7 @@ class Supervisor:
 
         Inputs are still taken: what they ask for happens after the next start.
         """
-        self._means.rest.call()
+        self._deps.drain.close()
         loop, drain_s = asyncio.get_running_loop(), self._limits.drain_s
         give_up_s = loop.time() + drain_s
         if not all(owner.is_at_rest for owner, _ in self._owners.values()):
@@ -106,7 +106,7 @@ class Supervisor:
     @property
     def judge(self) -> Judge:
         """Who decides about actions."""
-        return self._means.judge
+        return self._deps.judge
 
     @property
     def has_caught_up(self) -> bool:
@@ -121,7 +121,7 @@ class Supervisor:
         """The session as its log stands now; to be read, never changed."""
         owner = self.owner(session_id)
         view = owner.view if owner else self._views.of(session_id)
-        await view.catch_up(self._means.store, session_id)
+        await view.catch_up(self._deps.store, session_id)
         self._views.count(session_id)
         return view
 
@@ -137,29 +137,29 @@ class Supervisor:
     @property
     def waiting(self) -> int:
         """How many of them wait for a slot."""
-        return self._floor.slots.waiting
+        return self._shared.slots.waiting
 
     def turn(self, run_id: str) -> Turn | None:
         """What the run waits for before it begins or goes on; None if it waits for no turn."""
-        return self._floor.turn(run_id)
+        return self._shared.turn(run_id)
 
     def promised_place(self, *, waiting_max: int) -> AbstractContextManager[bool]:
         """Hold a place for a run while the block stores it; False if so many runs wait for one already."""
-        return self._floor.slots.promise(waiting_max=waiting_max)
+        return self._shared.slots.promise(waiting_max=waiting_max)
 
     def wake_for(self, run_id: str, *, session_id: str, seq: int) -> None:
         """There is a new run on the session's log, which ends at `seq`."""
         owner = self.owner(session_id)
         if owner is None or owner.arrived_seq < seq:  # else it was quicker than we are
-            self._floor.slots.expect(run_id, session_id=session_id)
+            self._shared.slots.expect(run_id, session_id=session_id)
         self.wake(session_id, seq)
 
     def wake(self, session_id: str, seq: int) -> None:
         """There is something new on the session's log, up to `seq`."""
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))
-        if self._is_going and session_id not in self._owners and not self._means.rest.called:
+        if self._is_going and session_id not in self._owners and not self._deps.drain.closed:
             view = self._views.of(session_id)
-            owner = SessionOwner(session_id, self._means, self._floor, view=view)
+            owner = SessionOwner(session_id, self._deps, self._shared, view=view)
             task = asyncio.create_task(owner.work(), name=f"own {session_id}")
             self._owners[session_id] = (owner, task)
             task.add_done_callback(lambda done: self._ended(owner, done))
@@ -173,7 +173,7 @@ class Supervisor:
         error = task.exception()
         if error is not None:
             self._views.forget(session_id)
-            self._floor.slots.give_up(session_id)
+            self._shared.slots.give_up(session_id)
             _log.error("the owner of session %s ended", session_id, exc_info=error)
             return
         self._views.keep(session_id, owner.view)
@@ -183,33 +183,33 @@ class Supervisor:
 
     async def _go_on(self) -> None:
         """After a restart: each run without an ending goes on, after all that its earlier life left."""
-        store = self._means.store
-        await ready(store, self._means.clock, spool=self._means.spool)
-        lives, now_ms = self._floor.lives, self._means.clock.now_ms()
-        await lives.learn(store, now_ms)
+        store = self._deps.store
+        await ready(store, self._deps.clock, spool=self._deps.spool)
+        crash_history, now_ms = self._shared.crash_history, self._deps.clock.now_ms()
+        await crash_history.learn(store, now_ms)
         try:
-            await lives.begin(store, now_ms)
+            await crash_history.begin(store, now_ms)
         except JournalError as error:
             _log.info("the next start may take a crash for an orderly end: %s", error)
         self._is_going = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
         if self._limits.goes_on == "asked":
-            if lives.last_crashed:
+            if crash_history.last_crashed:
                 await self._end_leftovers()
             return
         async for run in open_runs(store):
             self.wake(run.session_id, run.last_seq)
         # What was said to a run that ended without hearing it waits for a run of its own.
-        for session_id in await store.steered():
+        for session_id in await store.undelivered_steers():
             self.wake(session_id, 0)
 
     async def _end_leftovers(self) -> None:
         """End what a crash left of runs that nobody asked to go on with."""
-        async for row in open_runs(self._means.store):
+        async for row in open_runs(self._deps.store):
             if row.status == "queued":
                 return  # they come last, and none of them has begun
-            await self._floor.leftovers.end((await self.view(row.session_id)).run(row.run_id))
+            await self._shared.orphans.end((await self.view(row.session_id)).run(row.run_id))
 
 
 def _say_why_nothing_goes_on(starting: asyncio.Task[None]) -> None:

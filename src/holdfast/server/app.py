@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from starlette.routing import Route, Router
 
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.api.openapi import DescriptionRoutes
-from holdfast.metrics import Figures
+from holdfast.metrics import Metrics
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
@@ -19,7 +19,7 @@ from holdfast.server.access.signing_in import SignInRoutes
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.api_route import Table, api_routes
 from holdfast.server.blobs import BlobRoutes
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.grants import GrantRoutes
 from holdfast.server.health import HealthRoutes
 from holdfast.server.metrics import MetricsRoutes, begin_figures
@@ -37,16 +37,16 @@ from holdfast.server.sessions.sessions import SessionRoutes
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
 from holdfast.server.transport.edge import Edge
-from holdfast.server.upkeep.disconnects import Hangups
+from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.server.upkeep.purging import Purges
 from holdfast.server.upkeep.session_changes import tell_news
 from holdfast.server.upkeep.thinning import Thinning
 from holdfast.server.watched import watched
 
 
-def run_routes(means: ServerMeans, runs: RunRoutes) -> Table:
+def run_routes(deps: RouteDeps, runs: RunRoutes) -> Table:
     """Runs; they are used most, so they come first."""
-    inputs, grants = RunInputRoutes(means), GrantRoutes(means)
+    inputs, grants = RunInputRoutes(deps), GrantRoutes(deps)
     return [
         ("POST", "/v1/runs", runs.start),
         ("GET", "/v1/runs/{run_id}", runs.show),
@@ -67,10 +67,10 @@ def run_routes(means: ServerMeans, runs: RunRoutes) -> Table:
     ]
 
 
-def session_routes(means: ServerMeans, runs: RunRoutes, purges: Purges) -> Table:
+def session_routes(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Table:
     """Sessions."""
-    sessions, log, queue = SessionRoutes(means, purges), SessionLogRoutes(means), QueueRoutes(means)
-    chat = ChatRoutes(means, runs)
+    sessions, log, queue = SessionRoutes(deps, purges), SessionLogRoutes(deps), QueueRoutes(deps)
+    chat = ChatRoutes(deps, runs)
     one = "/api/sessions/{session_id}"
     return [
         ("GET", "/api/sessions", sessions.list),
@@ -97,13 +97,16 @@ def session_routes(means: ServerMeans, runs: RunRoutes, purges: Purges) -> Table
     ]
 
 
-def other_routes(means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> Table:
+def other_routes(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Table:
     """What plain OpenAI clients and the page need beside these, and the server itself."""
-    openai, responses = OpenAIChatRoutes(means, runs, hangups), OpenAIResponsesRoutes(means, runs, hangups)
-    blobs, signing, health = BlobRoutes(means), SignInRoutes(means), HealthRoutes(means)
-    keys = KeyRoutes(means)
+    openai, responses = (
+        OpenAIChatRoutes(deps, runs, disconnects),
+        OpenAIResponsesRoutes(deps, runs, disconnects),
+    )
+    blobs, signing, health = BlobRoutes(deps), SignInRoutes(deps), HealthRoutes(deps)
+    keys = KeyRoutes(deps)
     return [
-        ("GET", "/api/events", SessionLogRoutes(means).news),
+        ("GET", "/api/events", SessionLogRoutes(deps).news),
         ("POST", "/api/blobs", blobs.upload),
         ("GET", "/api/blobs/{blob}", blobs.download),
         ("POST", "/api/sign-in", signing.sign_in),
@@ -124,47 +127,47 @@ def other_routes(means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> Table
         ("GET", "/api/targets", health.targets),
         ("GET", "/v1/capabilities", health.capabilities),
         ("GET", "/health/detailed", health.detailed),
-        ("GET", "/metrics", MetricsRoutes(means).show),
+        ("GET", "/metrics", MetricsRoutes(deps).show),
         ("GET", "/health", health.alive),
         ("GET", "/v1/health", health.alive),
     ]
 
 
-def routes(means: ServerMeans, purges: Purges, hangups: Hangups) -> list[Route]:
+def routes(deps: RouteDeps, purges: Purges, disconnects: Disconnects) -> list[Route]:
     """All routes."""
-    runs = RunRoutes(means, hangups)
+    runs = RunRoutes(deps, disconnects)
     table = [
-        *run_routes(means, runs),
-        *session_routes(means, runs, purges),
-        *other_routes(means, runs, hangups),
+        *run_routes(deps, runs),
+        *session_routes(deps, runs, purges),
+        *other_routes(deps, runs, disconnects),
     ]
     found: list[Route] = []
-    about, page = DescriptionRoutes(found), PageRoutes(means.options.page)
+    about, page = DescriptionRoutes(found), PageRoutes(deps.options.page)
     table += [("GET", "/openapi.json", about.document), ("GET", "/docs", about.page)]
     found += api_routes(table)
     return [*found, PageRoute(page)]
 
 
 def make_app(
-    agent: AgentMeans,
+    agent: AgentDeps,
     streams: Streams,
     *,
     options: ServerOptions | None = None,
     runner: RunnerLimits | None = None,
 ) -> Edge:
     """The application; its lifespan owns the supervisor, and the caller owns the store."""
-    means = _means(agent, streams, options=options or ServerOptions(), runner=runner)
+    deps = _deps(agent, streams, options=options or ServerOptions(), runner=runner)
 
-    purges, hangups = Purges(means), Hangups(means)
+    purges, disconnects = Purges(deps), Disconnects(deps)
 
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncGenerator[None]:
-        await means.keys.added.load()
-        await means.sign_ins.load()
-        await means.marks.load()
-        await begin_figures(means)
-        async with means.supervisor:
-            works = (purges.run(), Thinning(means).run(), tell_news(means), means.options.open_files.watch())
+        await deps.keys.added.load()
+        await deps.sign_ins.load()
+        await deps.marks.load()
+        await begin_figures(deps)
+        async with deps.supervisor:
+            works = (purges.run(), Thinning(deps).run(), tell_news(deps), deps.options.open_files.watch())
             tasks = [asyncio.create_task(work) for work in works]
             try:
                 yield
@@ -172,23 +175,23 @@ def make_app(
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
-                await hangups.close()
+                await disconnects.close()
 
-    router = Router(routes(means, purges, hangups), redirect_slashes=False, lifespan=lifespan)
-    drain = means.supervisor.drain
+    router = Router(routes(deps, purges, disconnects), redirect_slashes=False, lifespan=lifespan)
+    drain = deps.supervisor.drain
     return Edge(
-        router, means.options, keys=means.keys, sign_ins=means.sign_ins, tickets=means.tickets, drain=drain
+        router, deps.options, keys=deps.keys, sign_ins=deps.sign_ins, tickets=deps.tickets, drain=drain
     )
 
 
-def _means(
-    agent: AgentMeans, streams: Streams, *, options: ServerOptions, runner: RunnerLimits | None
-) -> ServerMeans:
-    figures = Figures()
-    agent = replace(agent, store=watched(agent, figures))
+def _deps(
+    agent: AgentDeps, streams: Streams, *, options: ServerOptions, runner: RunnerLimits | None
+) -> RouteDeps:
+    metrics = Metrics()
+    agent = replace(agent, store=watched(agent, metrics))
     supervisor = Supervisor(agent, runner)
     keys = KeyRing(options.keys, AddedKeys(agent.store, agent.clock))
-    return ServerMeans(
+    return RouteDeps(
         agent=agent,
         supervisor=supervisor,
         inbox=Inbox(agent.store, supervisor, agent.clock),
@@ -199,5 +202,5 @@ def _means(
         tickets=Tickets(agent.clock),
         options=options,
         marks=ReadMarks(agent.store),
-        figures=figures,
+        metrics=metrics,
     )

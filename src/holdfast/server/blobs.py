@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import has_already, json_answer, read_body
 
@@ -16,16 +16,16 @@ _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 class BlobRoutes:
     """What the routes under /api/blobs do."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     async def upload(self, request: Request) -> Response:
         """POST /api/blobs."""
-        limits = self._means.limits
+        limits = self._deps.limits
         data = await read_body(request, limits, bytes_max=limits.blob_bytes_max)
         if not data:
             raise bad_request("The body is empty: send the bytes of the file", code="empty_blob")
-        name = await self._means.store.offer_blob(data)
+        name = await self._deps.store.offer_blob(data)
         media_type = request.headers.get("content-type", "application/octet-stream").partition(";")[0]
         return json_answer({"blob": name, "bytes": len(data), "media_type": media_type.strip()}, 201)
 
@@ -33,7 +33,7 @@ class BlobRoutes:
         """GET /api/blobs/{blob}."""
         name: str = request.path_params["blob"]
         is_name = len(name) == NAME_CHARS and name.isascii() and name.isalnum()
-        data = await self._means.store.blob(name) if is_name else None
+        data = await self._deps.store.blob(name) if is_name else None
         if data is None:
             raise Problem(404, "There is no such blob", code="blob_not_found", param="blob")
         media_type = request.query_params.get("media_type", "")

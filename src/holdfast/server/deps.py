@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
-from holdfast.metrics import Figures
+from holdfast.metrics import Metrics
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
@@ -19,10 +19,10 @@ from holdfast.server.streams.stream import Streams
 
 
 @dataclass(frozen=True, slots=True)
-class ServerMeans:
+class RouteDeps:
     """One of each, made with the application; all routes share them."""
 
-    agent: AgentMeans
+    agent: AgentDeps
     supervisor: Supervisor
     inbox: Inbox
     folds: Folds
@@ -32,7 +32,7 @@ class ServerMeans:
     tickets: Tickets
     options: ServerOptions
     marks: ReadMarks
-    figures: Figures
+    metrics: Metrics
     news: News = field(default_factory=News)
     read: RunsRead = field(default_factory=RunsRead)
 

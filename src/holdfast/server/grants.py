@@ -11,7 +11,7 @@ from holdfast import events as e
 from holdfast.agent.policy import Judge
 from holdfast.policy.approvals import describe
 from holdfast.runner.granted import Granted, all_granted
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.transport.bodies import json_answer, whole_number
 from holdfast.values import GrantRule
@@ -22,8 +22,8 @@ PAGE_MAX = 200
 class GrantRoutes:
     """What the routes under /api/approvals/rules do."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     async def list(self, request: Request) -> Response:
         """GET /api/approvals/rules."""
@@ -34,7 +34,7 @@ class GrantRoutes:
             raise bad_request("'sessions' must be all", param="sessions")
         if wanted and not session_id:
             return await self._page(request.query_params.get("cursor", ""), limit)
-        data = _everywhere(self._means.agent.judge)
+        data = _everywhere(self._deps.agent.judge)
         if session_id:
             granted = (await self._granted(session_id)).values()
             data += [_of_session(one, session_id) for one in granted if one.scope == "session"]
@@ -42,9 +42,9 @@ class GrantRoutes:
 
     async def _page(self, cursor: str, limit: int) -> Response:
         """Some of all rules; those that hold everywhere come first."""
-        known = await all_granted(self._means.store)
+        known = await all_granted(self._deps.store)
         left = [one for one in known if not cursor or one > Granted.at(cursor)]
-        data = [] if cursor else _everywhere(self._means.agent.judge)
+        data = [] if cursor else _everywhere(self._deps.agent.judge)
         page = left[: max(1, limit - len(data))]
         for one in page:
             granted = await self._standing(one)
@@ -54,10 +54,10 @@ class GrantRoutes:
 
     async def _standing(self, one: Granted) -> e.GrantAdded | None:
         """The rule, if its session is still there and has it."""
-        found = await self._means.store.session(one.session_id)
+        found = await self._deps.store.session(one.session_id)
         if found is None or found.purge_at_ms:
             return None
-        granted = (await self._means.inbox.state(one.session_id)).grants.get(one.grant_id)
+        granted = (await self._deps.inbox.state(one.session_id)).grants.get(one.grant_id)
         return granted if granted is not None and granted.scope == "session" else None
 
     async def revoke(self, request: Request) -> Response:
@@ -66,15 +66,15 @@ class GrantRoutes:
         session_id = request.query_params.get("session_id", "")
         if session_id:
             await self._granted(session_id)
-        if not await self._means.inbox.revoke(grant_id, session_id=session_id):
+        if not await self._deps.inbox.revoke(grant_id, session_id=session_id):
             raise Problem(404, "There is no such rule", code="rule_not_found", param="grant_id")
         return json_answer({"grant_id": grant_id, "deleted": True})
 
     async def _granted(self, session_id: str) -> Mapping[str, e.GrantAdded]:
-        found = await self._means.store.session(session_id)
+        found = await self._deps.store.session(session_id)
         if found is None or found.purge_at_ms:
             raise session_not_found(session_id)
-        return (await self._means.inbox.state(session_id)).grants
+        return (await self._deps.inbox.state(session_id)).grants
 
 
 def _answer(data: list[dict[str, Any]], *, next_cursor: str | None = None) -> Response:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from holdfast import __version__
 from holdfast.api.scopes import KEY_SCOPES, SCOPES
 from holdfast.interfaces.journal import JournalError
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.transport.bodies import json_answer, raw_answer
 
 _OK = {"status": "ok", "version": __version__, "platform": "holdfast"}
@@ -84,54 +84,54 @@ _ENDPOINTS: dict[str, tuple[str, str]] = {
 class HealthRoutes:
     """What the routes about the server itself do."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     async def alive(self, request: Request) -> Response:
         """GET /health and /v1/health."""
         del request
-        warning = self._means.options.open_files.warning
+        warning = self._deps.options.open_files.warning
         return json_answer(_OK | {"warning": warning}) if warning else raw_answer(_ALIVE)
 
     async def detailed(self, request: Request) -> Response:
         """GET /health/detailed."""
         del request
-        means = self._means
+        deps = self._deps
         store = await self._store()
-        files = means.options.open_files
+        files = deps.options.open_files
         answer: dict[str, Any] = {
             "status": "ok" if store["writable"] and not files.warning else "degraded",
             "version": __version__,
             "store": store,
-            "active_sessions": means.supervisor.active,
-            "waiting_sessions": means.supervisor.waiting,
-            "open_streams": len(means.streams),
-            "event_loop_lag_ms": round(1000 * means.supervisor.lag.last_s, 3),
-            "event_loop_lag_worst_ms": round(1000 * means.supervisor.lag.worst_s, 3),
-            "draining": means.agent.rest.called,
-            "targets": list(means.options.targets()),
+            "active_sessions": deps.supervisor.active,
+            "waiting_sessions": deps.supervisor.waiting,
+            "open_streams": len(deps.streams),
+            "event_loop_lag_ms": round(1000 * deps.supervisor.lag.last_s, 3),
+            "event_loop_lag_worst_ms": round(1000 * deps.supervisor.lag.worst_s, 3),
+            "draining": deps.agent.drain.closed,
+            "targets": list(deps.options.targets()),
             "open_files": {"used": files.used, "allowed": files.allowed, "connections": files.connections},
         }
         if files.warning:
             answer["warning"] = files.warning
-        if means.options.data_dir is not None:
-            answer["disk"] = await asyncio.to_thread(_disk, means.options.data_dir)
+        if deps.options.data_dir is not None:
+            answer["disk"] = await asyncio.to_thread(_disk, deps.options.data_dir)
         return json_answer(answer)
 
     async def _store(self) -> dict[str, Any]:
         """Whether the store takes a write, and how long that takes to be on disk."""
-        clock = self._means.clock
+        clock = self._deps.clock
         began_s = clock.monotonic_s()
         try:
-            await self._means.store.put_note(_NOTE, str(clock.now_ms()).encode())
+            await self._deps.store.put_note(_NOTE, str(clock.now_ms()).encode())
         except JournalError as error:
-            late = self._means.store.trouble is not None
+            late = self._deps.store.trouble is not None
             return {"writable": False, "late": late, "error": str(error)}
         return {"writable": True, "late": False, "write_ms": round(1000 * (clock.monotonic_s() - began_s), 3)}
 
     async def capabilities(self, request: Request) -> Response:
         """GET /v1/capabilities."""
-        means = self._means
+        deps = self._deps
         held = request.scope.get(KEY_SCOPES, frozenset())
         return json_answer(
             {
@@ -139,14 +139,14 @@ class HealthRoutes:
                 "platform": "hermes-agent",
                 "implementation": "holdfast",
                 "version": __version__,
-                "model": means.options.model,
+                "model": deps.options.model,
                 "auth": {
                     "type": "bearer",
-                    "required": not means.keys.is_open,
+                    "required": not deps.keys.is_open,
                     "scopes": [one for one in SCOPES if one in held],  # of the key that asks
                 },
                 "runtime": {"mode": "server_agent", "tool_execution": "server", "split_runtime": False},
-                "features": FEATURES | {"cors": bool(means.options.cors_origins)},
+                "features": FEATURES | {"cors": bool(deps.options.cors_origins)},
                 "endpoints": {
                     name: {"method": method, "path": path} for name, (method, path) in _ENDPOINTS.items()
                 },
@@ -156,7 +156,7 @@ class HealthRoutes:
     async def targets(self, request: Request) -> Response:
         """GET /api/targets."""
         del request
-        return json_answer({"object": "list", "data": list(self._means.options.targets())})
+        return json_answer({"object": "list", "data": list(self._deps.options.targets())})
 
 
 def _disk(folder: Path) -> dict[str, int]:

@@ -6,40 +6,40 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.metrics import Figures
+from holdfast.metrics import Metrics
 from holdfast.runner.open_runs import open_runs
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 
 
-async def begin_figures(means: ServerMeans) -> None:
+async def begin_figures(deps: RouteDeps) -> None:
     """Count the runs that an earlier process left open."""
-    means.figures.begin_with([run async for run in open_runs(means.store)])
+    deps.metrics.begin_with([run async for run in open_runs(deps.store)])
 
 
 class MetricsRoutes:
     """What the route does; the exporter's library is loaded when someone asks for the first time."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     async def show(self, request: Request) -> Response:
         """GET /metrics."""
         del request
         gauges = await self._now()
-        text = await asyncio.to_thread(_exposition, self._means.figures, gauges)
+        text = await asyncio.to_thread(_exposition, self._deps.metrics, gauges)
         return Response(text, media_type="text/plain; version=1.0.0")
 
     async def _now(self) -> Mapping[str, tuple[str, float]]:
         """What is measured at this moment, in the event loop."""
-        means = self._means
-        lag = means.supervisor.lag
+        deps = self._deps
+        lag = deps.supervisor.lag
         return {
-            "active_sessions": ("Sessions that have something to run.", means.supervisor.active),
-            "waiting_sessions": ("Of these, those that wait for a slot.", means.supervisor.waiting),
-            "open_streams": ("Event streams that clients have open.", len(means.streams)),
+            "active_sessions": ("Sessions that have something to run.", deps.supervisor.active),
+            "waiting_sessions": ("Of these, those that wait for a slot.", deps.supervisor.waiting),
+            "open_streams": ("Event streams that clients have open.", len(deps.streams)),
             "open_asks": (
                 "Approvals and questions that wait for a person.",
-                len(await means.store.open_asks()),
+                len(await deps.store.open_asks()),
             ),
             "event_loop_lag_seconds": ("How late the event loop was at the last look.", lag.last_s),
             "event_loop_lag_worst_seconds": ("The longest hold-up of the last minute.", lag.worst_s),
@@ -47,8 +47,8 @@ class MetricsRoutes:
         }
 
 
-def _exposition(figures: Figures, gauges: Mapping[str, tuple[str, float]]) -> bytes:
+def _exposition(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> bytes:
     """Loads the exporter and reads files of the process, so it wants a thread of its own."""
     from holdfast.server.exposition import exposition
 
-    return exposition(figures, gauges)
+    return exposition(metrics, gauges)

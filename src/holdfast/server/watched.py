@@ -4,25 +4,25 @@ from asyncio import Future, ensure_future
 from collections.abc import Sequence
 from typing import Any, cast
 
-from holdfast.agent.deps import AgentMeans
+from holdfast.agent.deps import AgentDeps
 from holdfast.events import Event, Input, SessionForked
 from holdfast.interfaces.journal import Appended, Declined, Fence, KeyConflict, Replayed, Store
-from holdfast.metrics import Figures
+from holdfast.metrics import Metrics
 
 
-def watched(agent: AgentMeans, figures: Figures) -> Store:
+def watched(agent: AgentDeps, metrics: Metrics) -> Store:
     """The agent's store; `figures` sees what is appended through this one, as everyone else does."""
-    return cast("Store", _Watched(agent, figures))
+    return cast("Store", _Watched(agent, metrics))
 
 
 class _Watched:
     """Hands everything on, and looks at what was appended."""
 
-    def __init__(self, agent: AgentMeans, figures: Figures) -> None:
+    def __init__(self, agent: AgentDeps, metrics: Metrics) -> None:
         self._store = agent.store
         self._clock = agent.clock
         self._secrets = agent.secrets
-        self._figures = figures
+        self._metrics = metrics
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -31,7 +31,7 @@ class _Watched:
         self, session_id: str, inputs: Sequence[Input], **rest: Any
     ) -> Appended | Declined | Replayed | KeyConflict:
         began_s = self._clock.monotonic_s()
-        clean = cast("Sequence[Input]", [self._secrets.out_of(one) for one in inputs])
+        clean = cast("Sequence[Input]", [self._secrets.redact(one) for one in inputs])
         result = await self._store.append(session_id, clean, **rest)
         # The copied log of a fork happened somewhere else, and was counted there.
         is_copy = any(isinstance(one, SessionForked) for one in inputs)
@@ -54,6 +54,6 @@ class _Watched:
     def _count(self, result: object, events: Sequence[Event], began_s: float) -> None:
         if not isinstance(result, Appended):
             return
-        self._figures.commit_s.add(self._clock.monotonic_s() - began_s)
+        self._metrics.commit_s.add(self._clock.monotonic_s() - began_s)
         for event in events:
-            self._figures.add(event)
+            self._metrics.add(event)

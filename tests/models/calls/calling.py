@@ -20,7 +20,7 @@ from holdfast.folds import session, transcript
 from holdfast.interfaces.model import Answer, Compact, NoAnswer
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ModelRequest, UserMessage
-from holdfast.models.attempt import CallMeans
+from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
@@ -201,9 +201,7 @@ class Line:
 
     @property
     def calls(self) -> ModelCalls:
-        return ModelCalls(
-            CallMeans(self.http, self.shared, self.store, self.clock, lambda: 0.5), self.targets
-        )
+        return ModelCalls(CallDeps(self.http, self.shared, self.store, self.clock, lambda: 0.5), self.targets)
 
     async def ask(
         self, request: ModelRequest | str = "hi", *, voice: Told | None = None, compact: Compact | None = None
@@ -337,7 +335,7 @@ class Names(AbstractResolver):
         return
 
 
-async def outlast(patience_s: float, *, times: int = 2) -> None:
+async def wait_through_cancel(patience_s: float, *, times: int = 2) -> None:
     """Wait until a watchdog of this patience has gone off so many times: one that has not will not."""
     deadlines = effective(Patience(connect_s=patience_s), Asked(local=True, input_tokens=1))
     for _ in range(times):

@@ -26,7 +26,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.http import KEPT_ALIVE_MAX
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 
-from .calling import Names, line_of, line_to, outlast, target_of
+from .calling import Names, line_of, line_to, target_of, wait_through_cancel
 
 GOOD = [Say("hello")]
 WIRE: Wire = "chat"
@@ -79,7 +79,7 @@ async def test_a_kept_connection_that_breaks_after_a_while_is_a_failed_attempt(
         await line.ask()
         task = line.start(voice=(voice := line.another_voice()))
         await gate.reached()
-        await outlast(0.1, times=1)
+        await wait_through_cancel(0.1, times=1)
         gate.open()
         assert isinstance(await task, Answer)
         assert voice.kinds == ["dropped"]

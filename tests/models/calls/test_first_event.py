@@ -22,7 +22,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, Wire
 
-from .calling import WIRES, Names, line_of, line_to, outlast, request_of, target_of
+from .calling import WIRES, Names, line_of, line_to, request_of, target_of, wait_through_cancel
 
 LONG = "x" * 120_000
 
@@ -132,7 +132,7 @@ async def satisfied_by(wire: Wire, first: str) -> None:
         line.patient(first_event_s=0.8)
         task = line.start()
         await gate.reached()
-        await outlast(0.8)
+        await wait_through_cancel(0.8)
         gate.open()
         assert isinstance(await task, Answer), (wire, first)
         assert line.told.failures == [], (wire, first)
@@ -160,7 +160,7 @@ async def test_zero_switches_it_off_and_no_other(wire: Wire) -> None:
         line.patient(first_event_s=0, gap_s=0.1)
         task = line.start()
         await gate.reached()
-        await outlast(0.1)
+        await wait_through_cancel(0.1)
         assert line.told.failures == [], "nothing has passed yet"
         gate.open()
         assert isinstance(await task, Answer)
@@ -185,7 +185,7 @@ async def test_a_long_request_with_a_slow_first_byte_is_waited_for(wire: Wire) -
         line.patient(first_event_s=0.1)
         task = line.start(request_of(LONG))
         await gate.reached()
-        await outlast(0.1)
+        await wait_through_cancel(0.1)
         gate.open()
         assert isinstance(await task, Answer)
         assert line.told.text == "hello"

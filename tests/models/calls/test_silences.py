@@ -23,7 +23,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer
 from holdfast.targets import Wire
 
-from .calling import WIRES, Line, line_of, outlast
+from .calling import WIRES, Line, line_of, wait_through_cancel
 
 GAP_S = 0.1
 
@@ -64,7 +64,7 @@ async def test_silent_thinking_inside_an_opened_item_completes(wire: Wire) -> No
         task = line.start()
         await gate.reached()
         assert "reconnects at 30 s" in await line.told.until_line("is thinking")
-        await outlast(GAP_S)
+        await wait_through_cancel(GAP_S)
         gate.open()
         assert isinstance(await task, Answer)
         assert line.told.failures == []
@@ -80,7 +80,7 @@ async def test_a_tool_call_that_was_opened_may_be_thought_about(wire: Wire) -> N
         line.patient(gap_s=GAP_S, first_progress_s=30)
         task = line.start()
         await gate.reached()
-        await outlast(GAP_S)
+        await wait_through_cancel(GAP_S)
         gate.open()
         assert isinstance(await task, Answer)
         assert line.told.failures == []
@@ -125,7 +125,7 @@ async def test_while_our_own_journal_is_behind_the_peer_is_not_late(wire: Wire) 
         line.told.on_event = fill
         task = line.start()
         await line.told.made_room.reached()
-        await outlast(GAP_S)
+        await wait_through_cancel(GAP_S)
         assert "reconnects" not in line.told.line, "nothing is counted while we keep the peer waiting"
         line.told.made_room.open()
         assert isinstance(await task, Answer)

@@ -18,7 +18,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, Wire
 
-from .calling import line_of, line_to, outlast, request_of, target_of
+from .calling import line_of, line_to, request_of, target_of, wait_through_cancel
 
 LARGE = "x" * 8_000_000
 GOOD = [Say("hello")]
@@ -111,7 +111,7 @@ async def test_an_answer_that_begins_before_the_request_is_sent_is_an_answer() -
             task = line.start(request_of("x" * 2_000_000))
             await gate.reached()
             await line.told.until_line("is answering")
-            await outlast(0.2)
+            await wait_through_cancel(0.2)
             gate.open()
             assert isinstance(await task, Answer)
             assert line.told.text == "hello"

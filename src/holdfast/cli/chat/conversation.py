@@ -18,7 +18,7 @@ from holdfast.cli.chat.commands import COMMANDS, Commands, looks_like_command, n
 from holdfast.cli.chat.entries import entry_text, person_text
 from holdfast.cli.naming import Unnamed, session_named
 from holdfast.cli.terminal.output import is_drawable
-from holdfast.cli.terminal.renderer import Teller
+from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Ink
 from holdfast.client.address import Patience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
@@ -60,7 +60,7 @@ class Chat:
         self.model = model
         self.session_id = ""
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
-        self.teller = Teller(self.ink)
+        self.teller = Renderer(self.ink)
         self.asks = ChatAsks(self)
         self._history = ChatHistory(attached.place.data_dir / "chat-history")
         self.prompt = ChatPrompt(
@@ -213,7 +213,7 @@ class Chat:
             await asyncio.wait({self._watching})
             self._watching = None
         self.session_id = ""
-        self.teller = Teller(self.ink, own=self.teller.own)
+        self.teller = Renderer(self.ink, own=self.teller.own)
         self.asks.clear()
 
     def _watch(self, session_id: str, *, after: int, epoch: str = "") -> None:

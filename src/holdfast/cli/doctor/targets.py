@@ -18,11 +18,11 @@ from holdfast.interfaces.model import Answer
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.messages import ModelRequest, UserMessage
-from holdfast.models.attempt import CallMeans
+from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.shared import Shared
-from holdfast.redaction import Secrets
+from holdfast.redaction import Redactor
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.values import Failure, FailureKind
 
@@ -132,7 +132,7 @@ async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> Finding:
     )
     limits = RetryLimits(attempts_max=1, attempts_per_target_max=1, unreachable_s=0)
     once = replace(target, patience=patience, retry=limits)
-    calls = ModelCalls(CallMeans(http, Shared(store, clock), store, clock, random.random), (once,))
+    calls = ModelCalls(CallDeps(http, Shared(store, clock), store, clock, random.random), (once,))
     began_s = clock.monotonic_s()
     try:
         async with asyncio.timeout(call_s + GRACE_S):
@@ -157,8 +157,8 @@ def _answered(target: Target, took_s: float, *, first_s: float) -> Finding:
 
 def failed(target: Target, failure: Failure) -> Finding:
     """What a failure means for the person who configured the target; the key is in no word of it."""
-    secrets = Secrets([target.api_key, *target.headers.values(), *proxy_secrets(target.proxy)])
-    text = f"{failure.kind.replace('_', ' ')}: {secrets.out_of_text(failure.text)}"
+    secrets = Redactor([target.api_key, *target.headers.values(), *proxy_secrets(target.proxy)])
+    text = f"{failure.kind.replace('_', ' ')}: {secrets.redact_text(failure.text)}"
     name = f"target {target.name}"
     if failure.kind in WORKS:
         return ok(name, f"{target.model} was reached ({text})", kind=failure.kind)

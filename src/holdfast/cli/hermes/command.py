@@ -22,7 +22,7 @@ from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import Appended, IfSessionNew, JournalError
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.redaction import Secrets
+from holdfast.redaction import Redactor
 from holdfast.safe_text import safe_line
 from holdfast.server.problems import Problem
 from holdfast.server.transport.bodies import checked_session_id
@@ -100,11 +100,11 @@ def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSe
         def on_one(number: int) -> None:
             bar.update(task, description=f"Sessions: {number}")
 
-        return asyncio.run(_append_all(found, data_dir, hidden=Secrets(taken.secrets), on_one=on_one))
+        return asyncio.run(_append_all(found, data_dir, hidden=Redactor(taken.secrets), on_one=on_one))
 
 
 async def _append_all(
-    found: Iterator[HermesSession], data_dir: Path, *, hidden: Secrets, on_one: Callable[[int], None]
+    found: Iterator[HermesSession], data_dir: Path, *, hidden: Redactor, on_one: Callable[[int], None]
 ) -> Tally:
     tally = Tally()
     store = await SqliteStore.open(data_dir / "holdfast.db")
@@ -121,13 +121,13 @@ async def _append_all(
     return tally
 
 
-async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: Secrets) -> Fate:
+async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: Redactor) -> Fate:
     """The whole log in one transaction, unless the session is there: a second import adds nothing."""
     if await store.session(session_id) is not None:
         return "known"
     for data in log.blobs.values():
         await store.put_blob(data)
-    events = [hidden.out_of(event) for event in log.events]
+    events = [hidden.redact(event) for event in log.events]
     fence = await store.claim(session_id)
     result = await store.append_run(session_id, events, fence=fence, when=[IfSessionNew()])
     return "taken" if isinstance(result, Appended) else "known"

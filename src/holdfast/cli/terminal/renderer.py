@@ -25,7 +25,7 @@ def ask_id(asked: Asked) -> str:
 
 
 @dataclass(slots=True)
-class Teller:
+class Renderer:
     """Told one event after the other; `open_runs` are in their order, the first is under way."""
 
     ink: Ink
@@ -221,54 +221,54 @@ class Teller:
         return ""
 
 
-def _approved(teller: Teller, event: e.ApprovalAnswered) -> str:
+def _approved(teller: Renderer, event: e.ApprovalAnswered) -> str:
     teller.settled(event)
     said = "not allowed" if event.choice == "deny" else f"allowed: {event.choice}"
     return teller.ink.dim(f"  {said}" + (f" ({safe_line(event.reason, 80)})" if event.reason else ""))
 
 
-def _notice(words: Callable[[Any], str]) -> Callable[[Teller, Any], str]:
+def _notice(words: Callable[[Any], str]) -> Callable[[Renderer, Any], str]:
     return lambda teller, event: teller.ink.dim("· " + safe_line(words(event)))
 
 
-def _removed(teller: Teller, event: e.MessageRemoved) -> str:
+def _removed(teller: Renderer, event: e.MessageRemoved) -> str:
     teller.waiting.pop(event.message_id, None)
     return ""
 
 
-def _expired(teller: Teller, event: Any) -> str:
+def _expired(teller: Renderer, event: Any) -> str:
     return teller.settled(event) + teller.ink.dim("  nobody answered in time, so it was not done")
 
 
-_STEPS: Mapping[type[e.Event], Callable[[Teller, Any], str]] = MappingProxyType(
+_STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyType(
     {
-        e.MessageAccepted: Teller.accepted,
-        e.MessageDispatched: Teller.dispatched,
+        e.MessageAccepted: Renderer.accepted,
+        e.MessageDispatched: Renderer.dispatched,
         e.MessageRemoved: _removed,
-        e.RunQueued: Teller.queued,
-        e.RunStarted: Teller.started,
-        e.CallStarted: Teller.call_started,
-        e.AttemptStarted: Teller.attempt_started,
-        e.AttemptSuperseded: Teller.superseded,
-        e.TextDelta: Teller.text,
-        e.TextDone: Teller.text_done,
-        e.ReasoningDelta: Teller.thought,
-        e.ReasoningDone: Teller.thought_done,
-        e.ToolAsked: Teller.tool_asked,
-        e.ToolEnded: Teller.tool_ended,
-        e.ApprovalAsked: Teller.asked,
-        e.QuestionAsked: Teller.asked,
+        e.RunQueued: Renderer.queued,
+        e.RunStarted: Renderer.started,
+        e.CallStarted: Renderer.call_started,
+        e.AttemptStarted: Renderer.attempt_started,
+        e.AttemptSuperseded: Renderer.superseded,
+        e.TextDelta: Renderer.text,
+        e.TextDone: Renderer.text_done,
+        e.ReasoningDelta: Renderer.thought,
+        e.ReasoningDone: Renderer.thought_done,
+        e.ToolAsked: Renderer.tool_asked,
+        e.ToolEnded: Renderer.tool_ended,
+        e.ApprovalAsked: Renderer.asked,
+        e.QuestionAsked: Renderer.asked,
         e.ApprovalAnswered: _approved,
-        e.QuestionAnswered: Teller.settled,
+        e.QuestionAnswered: Renderer.settled,
         e.ApprovalExpired: _expired,
         e.QuestionExpired: _expired,
-        e.ApprovalWithdrawn: Teller.settled,
-        e.QuestionWithdrawn: Teller.settled,
+        e.ApprovalWithdrawn: Renderer.settled,
+        e.QuestionWithdrawn: Renderer.settled,
         e.TargetSwitched: _notice(lambda event: f"answered by {event.to_target}, because {event.why}"),
         e.ContextCompacted: _notice(lambda _: "the model goes on from a summary of what came before"),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
         e.SessionRewound: _notice(lambda _: "the last answer was taken back"),
         e.QueuePaused: _notice(lambda _: "the queue is paused: /queue resume or /queue clear"),
-        e.RunEnded: Teller.ended,
+        e.RunEnded: Renderer.ended,
     }
 )

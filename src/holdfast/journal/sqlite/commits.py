@@ -25,7 +25,7 @@ from holdfast.journal.sqlite.mark import CommitMark, arrivals
 from holdfast.journal.sqlite.rescue import NotReadable, NotSaved, describe, save
 from holdfast.journal.sqlite.store_files import FileFault, StoreFiles
 from holdfast.journal.sqlite.transaction import Transaction
-from holdfast.journal.sqlite.wal_reserve import LogRoom
+from holdfast.journal.sqlite.wal_reserve import WalReserve
 from holdfast.journal.sqlite.wiping import Wiping
 
 # Past this many pages in the write-ahead log they are moved into the main file, between two commits.
@@ -48,7 +48,7 @@ class Commits:
         self._wal_pages = 0
         self._is_purged_text_in_log = False
         self._mark: CommitMark | None = None
-        self._room: LogRoom | None = None
+        self._room: WalReserve | None = None
         self._files: StoreFiles | None = None
         self._unsaved: FileFault | None = None  # what is only in this process because of this
         self._save_at_s = 0.0
@@ -98,9 +98,9 @@ class Commits:
     def _watch_files(self, durability: Durability) -> None:
         page_bytes = int(self._db.pragma("page_size"))
         if durability == "power":
-            self._room = LogRoom(self._path, page_bytes=page_bytes, pages_max=WAL_PAGES_MAX)
+            self._room = WalReserve(self._path, page_bytes=page_bytes, pages_max=WAL_PAGES_MAX)
         self._files = StoreFiles(
-            self._db, self._path, page_bytes=page_bytes, met_stranger=self._transaction.has_stranger
+            self._db, self._path, page_bytes=page_bytes, saw_foreign_write=self._transaction.has_stranger
         )
         self._files.committed(self._wal_pages)
 
@@ -209,9 +209,9 @@ class Commits:
                 f"{saved.path}: {advice}"
             )
 
-    def met_stranger(self) -> bool:
+    def saw_foreign_write(self) -> bool:
         """Whether someone else has written to the file since this was asked last."""
-        met, self._transaction.met_stranger = self._transaction.met_stranger, False
+        met, self._transaction.saw_foreign_write = self._transaction.saw_foreign_write, False
         return met
 
     def write(self, jobs: Sequence[Job]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from holdfast.journal.sqlite.jobs import Job
 
 
-class Handover:
+class JobQueue:
     """The queue between loop and thread; `put` and `end` are the loop's, the rest is the thread's."""
 
     def __init__(self) -> None:

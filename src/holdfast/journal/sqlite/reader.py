@@ -87,13 +87,13 @@ class SqliteReader:
         found = await self._rows("listed_session", {"session_id": session_id})
         return seams.ListedSession(row_of(SessionRow, found[0][:-3]), *found[0][-3:]) if found else None
 
-    async def steered(self) -> Sequence[str]:
-        """See Index.steered."""
-        return [row[0] for row in await self._rows("steered", {})]
+    async def undelivered_steers(self) -> Sequence[str]:
+        """See Index.undelivered_steers."""
+        return [row[0] for row in await self._rows("undelivered_steers", {})]
 
-    async def leftovers(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        """See Index.leftovers."""
-        found = await self._rows("leftovers", {"source": source, "before_ms": before_ms})
+    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
+        """See Index.sessions_to_purge."""
+        found = await self._rows("sessions_to_purge", {"source": source, "before_ms": before_ms})
         return [row_of(SessionRow, row) for row in found]
 
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:

@@ -38,15 +38,20 @@ class FileFault:
 class StoreFiles:
     """The database, its write-ahead log and the log's index, as they are when this is made.
 
-    Used by the writer's thread, outside of its transactions. `met_stranger` tells whether someone else has
-    written since; then the log may well end elsewhere.
+    Used by the writer's thread, outside of its transactions. `saw_foreign_write` tells whether someone else
+    has written since; then the log may well end elsewhere.
     """
 
     def __init__(
-        self, connection: apsw.Connection, store: Path, *, page_bytes: int, met_stranger: Callable[[], bool]
+        self,
+        connection: apsw.Connection,
+        store: Path,
+        *,
+        page_bytes: int,
+        saw_foreign_write: Callable[[], bool],
     ) -> None:
         self._connection = connection
-        self._met_stranger = met_stranger
+        self._met_stranger = saw_foreign_write
         self.db = Path(os.path.realpath(store))  # the others lie beside the file, not beside a link to it
         self.log = self.db.with_name(f"{self.db.name}-wal")
         self.index = self.db.with_name(f"{self.db.name}-shm")

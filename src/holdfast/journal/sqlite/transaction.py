@@ -61,7 +61,7 @@ class Transaction:
         self._blobs: list[tuple[str, int]] = []
         self._fence = 0
         self._version: int | None = None  # of the file, when it was last looked at
-        self.met_stranger = False
+        self.saw_foreign_write = False
         self.is_dirty = False
         self.has_purged = False
         self.wiping: WipingState = "done"  # of what was purged
@@ -80,7 +80,7 @@ class Transaction:
             self._fence, arrivals, recent = self._the_one("state")
             self._recent.found(arrivals, recent)
             self._version = version
-            self.met_stranger = True
+            self.saw_foreign_write = True
         self.is_dirty = self.has_purged = False
         self.blobs_named, self.blobs_purged = [], []
 

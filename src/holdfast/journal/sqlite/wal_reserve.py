@@ -17,7 +17,7 @@ STEP_BYTES = 256 * 1024
 LEFT_BYTES_MIN = 32 * 1024
 
 
-class LogRoom:
+class WalReserve:
     """Room in the log of one store, made by its writer while it holds the write lock.
 
     Without the lock someone else might just be writing where the file ends. SQLite takes zeros for the end of

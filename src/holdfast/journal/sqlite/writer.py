@@ -18,7 +18,7 @@ from typing import Any
 
 from holdfast.interfaces import journal as seams
 from holdfast.journal.sqlite.commits import Commits
-from holdfast.journal.sqlite.job_queue import Handover
+from holdfast.journal.sqlite.job_queue import JobQueue
 from holdfast.journal.sqlite.jobs import Job
 
 GROUP_JOBS_MAX = 4_096
@@ -47,7 +47,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._gathered: list[Job] = []
         self._waiting = 0
-        self._handover = Handover()
+        self._handover = JobQueue()
         self._backlog: deque[Job] = deque()  # this and the group are the thread's
         self._group: Sequence[Job] = ()
         self._tried = asyncio.Event()
@@ -177,7 +177,7 @@ class Writer:
             if group := _group(self._backlog):
                 self._group = group
                 commits.write(group)
-                if commits.met_stranger():
+                if commits.saw_foreign_write():
                     self._tell(self._forget)
                 self._tell(self._deliver, group)
                 commits.tidy()

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from holdfast.api.scopes import KEY_NAME, SCOPES, Scope
 from holdfast.server.access.keys import KEYS_MAX, NAME_CHARS_MAX, AddedKeys, KeyExists, is_key_name
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, too_many
 from holdfast.server.transport.bodies import decoded, json_answer
 
@@ -26,17 +26,17 @@ class NewKey(msgspec.Struct):
 class KeyRoutes:
     """What the routes under /api/keys do; no answer but the one that makes a key holds a secret."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     @property
     def _added(self) -> AddedKeys:
-        return self._means.keys.added
+        return self._deps.keys.added
 
     async def list(self, request: Request) -> Response:
         """GET /api/keys."""
         del request
-        keys = self._means.keys
+        keys = self._deps.keys
         given = [_shown(name, "made" if name in keys.made else "configured") for name in keys.configured]
         added = [
             _shown(key.name, "added", created_ms=key.created_ms, scopes=keys.scopes_of(key.name))
@@ -46,8 +46,8 @@ class KeyRoutes:
 
     async def add(self, request: Request) -> Response:
         """POST /api/keys."""
-        means = self._means
-        wanted = await decoded(request, means.limits, NewKey)
+        deps = self._deps
+        wanted = await decoded(request, deps.limits, NewKey)
         name, scopes = wanted.name.strip(), SCOPES if wanted.scopes is None else wanted.scopes
         if not is_key_name(name):
             raise bad_request(
@@ -55,13 +55,13 @@ class KeyRoutes:
             )
         if not scopes:
             raise bad_request(f"'scopes' must name at least one of {', '.join(SCOPES)}", param="scopes")
-        if means.keys.is_open:
+        if deps.keys.is_open:
             raise Problem(409, "This server is open to everyone: it needs no keys", code="no_keys_needed")
         if len(self._added.list()) >= KEYS_MAX:
             raise too_many(
                 f"There are {KEYS_MAX} keys; revoke one first", code="too_many_keys", retry_after_s=60
             )
-        if name in means.keys.configured:
+        if name in deps.keys.configured:
             raise _exists()
         try:
             secret = await self._added.add(name, scopes)
@@ -69,7 +69,7 @@ class KeyRoutes:
             raise _exists() from None
         # One that was revoked meanwhile is not there any more.
         made = (key.created_ms for key in self._added.list() if key.name == name)
-        created_ms = next(made, means.clock.now_ms())
+        created_ms = next(made, deps.clock.now_ms())
         shown = _shown(name, "added", created_ms=created_ms, scopes=scopes)
         return json_answer(shown | {"key": secret}, 201, headers={"Cache-Control": "no-store"})
 
@@ -77,10 +77,10 @@ class KeyRoutes:
         """DELETE /api/keys/{name}."""
         name: str = request.path_params["name"]
         if not await self._revoked(name):
-            if name in self._means.keys.made:
+            if name in self._deps.keys.made:
                 why = "This key is the file api-key of the data directory; delete it and restart for another"
                 raise Problem(409, why, code="key_configured", param="name")
-            if name in self._means.keys.configured:
+            if name in self._deps.keys.configured:
                 why = "This key stands in the configuration; take it out there and restart"
                 raise Problem(409, why, code="key_configured", param="name")
             raise Problem(404, "There is no key of this name", code="key_not_found", param="name")
@@ -90,9 +90,9 @@ class KeyRoutes:
         try:
             return await self._added.revoke(name)
         finally:
-            if not self._means.keys.is_open and not self._means.keys.mark_of(name):
+            if not self._deps.keys.is_open and not self._deps.keys.mark_of(name):
                 # It opens nothing, saved or not; who reads came in by it, or by signing in with it.
-                self._means.streams.end_where(lambda scope: scope.get(KEY_NAME) == name)
+                self._deps.streams.end_where(lambda scope: scope.get(KEY_NAME) == name)
 
 
 def _shown(

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from holdfast.api.scopes import KEY_NAME, SCOPES, SIGN_IN
 from holdfast.server.access.auth import LINK_MS, OPEN, SIGNED_IN_FOR_MS, SignedIn, cookie_name
 from holdfast.server.access.tickets import TICKET_MS, target_of
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import decoded, json_answer, parsed, read_body
 from holdfast.server.transport.edge import SIGN_IN_BYTES_MAX
@@ -33,20 +33,20 @@ class TicketRequest(msgspec.Struct):
 class SignInRoutes:
     """What the routes do that a browser needs to come in."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     async def sign_in(self, request: Request) -> Response:
         """POST /api/sign-in."""
-        means = self._means
+        deps = self._deps
         if "origin" in request.headers and "x-holdfast-page" not in request.headers:
             # It would take the cookie, not keep the secret, and ask for the key again and again.
             text = "This page is from before an upgrade of the server: reload it, then sign in"
             raise Problem(409, text, code="page_outdated")
-        limits = means.limits
+        limits = deps.limits
         body = await read_body(request, limits, bytes_max=SIGN_IN_BYTES_MAX, within_s=limits.headers_s)
         wanted = await parsed(body, limits, SignInRequest)
-        if means.keys.is_open:
+        if deps.keys.is_open:
             return json_answer({"signed_in": True, "name": OPEN, "page": "", "scopes": SCOPES})
         if not wanted.token and not wanted.key:
             raise bad_request("Either 'token' or 'key' is needed", param="token")
@@ -54,7 +54,7 @@ class SignInRoutes:
         if signed_in is None:
             text = "The key is wrong, or the link was used before or is older than ten minutes"
             raise Problem(401, text, code="invalid_api_key")
-        scopes = [one for one in SCOPES if one in means.keys.scopes_of(signed_in.name)]
+        scopes = [one for one in SCOPES if one in deps.keys.scopes_of(signed_in.name)]
         answer = json_answer(
             {"signed_in": True, "name": signed_in.name, "page": signed_in.page, "scopes": scopes},
             headers={"Cache-Control": "no-store"},
@@ -70,34 +70,34 @@ class SignInRoutes:
         return answer
 
     async def _signed_in(self, wanted: SignInRequest) -> SignedIn | None:
-        sign_ins = self._means.sign_ins
+        sign_ins = self._deps.sign_ins
         if wanted.token and (signed_in := await sign_ins.sign_in_by_link(wanted.token)) is not None:
             return signed_in
-        name = self._means.keys.name_of(wanted.key) if wanted.key else None
+        name = self._deps.keys.name_of(wanted.key) if wanted.key else None
         return None if name is None else await sign_ins.sign_in(name)
 
     async def sign_out(self, request: Request) -> Response:
         """POST /api/sign-out."""
         if cookie := request.scope.get(SIGN_IN):
-            await self._means.sign_ins.sign_out(cookie)
-            self._means.streams.end_where(lambda scope: scope.get(SIGN_IN) == cookie)
+            await self._deps.sign_ins.sign_out(cookie)
+            self._deps.streams.end_where(lambda scope: scope.get(SIGN_IN) == cookie)
         answer = json_answer({"signed_in": False})
         answer.delete_cookie(_cookie_name(request))
         return answer
 
     async def link(self, request: Request) -> Response:
         """POST /api/sign-in-links."""
-        means = self._means
-        if means.keys.is_open:
+        deps = self._deps
+        if deps.keys.is_open:
             raise Problem(409, "This server is open to everyone: nobody signs in", code="no_keys_needed")
-        token = means.sign_ins.new_link(request.scope[KEY_NAME])
+        token = deps.sign_ins.new_link(request.scope[KEY_NAME])
         return json_answer(
             {"token": token, "expires_in_s": LINK_MS // 1000}, 201, headers={"Cache-Control": "no-store"}
         )
 
     async def ticket(self, request: Request) -> Response:
         """POST /api/tickets."""
-        wanted = (await decoded(request, self._means.limits, TicketRequest)).path
+        wanted = (await decoded(request, self._deps.limits, TicketRequest)).path
         cookie = request.scope.get(SIGN_IN)
         if cookie is None:
             text = "Only a browser that signed in needs a ticket; ask for the resource with your key"
@@ -105,7 +105,7 @@ class SignInRoutes:
         if not wanted.startswith("/") or len(wanted) > TARGET_CHARS_MAX:
             raise bad_request("'path' must be a path of this server", param="path")
         path, _, query = wanted.partition("?")
-        ticket = self._means.tickets.issue(cookie, target_of(unquote(path), query))
+        ticket = self._deps.tickets.issue(cookie, target_of(unquote(path), query))
         return json_answer(
             {"ticket": ticket, "expires_in_s": TICKET_MS // 1000}, 201, headers={"Cache-Control": "no-store"}
         )

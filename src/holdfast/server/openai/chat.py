@@ -11,7 +11,7 @@ from starlette.responses import Response
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.runner.inbox import Message
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.messages import named_session, said_in
 from holdfast.server.openai.shapes import (
     BREAK,
@@ -34,7 +34,7 @@ from holdfast.server.streams.hermes import Frame, RunFrames
 from holdfast.server.streams.waiting import wait_for
 from holdfast.server.transport.bodies import json_answer, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
-from holdfast.server.upkeep.disconnects import Hangups
+from holdfast.server.upkeep.disconnects import Disconnects
 
 _NOT_SHOWN = frozenset({"args", "result", "action", "choices", "error"})
 _PROGRESS = {"tool.started": "running", "tool.completed": "completed"}
@@ -58,52 +58,52 @@ class ChatRequest(OpenAIRequest, kw_only=True):
 class OpenAIChatRoutes:
     """What the Chat Completions route does."""
 
-    def __init__(self, means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
+        self._deps = deps
         self._runs = runs
-        self._hangups = hangups
+        self._disconnects = disconnects
 
     async def complete(self, request: Request) -> Any:
         """POST /v1/chat/completions."""
-        means = self._means
-        body = await read_body(request, means.limits)
-        wanted = await parsed(body, means.limits, ChatRequest)
-        key = once_key(request, body, means)
+        deps = self._deps
+        body = await read_body(request, deps.limits)
+        wanted = await parsed(body, deps.limits, ChatRequest)
+        key = once_key(request, body, deps)
         if wanted.stream:
-            with means.streams.promise(means.limits.streams_max) as place:
+            with deps.streams.promise(deps.limits.streams_max) as place:
                 return place.given_to(await self._streamed(request, wanted, key))
         row, headers, on_left = await self._begun(request, wanted, key)
-        frames = await wait_for(means, row, request, on_left=on_left)
-        return _whole(frames, row=row, model=wanted.model or means.options.model, headers=headers)
+        frames = await wait_for(deps, row, request, on_left=on_left)
+        return _whole(frames, row=row, model=wanted.model or deps.options.model, headers=headers)
 
     async def _begun(
         self, request: Request, wanted: ChatRequest, key: OnceKey | None
     ) -> tuple[RunRow, dict[str, str], Callable[[], None] | None]:
         """The run that has the message, the headers that name it, and what to call when its client leaves."""
         session_id = named_session(request, otherwise=wanted.session_id or "")
-        sent = await earlier_answer(key, self._means, status=202)
+        sent = await earlier_answer(key, self._deps, status=202)
         if sent is None:
             sent = await self._runs.send(session_id, await self._message(wanted, session_id), key=key)
         row = await self._runs.row_of_sent(sent)
-        on_left = None if wanted.is_detached else self._hangups.read_by(row)
+        on_left = None if wanted.is_detached else self._disconnects.read_by(row)
         return row, headers_of(row, sent), on_left
 
     async def _streamed(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> OpenAIStream:
-        means = self._means
+        deps = self._deps
         row, headers, on_left = await self._begun(request, wanted, key)
         usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
-        model, created = wanted.model or means.options.model, row.created_ms // 1000
+        model, created = wanted.model or deps.options.model, row.created_ms // 1000
         view = ChatView(row, model, created=created, include_usage=usage)
-        feed = OpenAIFeed(means.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
-        return OpenAIStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
+        feed = OpenAIFeed(deps.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
+        return OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=on_left)
 
     async def _message(self, wanted: ChatRequest, session_id: str) -> Message:
-        said = said_in(wanted.messages, self._means.limits, param="messages")
+        said = said_in(wanted.messages, self._deps.limits, param="messages")
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
-        known = await self._means.store.session(session_id) if session_id else None
+        known = await self._deps.store.session(session_id) if session_id else None
         history = said.before
         if known is not None and known.messages:
-            history = await given_before(self._means, session_id)
+            history = await given_before(self._deps, session_id)
         return Message(
             text=said.text,
             parts=said.parts,
@@ -126,7 +126,7 @@ class OpenAIChatRoutes:
         return json_answer(_model(name))
 
     def _names(self) -> list[str]:
-        options = self._means.options
+        options = self._deps.options
         names = [options.model, *(str(target["name"]) for target in options.targets() if "name" in target)]
         return list(dict.fromkeys(names))
 

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.requests import Request
 
 from holdfast.folds.rows import RunRow
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.items import Item, item_id, text_part
 from holdfast.server.problems import bad_request
 from holdfast.server.transport.bodies import whole_number
@@ -16,13 +16,13 @@ PAGE, PAGE_MAX = 20, 100
 _ROLES = frozenset({"assistant", "system", "developer"})
 
 
-async def input_items(means: ServerMeans, row: RunRow, request: Request) -> dict[str, Any]:
+async def input_items(deps: RouteDeps, row: RunRow, request: Request) -> dict[str, Any]:
     """One page of the items, the newest first unless `order` says otherwise; raises a Problem."""
     limit = whole_number(request, "limit", default=PAGE, most=PAGE_MAX)
     order = request.query_params.get("order", "desc")
     if order not in {"asc", "desc"}:
         raise bad_request("'order' must be asc or desc", param="order")
-    items = [_item(row.run_id, at, said) for at, said in enumerate(await _asked(means, row))]
+    items = [_item(row.run_id, at, said) for at, said in enumerate(await _asked(deps, row))]
     if order == "desc":
         items.reverse()
     first = _place_after(items, request.query_params.get("after", ""))
@@ -36,9 +36,9 @@ async def input_items(means: ServerMeans, row: RunRow, request: Request) -> dict
     }
 
 
-async def _asked(means: ServerMeans, row: RunRow) -> list[HistoryMessage]:
+async def _asked(deps: RouteDeps, row: RunRow) -> list[HistoryMessage]:
     """The history that the run was given, and its message, as they stand in the log."""
-    _, seen = await means.folds.session(row.session_id)
+    _, seen = await deps.folds.session(row.session_id)
     run = seen.runs[row.run_id]
     message = seen.inbox.messages[run.message_id]
     return [*(run.history or ()), HistoryMessage(role="user", content=message.text, parts=message.parts)]

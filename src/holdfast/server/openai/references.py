@@ -1,7 +1,7 @@
 """The input items of a response, those included that a client names instead of sending them again."""
 
 from holdfast.folds.entries import Person, Text, ToolCard
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.items import Item
 from holdfast.server.openai.shapes import BREAK
 from holdfast.server.problems import Problem, bad_request
@@ -13,24 +13,24 @@ REFERENCE = "item_reference"
 _MESSAGE = "msg"
 
 
-async def whole_items(means: ServerMeans, given: RawInput) -> list[Item]:
+async def whole_items(deps: RouteDeps, given: RawInput) -> list[Item]:
     """The input items, of which those that are only text are the user's; raises a Problem.
 
     A message that is named is told in full; a call of a tool is left to `said_in`, which tells none.
     """
     items = [given] if isinstance(given, str) else given
-    if len(items) > means.limits.parts_max:
-        raise too_many_parts(means.limits, param="input")
+    if len(items) > deps.limits.parts_max:
+        raise too_many_parts(deps.limits, param="input")
     whole: list[Item] = []
-    room = means.limits.body_bytes_max
+    room = deps.limits.body_bytes_max
     for at, one in enumerate(items):
         if isinstance(one, str):
             whole.append({"role": "user", "content": one})
         elif _is_reference(one):
-            item = await _named(means, one.get("id"), where=f"input[{at}]")
+            item = await _named(deps, one.get("id"), where=f"input[{at}]")
             room -= len(item.get("content", "").encode())
             if room < 0:
-                text = f"The items that 'input' names hold more than {means.limits.body_bytes_max} bytes"
+                text = f"The items that 'input' names hold more than {deps.limits.body_bytes_max} bytes"
                 raise Problem(413, text, code="body_too_large", param="input")
             whole.append(item)
         else:
@@ -43,15 +43,15 @@ def _is_reference(item: Item) -> bool:
     return kind == REFERENCE or (kind is None and "id" in item and item.keys() <= {"id", "type"})
 
 
-async def _named(means: ServerMeans, named: object, *, where: str) -> Item:
+async def _named(deps: RouteDeps, named: object, *, where: str) -> Item:
     if not isinstance(named, str):
         raise bad_request(f"Invalid '{where}': the id of an item is text", param=where)
     kind, _, rest = named.partition("_")
     run, _, name = rest.partition("_")
-    row = await response_row(means, response_id(run), param=where)
+    row = await response_row(deps, response_id(run), param=where)
     if kind != _MESSAGE:
         return {"type": REFERENCE}
-    text = _said((await means.folds.run(row)).frames, calls_before=name)
+    text = _said((await deps.folds.run(row)).frames, calls_before=name)
     if not text:
         raise Problem(404, f"Item not found: {named[:100]}", code="response_not_found", param=where)
     return {"role": "assistant", "content": text}

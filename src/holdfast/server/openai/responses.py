@@ -13,7 +13,7 @@ from holdfast.api.scopes import KEY_NAME
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.journal import JournalError
 from holdfast.runner.inbox import Message, new_session_id
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import named_session
 from holdfast.server.openai.messages import said_in as said_in_items
@@ -43,7 +43,7 @@ from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.waiting import NO_RETRY, wait_for
 from holdfast.server.transport.bodies import checked_session_id, flag, json_answer, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
-from holdfast.server.upkeep.disconnects import Hangups
+from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import HistoryMessage
 
 _log = logging.getLogger(__name__)
@@ -91,30 +91,30 @@ class Kept(msgspec.Struct, omit_defaults=True):
 class OpenAIResponsesRoutes:
     """What the routes under /v1/responses do."""
 
-    def __init__(self, means: ServerMeans, runs: RunRoutes, hangups: Hangups) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
+        self._deps = deps
         self._runs = runs
-        self._hangups = hangups
+        self._disconnects = disconnects
 
     async def create(self, request: Request) -> Any:
         """POST /v1/responses."""
-        means = self._means
-        body = await read_body(request, means.limits)
-        wanted = await parsed(body, means.limits, ResponsesRequest)
-        key = once_key(request, body, means)
+        deps = self._deps
+        body = await read_body(request, deps.limits)
+        wanted = await parsed(body, deps.limits, ResponsesRequest)
+        key = once_key(request, body, deps)
         if wanted.stream:
-            with means.streams.promise(means.limits.streams_max) as place:
+            with deps.streams.promise(deps.limits.streams_max) as place:
                 row, asked, headers = await self._begun(request, wanted, key)
                 feed, on_left = self._feed(row, ResponseView(row, asked)), self._left(row, wanted)
                 return place.given_to(
                     OpenAIStream(
-                        feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left
+                        feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=on_left
                     )
                 )
         row, asked, headers = await self._begun(request, wanted, key)
         if wanted.background:
-            return json_answer(response_of(row, asked, (await means.folds.run(row)).frames), headers=headers)
-        frames = await wait_for(means, row, request, on_left=self._left(row, wanted))
+            return json_answer(response_of(row, asked, (await deps.folds.run(row)).frames), headers=headers)
+        frames = await wait_for(deps, row, request, on_left=self._left(row, wanted))
         if is_failure(frames.known_run):
             return failed_answer(frames.known_run, headers)
         return json_answer(response_of(row, asked, frames), headers=headers)
@@ -123,7 +123,7 @@ class OpenAIResponsesRoutes:
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
     ) -> tuple[RunRow, Asked, dict[str, str]]:
         """The run that has the message, what it was asked with, and the headers that name it."""
-        sent = await earlier_answer(key, self._means, status=202)
+        sent = await earlier_answer(key, self._deps, status=202)
         if sent is None:
             session_id, message = await self._message(request, wanted)
             sent = await self._runs.send(session_id, message, key=key)
@@ -133,10 +133,10 @@ class OpenAIResponsesRoutes:
 
     def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
         """What to call when the client leaves, if the run is to end with it."""
-        return None if wanted.is_detached else self._hangups.read_by(row)
+        return None if wanted.is_detached else self._disconnects.read_by(row)
 
     def _feed(self, row: RunRow, view: ResponseView) -> OpenAIFeed:
-        records = self._means.store.follow(row.session_id, after=row.first_seq - 1)
+        records = self._deps.store.follow(row.session_id, after=row.first_seq - 1)
         return OpenAIFeed(records, row, view=view)
 
     async def _message(self, request: Request, wanted: ResponsesRequest) -> tuple[str, Message]:
@@ -149,13 +149,13 @@ class OpenAIResponsesRoutes:
             raise bad_request("A response in the background must be stored", param="store")
         if isinstance(wanted.input, str) and not wanted.input.strip():
             raise bad_request("Missing or empty 'input': say what is wanted", param="input")
-        said = said_in_items(await whole_items(self._means, wanted.input), self._means.limits, param="input")
+        said = said_in_items(await whole_items(self._deps, wanted.input), self._deps.limits, param="input")
         attached = dict(said.attached)
         given = wanted.conversation_name
         given = checked_session_id(given, param="conversation") if given else named_session(request)
         source = source_of("" if wanted.previous_response_id else given)
         if wanted.conversation_history:
-            earlier = given_history(wanted.conversation_history, self._means.limits, attached=attached)
+            earlier = given_history(wanted.conversation_history, self._deps.limits, attached=attached)
             session_id, history = given, (*earlier, *said.before)
         else:
             session_id, history = await self._going_on(wanted, given, said.before)
@@ -181,18 +181,18 @@ class OpenAIResponsesRoutes:
         """
         earlier: History | None = None
         if wanted.previous_response_id:
-            session_id, earlier = await continued(self._means, wanted.previous_response_id)
+            session_id, earlier = await continued(self._deps, wanted.previous_response_id)
         elif not wanted.conversation_name and (before or not session_id):
             return session_id, before
-        elif await self._means.store.session(session_id) is not None:
-            earlier = await given_before(self._means, session_id)
+        elif await self._deps.store.session(session_id) is not None:
+            earlier = await given_before(self._deps, session_id)
         if not before:
             return session_id, earlier
-        return session_id, (*(earlier or await said_in(self._means, session_id)), *before)
+        return session_id, (*(earlier or await said_in(self._deps, session_id)), *before)
 
     async def _kept(self, row: RunRow, wanted: ResponsesRequest) -> Asked:
         """What the response was asked with, as far as later readers need it on disk."""
-        store, response = self._means.store, response_id(row.run_id)
+        store, response = self._deps.store, response_id(row.run_id)
         if wanted.store is False:
             try:
                 await store.put_note(hidden_note(row.session_id, response), b"not stored")
@@ -214,9 +214,9 @@ class OpenAIResponsesRoutes:
         return replace(await self._asked(row, kept), is_stored=wanted.store is not False)
 
     async def _asked(self, row: RunRow, kept: Kept) -> Asked:
-        settings = (await self._means.folds.run(row)).frames.known_run.settings
+        settings = (await self._deps.folds.run(row)).frames.known_run.settings
         return Asked(
-            settings.model or self._means.options.model,
+            settings.model or self._deps.options.model,
             settings,
             previous=kept.previous,
             conversation=kept.conversation,
@@ -226,40 +226,40 @@ class OpenAIResponsesRoutes:
     async def _again(self, request: Request) -> tuple[RunRow, Asked]:
         """The response that the path names; raises a Problem if there is none that may be seen."""
         response: str = request.path_params["response_id"]
-        row = await response_row(self._means, response, param="response_id")
-        note = await self._means.store.note(_kept_note(row.session_id, response))
+        row = await response_row(self._deps, response, param="response_id")
+        note = await self._deps.store.note(_kept_note(row.session_id, response))
         kept = Kept() if note is None else msgspec.json.decode(note, type=Kept)
         return row, replace(await self._asked(row, kept), by_package=_is_package(request))
 
     async def show(self, request: Request) -> Any:
         """GET /v1/responses/{response_id}, whole or as the stream that it was from any event on."""
-        means, after = self._means, _after(request)
+        deps, after = self._deps, _after(request)
         row, asked = await self._again(request)
         if not flag(request, "stream"):
-            return json_answer(response_of(row, asked, (await means.folds.run(row)).frames))
+            return json_answer(response_of(row, asked, (await deps.folds.run(row)).frames))
         view = ResponseView(row, asked, after=after)
         on_left = await self._runs.read_by(row)
-        return OpenAIStream(self._feed(row, view), means.streams, limits=means.limits, on_left=on_left)
+        return OpenAIStream(self._feed(row, view), deps.streams, limits=deps.limits, on_left=on_left)
 
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{response_id}/input_items."""
         row, _ = await self._again(request)
-        return json_answer(await input_items(self._means, row, request))
+        return json_answer(await input_items(self._deps, row, request))
 
     async def cancel(self, request: Request) -> Response:
         """POST /v1/responses/{response_id}/cancel."""
-        means = self._means
-        await read_body(request, means.limits)
+        deps = self._deps
+        await read_body(request, deps.limits)
         row, asked = await self._again(request)
-        if await means.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
-            await wait_for(means, row, request)
-        return json_answer(response_of(row, asked, (await means.folds.run(row)).frames))
+        if await deps.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
+            await wait_for(deps, row, request)
+        return json_answer(response_of(row, asked, (await deps.folds.run(row)).frames))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""
         row, _ = await self._again(request)
         response: str = request.path_params["response_id"]
-        await self._means.store.put_note(hidden_note(row.session_id, response), b"deleted")
+        await self._deps.store.put_note(hidden_note(row.session_id, response), b"deleted")
         return json_answer({"id": response, "object": "response.deleted", "deleted": True})
 
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.folds.rows import RunRow
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import RunRequest, message_of
@@ -33,14 +33,14 @@ class SessionChatRequest(RunRequest, kw_only=True):
 class ChatRoutes:
     """What the chat routes of a session do."""
 
-    def __init__(self, means: ServerMeans, runs: RunRoutes) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps, runs: RunRoutes) -> None:
+        self._deps = deps
         self._runs = runs
 
     async def chat(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/chat."""
         row, headers = await self._begun(request)
-        frames = await wait_for(self._means, row, request, on_left=await self._runs.read_by(row))
+        frames = await wait_for(self._deps, row, request, on_left=await self._runs.read_by(row))
         run, output = frames.known_run, frames.output
         answer: dict[str, Any] = {"object": "hermes.session.chat.completion", "session_id": row.session_id}
         answer |= {"run_id": row.run_id, "status": status_of(run)}
@@ -52,29 +52,29 @@ class ChatRoutes:
 
     async def stream(self, request: Request) -> Any:
         """POST /api/sessions/{session_id}/chat/stream."""
-        means = self._means
-        with means.streams.promise(means.limits.streams_max) as place:
+        deps = self._deps
+        with deps.streams.promise(deps.limits.streams_max) as place:
             row, headers = await self._begun(request)
             live = Live(
-                lambda: live_lines(means.supervisor, row.session_id), limits=means.limits, view="hermes"
+                lambda: live_lines(deps.supervisor, row.session_id), limits=deps.limits, view="hermes"
             )
-            frames = means.read.frames(row, 0)
-            feed = _Named(HermesFeed(means.store, row, after=0, live=live, frames=frames), row)
+            frames = deps.read.frames(row, 0)
+            feed = _Named(HermesFeed(deps.store, row, after=0, live=live, frames=frames), row)
             on_left = await self._runs.read_by(row)
             return place.given_to(
-                EventStream(feed, means.streams, limits=means.limits, headers=raw(headers), on_left=on_left)
+                EventStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=on_left)
             )
 
     async def _begun(self, request: Request) -> tuple[RunRow, dict[str, str]]:
         """The run that the message has, and what the answer's headers say of it."""
-        means = self._means
-        body = await read_body(request, means.limits)
-        wanted = await parsed(body, means.limits, SessionChatRequest)
+        deps = self._deps
+        body = await read_body(request, deps.limits)
+        wanted = await parsed(body, deps.limits, SessionChatRequest)
         wanted.instructions = wanted.system_message or wanted.instructions
-        message = message_of(wanted, means.limits)
+        message = message_of(wanted, deps.limits)
         session_id = checked_session_id(request.path_params["session_id"])
-        key = once_for(request, body, means, session_id=session_id, message=message)
-        sent = await earlier_answer(key, means, status=202)
+        key = once_for(request, body, deps, session_id=session_id, message=message)
+        sent = await earlier_answer(key, deps, status=202)
         sent = sent or await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
         return row, headers_of(row, sent)

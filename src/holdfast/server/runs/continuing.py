@@ -7,7 +7,7 @@ from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
 from holdfast.messages import AssistantMessage, SaidText, UserMessage
 from holdfast.runner.inbox import new_session_id
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 from holdfast.server.streams.waiting import NO_RETRY, wait_a_while
 from holdfast.values import HistoryMessage
@@ -30,26 +30,26 @@ def hidden_note(session_id: str, response: str) -> str:
     return f"session/{session_id}/hidden_response/{response}"
 
 
-async def response_row(means: ServerMeans, response: str, *, param: str) -> RunRow:
+async def response_row(deps: RouteDeps, response: str, *, param: str) -> RunRow:
     """The run of a response; raises a Problem if there is none that may be seen."""
-    row = await means.store.run(run_id_of(response)) if response.startswith(_PREFIX) else None
-    if row is None or not await _may_be_seen(means, row.session_id, response=response):
+    row = await deps.store.run(run_id_of(response)) if response.startswith(_PREFIX) else None
+    if row is None or not await _may_be_seen(deps, row.session_id, response=response):
         raise Problem(404, f"Response not found: {response[:100]}", code="response_not_found", param=param)
     return row
 
 
-async def _may_be_seen(means: ServerMeans, session_id: str, *, response: str) -> bool:
+async def _may_be_seen(deps: RouteDeps, session_id: str, *, response: str) -> bool:
     """A response is hidden by itself, or with its session, which is deleted at once and purged later."""
-    session = await means.store.session(session_id)
+    session = await deps.store.session(session_id)
     if session is None or session.purge_at_ms:
         return False
-    return await means.store.note(hidden_note(session_id, response)) is None
+    return await deps.store.note(hidden_note(session_id, response)) is None
 
 
-async def continued(means: ServerMeans, response: str) -> tuple[str, tuple[HistoryMessage, ...] | None]:
+async def continued(deps: RouteDeps, response: str) -> tuple[str, tuple[HistoryMessage, ...] | None]:
     """The session to go on in, and the history if that session has gone on since."""
-    row = await response_row(means, response, param="previous_response_id")
-    state, seen = await means.folds.session(row.session_id)
+    row = await response_row(deps, response, param="previous_response_id")
+    state, seen = await deps.folds.session(row.session_id)
     if _is_taken_back(seen, row.run_id):
         raise Problem(
             409,
@@ -62,26 +62,26 @@ async def continued(means: ServerMeans, response: str) -> tuple[str, tuple[Histo
     at = list(state.runs).index(row.run_id) + 1
     upto = [run_id for run_id in list(state.runs)[:at] if not _never_began(seen, run_id)]
     if all(_never_began(seen, run_id) for run_id in list(state.runs)[at:]):
-        return row.session_id, await given_before(means, row.session_id)
-    history = await _said_until(means, row.session_id, run_id=upto[-1]) if upto else ()
+        return row.session_id, await given_before(deps, row.session_id)
+    history = await _said_until(deps, row.session_id, run_id=upto[-1]) if upto else ()
     return new_session_id(), history
 
 
-async def given_before(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, ...] | None:
+async def given_before(deps: RouteDeps, session_id: str) -> tuple[HistoryMessage, ...] | None:
     """What the next run needs as its history, where the newest was given one that the log does not hold."""
-    state, seen = await means.folds.session(session_id)
+    state, seen = await deps.folds.session(session_id)
     run_id = _newest(state, seen)
     if not run_id or not seen.runs[run_id].history:
         return None
-    return await _said_until(means, session_id, run_id=run_id)
+    return await _said_until(deps, session_id, run_id=run_id)
 
 
-async def said_in(means: ServerMeans, session_id: str) -> tuple[HistoryMessage, ...]:
+async def said_in(deps: RouteDeps, session_id: str) -> tuple[HistoryMessage, ...]:
     """All that was said in a session so far; nothing if it is new."""
-    if await means.store.session(session_id) is None:
+    if await deps.store.session(session_id) is None:
         return ()
-    run_id = _newest(*await means.folds.session(session_id))
-    return await _said_until(means, session_id, run_id=run_id) if run_id else ()
+    run_id = _newest(*await deps.folds.session(session_id))
+    return await _said_until(deps, session_id, run_id=run_id) if run_id else ()
 
 
 def _newest(state: Session, seen: Transcript) -> str:
@@ -107,15 +107,15 @@ def _is_taken_back(seen: Transcript, run_id: str) -> bool:
     return not any(entry.run_id == run_id and not isinstance(entry, Person) for entry in seen.entries)
 
 
-async def _said_until(means: ServerMeans, session_id: str, *, run_id: str) -> tuple[HistoryMessage, ...]:
+async def _said_until(deps: RouteDeps, session_id: str, *, run_id: str) -> tuple[HistoryMessage, ...]:
     """What was said up to the end of the run, which is waited for; raises a Problem if that lasts too long.
 
     A history does not grow while its run waits: what the run before is about to say would be missing.
     """
-    _, seen = await means.folds.session(session_id)
+    _, seen = await deps.folds.session(session_id)
     if seen.runs[run_id].ending is None:
-        await wait_a_while(means, run_id)
-        _, seen = await means.folds.session(session_id)
+        await wait_a_while(deps, run_id)
+        _, seen = await deps.folds.session(session_id)
     if seen.runs[run_id].ending is None:
         raise Problem(
             409,

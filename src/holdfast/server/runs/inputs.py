@@ -16,7 +16,7 @@ from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server.contents import Attached, content_of, keep_attached, parts_in
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.runs.requests import ShortText, too_many_parts
@@ -77,39 +77,39 @@ class GateRequest(msgspec.Struct):
 class RunInputRoutes:
     """What the routes do that speak to a run."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     async def stop(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/stop and /cancel."""
-        means = self._means
-        await decoded(request, means.limits, StopRequest)
-        row = await row_of(means, request)
-        if not await means.inbox.stop(row.session_id, row.run_id, by=_who(request)):
+        deps = self._deps
+        await decoded(request, deps.limits, StopRequest)
+        row = await row_of(deps, request)
+        if not await deps.inbox.stop(row.session_id, row.run_id, by=_who(request)):
             if not flag(request, "total"):
                 raise run_not_found(row.run_id)
-            row = await row_of(means, request)
-            return json_answer(shown(await means.folds.run(row), row))
+            row = await row_of(deps, request)
+            return json_answer(shown(await deps.folds.run(row), row))
         return json_answer({"run_id": row.run_id, "status": "stopping"})
 
     async def say(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/steer and /messages."""
-        means = self._means
-        body = await read_body(request, means.limits)
-        said = await parsed(body, means.limits, SayRequest)
-        message = _message_of(said, means.limits)
-        row = await row_of(means, request)
-        key = once_for(request, body, means, session_id=row.session_id, message=message)
-        if (earlier := await earlier_answer(key, means, status=200)) is not None:
+        deps = self._deps
+        body = await read_body(request, deps.limits)
+        said = await parsed(body, deps.limits, SayRequest)
+        message = _message_of(said, deps.limits)
+        row = await row_of(deps, request)
+        key = once_for(request, body, deps, session_id=row.session_id, message=message)
+        if (earlier := await earlier_answer(key, deps, status=200)) is not None:
             return earlier
         once = key.for_sent(_accepted) if key else None
         # Only what is queued may have to wait for a slot.
-        with promised_place(means) if said.mode == "queue" else nullcontext():
-            await keep_attached(means.store, message.parts, attached=message.attached, param="message")
+        with promised_place(deps) if said.mode == "queue" else nullcontext():
+            await keep_attached(deps.store, message.parts, attached=message.attached, param="message")
             if said.mode == "queue":
-                sent = await means.inbox.send(row.session_id, message, once=once)
+                sent = await deps.inbox.send(row.session_id, message, once=once)
             else:
-                sent = await means.inbox.steer(
+                sent = await deps.inbox.steer(
                     row.session_id, row.run_id, message=message, mode=said.mode, once=once
                 )
         match sent:
@@ -122,20 +122,20 @@ class RunInputRoutes:
 
     async def retry(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/retry."""
-        means = self._means
-        body = await read_body(request, means.limits)
-        wanted = await parsed(body, means.limits, RetryRequest)
+        deps = self._deps
+        body = await read_body(request, deps.limits)
+        wanted = await parsed(body, deps.limits, RetryRequest)
         run_id: str = request.path_params["run_id"]
         if not wanted.session_id:
-            session_id = (await row_of(means, request)).session_id
+            session_id = (await row_of(deps, request)).session_id
         else:
             session_id = await self._inherited(run_id, wanted.session_id)
-        key = once_key(request, body, means)
-        if (earlier := await earlier_answer(key, means, status=202)) is not None:
+        key = once_key(request, body, deps)
+        if (earlier := await earlier_answer(key, deps, status=202)) is not None:
             return earlier
         once = key.for_sent(started) if key else None
-        with promised_place(means):
-            sent = await means.inbox.retry(session_id, run_id, once=once)
+        with promised_place(deps):
+            sent = await deps.inbox.retry(session_id, run_id, once=once)
         match sent:
             case Sent():
                 return json_answer(started(sent), 202)
@@ -146,28 +146,28 @@ class RunInputRoutes:
 
     async def _inherited(self, run_id: str, session_id: str) -> str:
         """The session that was named, if its log has the run; a fork has runs that began elsewhere."""
-        found = await self._means.store.session(session_id)
+        found = await self._deps.store.session(session_id)
         if found is None or found.purge_at_ms:
             raise session_not_found(session_id)
-        if run_id not in (await self._means.inbox.state(session_id)).runs:
+        if run_id not in (await self._deps.inbox.state(session_id)).runs:
             raise run_not_found(run_id)
         return session_id
 
     async def gate(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/gate."""
-        means = self._means
-        await decoded(request, means.limits, GateRequest)
-        row = await row_of(means, request)
+        deps = self._deps
+        await decoded(request, deps.limits, GateRequest)
+        row = await row_of(deps, request)
         run = await self._run(row)
-        if run.outcome is not None or not run.gate_until_ms or means.options.try_now is None:
+        if run.outcome is not None or not run.gate_until_ms or deps.options.try_now is None:
             raise Problem(409, "The run does not wait at a gate", code="not_gated")
-        passed = await means.options.try_now(run.target)
+        passed = await deps.options.try_now(run.target)
         return json_answer({"run_id": row.run_id, "status": "trying" if passed else "tried"})
 
     async def approve(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/approval."""
-        means = self._means
-        wanted = await decoded(request, means.limits, ApprovalRequest)
+        deps = self._deps
+        wanted = await decoded(request, deps.limits, ApprovalRequest)
         choice = hermes.ALIASES.get(wanted.choice.strip().lower(), wanted.choice.strip().lower())
         if choice not in _CHOICES:
             raise bad_request(
@@ -176,7 +176,7 @@ class RunInputRoutes:
                 code="invalid_approval_choice",
             )
         all_of_them = truth(wanted.all, param="all") or truth(wanted.resolve_all, param="resolve_all")
-        row = await row_of(means, request)
+        row = await row_of(deps, request)
         run = await self._run(row)
         asked = _wanted_approvals(run, wanted.approval_id, all_of_them=all_of_them)
         for one in asked:
@@ -184,7 +184,7 @@ class RunInputRoutes:
         resolved = 0
         for one in asked:
             answered = e.ApprovalAnswered(
-                at_ms=means.clock.now_ms(),
+                at_ms=deps.clock.now_ms(),
                 run_id=row.run_id,
                 approval_id=one.approval_id,
                 choice=choice,
@@ -192,7 +192,7 @@ class RunInputRoutes:
                 reason=wanted.reason or "",
             )
             rule = await self._rule(row, one) if choice in {"session", "always"} else None
-            resolved += await means.inbox.answer_approval(row.session_id, answered, rule=rule)
+            resolved += await deps.inbox.answer_approval(row.session_id, answered, rule=rule)
         if not resolved:
             raise _stale()
         answer: dict[str, Any] = {"object": "hermes.run.approval_response", "run_id": row.run_id}
@@ -202,11 +202,11 @@ class RunInputRoutes:
     async def approvals(self, request: Request) -> Response:
         """GET /v1/approvals."""
         del request
-        means = self._means
+        deps = self._deps
         data: list[dict[str, Any]] = []
-        for ask in await means.store.open_asks():
-            row = await means.store.run(ask.run_id)
-            found = await means.store.read(ask.session_id, after=ask.seq - 1, limit=1)
+        for ask in await deps.store.open_asks():
+            row = await deps.store.run(ask.run_id)
+            found = await deps.store.read(ask.session_id, after=ask.seq - 1, limit=1)
             asked = found[0].event if found else None
             if row is None or not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
                 continue
@@ -219,7 +219,7 @@ class RunInputRoutes:
 
     async def rule(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}/approval/{approval_id}/rule."""
-        row = await row_of(self._means, request)
+        row = await row_of(self._deps, request)
         choice = request.query_params.get("choice", "session")
         if choice not in {"session", "always"}:
             raise bad_request("'choice' must be session or always", param="choice")
@@ -233,35 +233,35 @@ class RunInputRoutes:
 
     async def question(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/question/{question_id}."""
-        means = self._means
-        wanted = await decoded(request, means.limits, AnswerRequest)
-        row = await row_of(means, request)
+        deps = self._deps
+        wanted = await decoded(request, deps.limits, AnswerRequest)
+        row = await row_of(deps, request)
         run = await self._run(row)
         question_id: str = request.path_params["question_id"]
         ask = run.asks.get(question_id)
         if ask is None or not isinstance(ask.asked, e.QuestionAsked):
             raise Problem(404, "The run has no such question", code="question_not_found", param="question_id")
         answered = e.QuestionAnswered(
-            at_ms=means.clock.now_ms(),
+            at_ms=deps.clock.now_ms(),
             run_id=row.run_id,
             question_id=question_id,
             answer=wanted.answer,
             by=_who(request),
         )
-        if not await means.inbox.answer_question(row.session_id, answered):
+        if not await deps.inbox.answer_question(row.session_id, answered):
             raise Problem(409, "The question is answered, expired or withdrawn", code="question_stale")
         return json_answer({"run_id": row.run_id, "question_id": question_id, "status": "answered"})
 
     async def _run(self, row: RunRow) -> Run:
-        run = (await self._means.folds.run(row)).frames.run
+        run = (await self._deps.folds.run(row)).frames.run
         if run is None:
             raise run_not_found(row.run_id)
         return run
 
     async def _rule(self, row: RunRow, asked: e.ApprovalAsked) -> GrantRule | None:
         """What "session" and "always" would store; the judge looks at files, so it works in a thread."""
-        agent = self._means.agent
-        state = await self._means.inbox.state(row.session_id)
+        agent = self._deps.agent
+        state = await self._deps.inbox.state(row.session_id)
         run = state.runs[row.run_id]
         workspace = Path(run.settings.workspace or agent.workspace)
         grants = [grant.rule for grant in state.grants.values()]

@@ -8,7 +8,7 @@ from holdfast import events as e
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.runner.inbox import NotSent, Sent
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, run_not_found, too_many
 from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import RunFold
@@ -23,9 +23,9 @@ def started(sent: Sent) -> dict[str, Any]:
 
 
 @contextmanager
-def promised_place(means: ServerMeans) -> Generator[None]:
+def promised_place(deps: RouteDeps) -> Generator[None]:
     """Hold a place for a run while the block stores it; raises a Problem if too many runs wait for one."""
-    with means.supervisor.promised_place(waiting_max=means.limits.runs_waiting_max) as has_room:
+    with deps.supervisor.promised_place(waiting_max=deps.limits.runs_waiting_max) as has_room:
         if not has_room:
             text = "Too many runs are waiting; send it again later"
             raise too_many(text, code="queue_full", retry_after_s=10)

@@ -14,7 +14,7 @@ from holdfast.folds.transcript import mark, unsettled
 from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
 from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server.contents import keep_attached
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.continuing import continued, said_in
 from holdfast.server.runs.filters import runs_with
@@ -34,20 +34,20 @@ from holdfast.server.transport.bodies import (
     whole_number,
 )
 from holdfast.server.transport.once import OnceKey, earlier_answer, once_for, replayed
-from holdfast.server.upkeep.disconnects import Hangups
+from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import Part
 
 PAGE_MAX = 200
 
 
-async def row_of(means: ServerMeans, request: Request) -> RunRow:
+async def row_of(deps: RouteDeps, request: Request) -> RunRow:
     """The run that the path names; raises a Problem."""
-    return await known_run(means, request.path_params["run_id"])
+    return await known_run(deps, request.path_params["run_id"])
 
 
-async def known_run(means: ServerMeans, run_id: str) -> RunRow:
+async def known_run(deps: RouteDeps, run_id: str) -> RunRow:
     """The run with this id; raises a Problem if there is none."""
-    row = await means.store.run(run_id)
+    row = await deps.store.run(run_id)
     if row is None:
         raise run_not_found(run_id)
     return row
@@ -56,37 +56,37 @@ async def known_run(means: ServerMeans, run_id: str) -> RunRow:
 class RunRoutes:
     """What the routes under /v1/runs do, as far as they do not speak to a run."""
 
-    def __init__(self, means: ServerMeans, hangups: Hangups) -> None:
-        self._means = means
-        self._hangups = hangups
+    def __init__(self, deps: RouteDeps, disconnects: Disconnects) -> None:
+        self._deps = deps
+        self._disconnects = disconnects
 
     async def start(self, request: Request) -> Response:
         """POST /v1/runs."""
-        means = self._means
-        body = await read_body(request, means.limits)
-        wanted = await parsed(body, means.limits, RunRequest)
-        message = message_of(wanted, means.limits)
-        key = once_for(request, body, means, session_id=wanted.session_id or "", message=message)
-        if (earlier := await earlier_answer(key, means, status=202)) is not None:
+        deps = self._deps
+        body = await read_body(request, deps.limits)
+        wanted = await parsed(body, deps.limits, RunRequest)
+        message = message_of(wanted, deps.limits)
+        key = once_for(request, body, deps, session_id=wanted.session_id or "", message=message)
+        if (earlier := await earlier_answer(key, deps, status=202)) is not None:
             return earlier
         session_id = wanted.session_id
         if wanted.previous_response_id:
-            going_on, history = await continued(means, wanted.previous_response_id)
+            going_on, history = await continued(deps, wanted.previous_response_id)
             session_id = session_id or going_on
             if history is None and session_id != going_on:
-                history = await said_in(means, going_on)
+                history = await said_in(deps, going_on)
             message = replace(message, history=message.history or history)
         sent = await self.send(session_id or "", message, key=key)
         return json_answer(started(sent), 202) if isinstance(sent, Sent) else sent
 
     async def send(self, session_id: str, message: Message, *, key: OnceKey | None) -> Sent | Response:
         """Hand the message in, for a new session if none is named; an answer if the key was used before."""
-        means = self._means
-        with promised_place(means):
+        deps = self._deps
+        with promised_place(deps):
             await known_workspace(message.settings.workspace)
-            await keep_attached(means.store, _parts_of(message), attached=message.attached)
+            await keep_attached(deps.store, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None
-            result = await means.inbox.send(session_id, message, once=once)
+            result = await deps.inbox.send(session_id, message, once=once)
         match result:
             case Sent():
                 return result
@@ -98,17 +98,17 @@ class RunRoutes:
     async def row_of_sent(self, sent: Sent | Response) -> RunRow:
         """The run that `send` began, now or under the same key earlier."""
         run_id: str = sent.run_id if isinstance(sent, Sent) else msgspec.json.decode(sent.body)["run_id"]
-        return await known_run(self._means, run_id)
+        return await known_run(self._deps, run_id)
 
     async def show(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}."""
-        row = await row_of(self._means, request)
+        row = await row_of(self._deps, request)
         return json_answer(await self.shown(row))
 
     async def shown(self, row: RunRow) -> dict[str, Any]:
         """A run as GET shows it."""
-        fold = await self._means.folds.run(row)
-        answer = shown(fold, row) | {"preview": await preview_of(self._means.store, row)}
+        fold = await self._deps.folds.run(row)
+        answer = shown(fold, row) | {"preview": await preview_of(self._deps.store, row)}
         if answer["status"] == "queued":
             position = await self._position(row)
             answer |= {"queue_position": position} if position else {}
@@ -122,29 +122,29 @@ class RunRoutes:
 
     async def _position(self, row: RunRow) -> int:
         """The run's place in its session's queue, and before it those who wait longer for a slot."""
-        state = await self._means.inbox.state(row.session_id)
+        state = await self._deps.inbox.state(row.session_id)
         known = state.runs.get(row.run_id)
         position = state.inbox.position(known.message_id) if known else 0
         if not position:
             return 0
         first = state.inbox.messages[state.inbox.queue[0]]
-        turn = self._means.supervisor.turn(first.run_id)
+        turn = self._deps.supervisor.turn(first.run_id)
         return position + (turn.place - 1 if turn is not None else 0)
 
     def _turn(self, run_id: str) -> dict[str, Any]:
         """What a run that waits for its turn says of it."""
-        turn = self._means.supervisor.turn(run_id)
+        turn = self._deps.supervisor.turn(run_id)
         return {} if turn is None else {"queue_position": turn.place, "queue_reason": turn.why}
 
     async def _marked(self, row: RunRow) -> dict[str, str]:
         """What people read under a run that was interrupted, or that nobody carries on."""
-        means = self._means
-        gone = means.supervisor.owner(row.session_id) is None
+        deps = self._deps
+        gone = deps.supervisor.owner(row.session_id) is None
         if row.outcome is None and not gone:
             return {}
-        _, seen = await means.folds.session(row.session_id)
-        said = mark(seen, row.run_id, now_ms=means.clock.now_ms(), owner_gone=gone)
-        if said and row.outcome is None and not means.supervisor.has_caught_up:
+        _, seen = await deps.folds.session(row.session_id)
+        said = mark(seen, row.run_id, now_ms=deps.clock.now_ms(), owner_gone=gone)
+        if said and row.outcome is None and not deps.supervisor.has_caught_up:
             said = unsettled(said)
         return {"mark": said} if said else {}
 
@@ -155,7 +155,7 @@ class RunRoutes:
         wanted = runs_with(query.get("status", ""))
         if wanted is None:
             raise bad_request(f"Unknown status {query['status'][:40]!r}", param="status")
-        rows = await self._means.store.runs(
+        rows = await self._deps.store.runs(
             RunQuery(
                 limit=limit + 1,
                 before=_cursor(query.get("cursor", "")),
@@ -164,7 +164,7 @@ class RunRoutes:
             )
         )
         page = rows[:limit]
-        previews = await previews_of(self._means.store, page)
+        previews = await previews_of(self._deps.store, page)
         data = [await self._listed(row, previews[row.run_id]) for row in page]
         last = page[-1] if len(rows) > limit else None
         return json_answer(
@@ -192,7 +192,7 @@ class RunRoutes:
         if row.outcome:
             answer["outcome"] = row.outcome
         elif status == "running":
-            fold = await self._means.folds.run(row)
+            fold = await self._deps.folds.run(row)
             answer["status"] = fold.frames.run.status if fold.frames.run else status
         if answer["status"] in {"queued", "running"} and (turn := self._turn(row.run_id)):
             answer |= turn | {"status": "queued"}
@@ -200,23 +200,23 @@ class RunRoutes:
 
     async def events(self, request: Request) -> Any:
         """GET /v1/runs/{run_id}/events."""
-        means = self._means
-        row = await row_of(means, request)
+        deps = self._deps
+        row = await row_of(deps, request)
         view = _view(request)
         given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         if "cursor" in request.query_params or _wants_json(request):
             return await self._polled(row, view, given=request.query_params.get("cursor") or given)
         after = await self._after(row, given)
-        if after and row.status == "ended" and after >= (await means.folds.run(row)).terminal_seq:
+        if after and row.status == "ended" and after >= (await deps.folds.run(row)).terminal_seq:
             return Response(status_code=204)
         live = self._live(row, view)
         if view == "native":
-            feed = RunFeed(means.store, row, after=after, live=live)
+            feed = RunFeed(deps.store, row, after=after, live=live)
         else:
-            frames = means.read.frames(row, after)
-            feed = HermesFeed(means.store, row, after=after, live=live, frames=frames)
+            frames = deps.read.frames(row, after)
+            feed = HermesFeed(deps.store, row, after=after, live=live, frames=frames)
         on_left = await self.read_by(row)
-        return EventStream(feed, means.streams, limits=means.limits, on_left=on_left)
+        return EventStream(feed, deps.streams, limits=deps.limits, on_left=on_left)
 
     async def read_by(self, row: RunRow) -> Callable[[], None] | None:
         """One more reads the run; what to call when they are gone, if the run is to end with its readers.
@@ -225,23 +225,23 @@ class RunRoutes:
         """
         if row.status == "ended":
             return None
-        first = await self._means.store.read(row.session_id, after=row.first_seq - 1, limit=1)
+        first = await self._deps.store.read(row.session_id, after=row.first_seq - 1, limit=1)
         event = first[0].event if first else None
         ends_with_them = isinstance(event, e.RunQueued) and event.settings.on_disconnect == "cancel"
-        if not ends_with_them and not self._hangups.lives_for_readers(row.run_id):
+        if not ends_with_them and not self._disconnects.lives_for_readers(row.run_id):
             return None
-        return self._hangups.read_by(row)
+        return self._disconnects.read_by(row)
 
     def _live(self, row: RunRow, view: View) -> Live:
         def lines() -> dict[str, str]:
-            known = live_lines(self._means.supervisor, row.session_id)
+            known = live_lines(self._deps.supervisor, row.session_id)
             return {row.run_id: known[row.run_id]} if row.run_id in known else {}
 
-        return Live(lines, limits=self._means.limits, view=view)
+        return Live(lines, limits=self._deps.limits, view=view)
 
     async def _polled(self, row: RunRow, view: View, *, given: str) -> Response:
         after = await self._after(row, given)
-        return raw_answer(await polled_answer(self._means.store, row, view=view, after=after))
+        return raw_answer(await polled_answer(self._deps.store, row, view=view, after=after))
 
     async def _after(self, row: RunRow, given: str) -> int:
         """The seq to go on after; one that this run never gave out replays from the start."""
@@ -250,7 +250,7 @@ class RunRoutes:
         after = int(given[:18])
         if after < row.first_seq:
             return 0
-        found = await self._means.store.read(row.session_id, after=after - 1, limit=1)
+        found = await self._deps.store.read(row.session_id, after=after - 1, limit=1)
         if found and found[0].seq > after:
             # A delta that was joined to one before it; within a run that is over it was that run's own.
             return after if row.status == "ended" and after < row.last_seq else 0

@@ -20,7 +20,7 @@ from holdfast.folds.transcript import Transcript, unsettled
 from holdfast.interfaces.journal import Appended, Declined, IfSessionNew
 from holdfast.runner.granted import Granted, note_granted
 from holdfast.runner.inbox import new_session_id
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.exports import json_of, markdown_in_pieces, with_events, within
 from holdfast.server.sessions.responses import entry, listed, marks_of_open_runs, page_of, wrapped
@@ -64,20 +64,20 @@ class RewindRequest(msgspec.Struct):
 class SessionLogRoutes:
     """What the routes do that read or copy a session's log."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     async def messages(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/messages."""
-        means = self._means
-        found = await session_of(means, request)
+        deps = self._deps
+        found = await session_of(deps, request)
         session_id = found.row.session_id
         limit = whole_number(request, "limit", default=100, most=PAGE_MAX)
         before = whole_number(request, "before", default=0, most=1 << 60)
-        state, seen = await means.folds.session(session_id)
+        state, seen = await deps.folds.session(session_id)
         page, more_below = page_of(seen, before=before, limit=limit, reach=_reach(state, seen, before))
-        owned = means.supervisor.owner(session_id) is not None
-        now_ms = means.clock.now_ms()
+        owned = deps.supervisor.owner(session_id) is not None
+        now_ms = deps.clock.now_ms()
         answer: dict[str, Any] = {
             "object": "list",
             "session_id": session_id,
@@ -89,62 +89,62 @@ class SessionLogRoutes:
         if before:
             answer["runs"] = runs_of(state, seen, page)
         else:
-            answer |= newest(state, seen, page) | {"session": listed(found, means.marks)}
-            lines = live_lines(means.supervisor, session_id)
+            answer |= newest(state, seen, page) | {"session": listed(found, deps.marks)}
+            lines = live_lines(deps.supervisor, session_id)
             answer["live"] = {run_id: line for run_id, line in lines.items() if line}
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
-        if not means.supervisor.has_caught_up:
+        if not deps.supervisor.has_caught_up:
             marks = {run_id: unsettled(said) for run_id, said in marks.items()}
         return json_answer(answer | ({"marks": marks} if marks else {}))
 
     async def events(self, request: Request) -> Any:
         """GET /api/sessions/{session_id}/events."""
-        means = self._means
-        found = await session_of(means, request)
+        deps = self._deps
+        found = await session_of(deps, request)
         session_id = found.row.session_id
         epoch = found.row.epoch
         after = cursor_in(request, epoch=epoch)
         if "limit" in request.query_params:
             return await self._stretch(request, found.row, after)
-        if after > await means.store.last_seq(session_id):
+        if after > await deps.store.last_seq(session_id):
             after = 0  # a cursor of another log: a replay changes nothing, a gap would
-        live = Live(lambda: live_lines(means.supervisor, session_id), limits=means.limits, view="native")
-        records = means.store.follow(session_id, after=after)
-        feed = SessionFeed(records, means.news, live=live)
+        live = Live(lambda: live_lines(deps.supervisor, session_id), limits=deps.limits, view="native")
+        records = deps.store.follow(session_id, after=after)
+        feed = SessionFeed(records, deps.news, live=live)
         pace_s = whole_number(request, "pace_ms", default=0, most=PACE_MS_MAX) / 1000
         headers = [(EPOCH_HEADER, epoch.encode())]
-        return EventStream(feed, means.streams, limits=means.limits, headers=headers, pace_s=pace_s)
+        return EventStream(feed, deps.streams, limits=deps.limits, headers=headers, pace_s=pace_s)
 
     async def _stretch(self, request: Request, row: SessionRow, after: int) -> Response:
         """A part of the log at once, for those who want to look and not to follow."""
         session_id = row.session_id
         limit = whole_number(request, "limit", default=READ_AT_ONCE, most=READ_AT_ONCE)
-        records = within(await self._means.store.read(session_id, after=after, limit=limit))
+        records = within(await self._deps.store.read(session_id, after=after, limit=limit))
         about = {
             "object": "list",
             "session_id": session_id,
             "epoch": row.epoch,
             "bytes": [len(record.body) for record in records],
-            "last_seq": await self._means.store.last_seq(session_id),
+            "last_seq": await self._deps.store.last_seq(session_id),
         }
         return raw_answer(with_events(about, [numbered(record.seq, record.body) for record in records]))
 
     async def news(self, request: Request) -> Any:
         """GET /api/events."""
         del request
-        means = self._means
-        feed = NewsFeed(means.news)
-        return EventStream(feed, means.streams, limits=means.limits)
+        deps = self._deps
+        feed = NewsFeed(deps.news)
+        return EventStream(feed, deps.streams, limits=deps.limits)
 
     async def rewind(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/rewind."""
-        means = self._means
-        wanted = await decoded(request, means.limits, RewindRequest)
-        found = await session_of(means, request)
+        deps = self._deps
+        wanted = await decoded(request, deps.limits, RewindRequest)
+        found = await session_of(deps, request)
         session_id = found.row.session_id
-        if not 1 <= wanted.to_seq <= await means.store.last_seq(session_id):
+        if not 1 <= wanted.to_seq <= await deps.store.last_seq(session_id):
             raise bad_request("'to_seq' is no seq of this session", param="to_seq")
-        match await means.inbox.rewind(session_id, wanted.to_seq):
+        match await deps.inbox.rewind(session_id, wanted.to_seq):
             case "busy":
                 why = "The session has a run under way, or messages that wait: stop it, or clear its queue"
                 raise Problem(409, why, code="session_busy")
@@ -152,19 +152,19 @@ class SessionLogRoutes:
                 raise session_not_found(session_id)
             case None:
                 pass
-        return json_answer(listed(await session_of(means, request), means.marks))
+        return json_answer(listed(await session_of(deps, request), deps.marks))
 
     async def fork(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/fork."""
-        means = self._means
-        body = await read_body(request, means.limits)
-        wanted = await parsed(body, means.limits, ForkRequest)
-        key = once_key(request, body, means)
-        if (earlier := await earlier_answer(key, means, status=201)) is not None:
+        deps = self._deps
+        body = await read_body(request, deps.limits)
+        wanted = await parsed(body, deps.limits, ForkRequest)
+        key = once_key(request, body, deps)
+        if (earlier := await earlier_answer(key, deps, status=201)) is not None:
             return earlier
-        source_id = (await session_of(means, request)).row.session_id
+        source_id = (await session_of(deps, request)).row.session_id
         session_id = checked_session_id(wanted.session_id or wanted.id or new_session_id())
-        last_seq = await means.store.last_seq(source_id)
+        last_seq = await deps.store.last_seq(source_id)
         at_seq = last_seq if wanted.at_seq is None else wanted.at_seq
         if not 1 <= at_seq <= last_seq:
             raise bad_request("'at_seq' is no seq of this session", param="at_seq")
@@ -175,9 +175,9 @@ class SessionLogRoutes:
         )
         for one in copied:
             if isinstance(one, e.GrantAdded) and one.scope == "session":
-                await note_granted(means.store, Granted(session_id, one.grant_id))
+                await note_granted(deps.store, Granted(session_id, one.grant_id))
         # The copied events of runs need no owner: nobody runs in a log that does not exist yet.
-        result = await means.store.append(
+        result = await deps.store.append(
             session_id,
             cast("list[e.Input]", copied),
             when=[IfSessionNew()],
@@ -199,7 +199,7 @@ class SessionLogRoutes:
         state = Session()
         at = 0
         while at < at_seq:
-            records = await self._means.store.read(source_id, after=at, limit=READ_AT_ONCE)
+            records = await self._deps.store.read(source_id, after=at, limit=READ_AT_ONCE)
             if not records:
                 raise session_not_found(source_id)  # purged meanwhile
             at = records[-1].seq
@@ -209,7 +209,7 @@ class SessionLogRoutes:
                 seqs.append(record.seq)
                 events.append(_renumbered(record.event, seqs))
                 session.apply(state, record.seq, record.event)
-        now_ms = self._means.clock.now_ms()
+        now_ms = self._deps.clock.now_ms()
         first = events[0]
         assert isinstance(first, e.SessionCreated), "a log begins with its creation"
         source = "api" if first.source == OPENAI else first.source  # somebody made this one to keep it
@@ -220,17 +220,17 @@ class SessionLogRoutes:
 
     async def export(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/export."""
-        means = self._means
-        found = await session_of(means, request)
+        deps = self._deps
+        found = await session_of(deps, request)
         session_id = found.row.session_id
         kind = request.query_params.get("format", "json")
         if kind not in {"json", "md"}:
             raise bad_request("'format' must be json or md", param="format")
         headers = {"Content-Disposition": f'attachment; filename="session.{kind}"'}
         if kind == "md":
-            pieces = markdown_in_pieces(*await means.folds.session(session_id))
+            pieces = markdown_in_pieces(*await deps.folds.session(session_id))
             return StreamingResponse(pieces, 200, headers, media_type="text/markdown")
-        pieces = json_of(means.store, session_id, shown=listed(found, means.marks))
+        pieces = json_of(deps.store, session_id, shown=listed(found, deps.marks))
         return StreamingResponse(pieces, 200, headers, media_type="application/json")
 
 

@@ -10,7 +10,7 @@ from holdfast import events as e
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.session import Session
 from holdfast.runner.inbox import NotSent
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.runs.responses import not_sent
 from holdfast.server.sessions.sessions import session_of
@@ -30,21 +30,21 @@ class MessageChange(msgspec.Struct):
 class QueueRoutes:
     """What the routes under /api/sessions/{session_id}/queue do."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     async def show(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/queue."""
-        session_id = (await session_of(self._means, request)).row.session_id
-        return json_answer(_shown(await self._means.inbox.state(session_id)))
+        session_id = (await session_of(self._deps, request)).row.session_id
+        return json_answer(_shown(await self._deps.inbox.state(session_id)))
 
     async def change(self, request: Request) -> Response:
         """PATCH /api/sessions/{session_id}/queue/{message_id}."""
-        means = self._means
-        wanted = await decoded(request, means.limits, MessageChange)
-        session_id = (await session_of(means, request)).row.session_id
+        deps = self._deps
+        wanted = await decoded(request, deps.limits, MessageChange)
+        session_id = (await session_of(deps, request)).row.session_id
         message = await self._message(session_id, request)
-        now_ms = means.clock.now_ms()
+        now_ms = deps.clock.now_ms()
         if wanted.text is not None:
             if not wanted.text.strip():
                 raise bad_request("Empty 'text': remove the message instead", param="text")
@@ -60,47 +60,47 @@ class QueueRoutes:
             message = await self._message(session_id, request)
             if message.state is not MessageState.QUEUED:
                 raise _not_waiting()
-            if not await means.inbox.steer_with_queued(session_id, message):
+            if not await deps.inbox.steer_with_queued(session_id, message):
                 raise not_sent(NotSent("run_over"))
-        return json_answer(_shown(await means.inbox.state(session_id)))
+        return json_answer(_shown(await deps.inbox.state(session_id)))
 
     async def remove(self, request: Request) -> Response:
         """DELETE /api/sessions/{session_id}/queue/{message_id}."""
-        means = self._means
-        session_id = (await session_of(means, request)).row.session_id
+        deps = self._deps
+        session_id = (await session_of(deps, request)).row.session_id
         message = await self._message(session_id, request)
         await self._apply(
-            session_id, e.MessageRemoved(at_ms=means.clock.now_ms(), message_id=message.message_id)
+            session_id, e.MessageRemoved(at_ms=deps.clock.now_ms(), message_id=message.message_id)
         )
-        return json_answer(_shown(await means.inbox.state(session_id)))
+        return json_answer(_shown(await deps.inbox.state(session_id)))
 
     async def pause(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/queue/pause."""
-        return await self._put(request, e.QueuePaused(at_ms=self._means.clock.now_ms()))
+        return await self._put(request, e.QueuePaused(at_ms=self._deps.clock.now_ms()))
 
     async def resume(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/queue/resume."""
-        return await self._put(request, e.QueueResumed(at_ms=self._means.clock.now_ms()))
+        return await self._put(request, e.QueueResumed(at_ms=self._deps.clock.now_ms()))
 
     async def clear(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/queue/clear."""
-        means = self._means
-        session_id = (await session_of(means, request)).row.session_id
-        state = await means.inbox.state(session_id)
-        now_ms = means.clock.now_ms()
+        deps = self._deps
+        session_id = (await session_of(deps, request)).row.session_id
+        state = await deps.inbox.state(session_id)
+        now_ms = deps.clock.now_ms()
         removed = [e.MessageRemoved(at_ms=now_ms, message_id=one) for one in state.inbox.queue]
         return await self._put(request, *removed, e.QueueResumed(at_ms=now_ms))
 
     async def _put(self, request: Request, *inputs: e.Input) -> Response:
-        await read_body(request, self._means.limits)
-        session_id = (await session_of(self._means, request)).row.session_id
-        if not await self._means.inbox.put(session_id, *inputs):
+        await read_body(request, self._deps.limits)
+        session_id = (await session_of(self._deps, request)).row.session_id
+        if not await self._deps.inbox.put(session_id, *inputs):
             raise session_not_found(session_id)
-        return json_answer(_shown(await self._means.inbox.state(session_id)))
+        return json_answer(_shown(await self._deps.inbox.state(session_id)))
 
     async def _message(self, session_id: str, request: Request) -> SessionMessage:
         message_id: str = request.path_params["message_id"]
-        found = (await self._means.inbox.state(session_id)).inbox.messages.get(message_id)
+        found = (await self._deps.inbox.state(session_id)).inbox.messages.get(message_id)
         if found is None:
             raise Problem(
                 404, "The session has no such message", code="message_not_found", param="message_id"
@@ -110,7 +110,7 @@ class QueueRoutes:
     async def _apply(
         self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
     ) -> None:
-        if await self._means.inbox.change_message(session_id, change) is None:
+        if await self._deps.inbox.change_message(session_id, change) is None:
             raise _not_waiting()
 
 

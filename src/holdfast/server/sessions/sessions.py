@@ -21,7 +21,7 @@ from holdfast.interfaces.journal import (
     UnknownSession,
 )
 from holdfast.runner.inbox import new_session_id
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.read_marks import ReadMark
 from holdfast.server.sessions.responses import OFFSET_MAX, cursor_in, cursor_of, hit, listed, wrapped
@@ -67,10 +67,10 @@ class Draft(msgspec.Struct):
     text: str
 
 
-async def session_of(means: ServerMeans, request: Request) -> ListedSession:
+async def session_of(deps: RouteDeps, request: Request) -> ListedSession:
     """The session that the path names; raises a Problem if it is unknown or deleted."""
     session_id: str = request.path_params["session_id"]
-    found = await means.store.listed(session_id)
+    found = await deps.store.listed(session_id)
     if found is None or found.row.purge_at_ms:
         raise session_not_found(session_id)
     return found
@@ -79,13 +79,13 @@ async def session_of(means: ServerMeans, request: Request) -> ListedSession:
 class SessionRoutes:
     """What the routes do that see a session from outside."""
 
-    def __init__(self, means: ServerMeans, purges: Purges) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps, purges: Purges) -> None:
+        self._deps = deps
         self._purges = purges
 
     async def list(self, request: Request) -> Response:
         """GET /api/sessions."""
-        store, query = self._means.store, request.query_params
+        store, query = self._deps.store, request.query_params
         limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
         skipped = _skipped(query.get("offset", ""))
         wanted = SessionQuery(
@@ -106,7 +106,7 @@ class SessionRoutes:
         return json_answer(
             {
                 "object": "list",
-                "data": [listed(one, self._means.marks) for one in page],
+                "data": [listed(one, self._deps.marks) for one in page],
                 "has_more": more,
                 "next_cursor": cursor_of(page[-1]) if more else None,
                 "limit": limit,
@@ -117,33 +117,33 @@ class SessionRoutes:
     async def _found(self, hits: Sequence[Hit], limit: int) -> Response:
         data: list[dict[str, Any]] = []
         for one in hits[:limit]:
-            row = await self._means.store.listed(one.session_id)
+            row = await self._deps.store.listed(one.session_id)
             if row is not None:
-                data.append(listed(row, self._means.marks) | {"hit": hit(one)})
+                data.append(listed(row, self._deps.marks) | {"hit": hit(one)})
         more = len(hits) > limit
         return json_answer({"object": "list", "data": data, "has_more": more, "next_cursor": None})
 
     async def create(self, request: Request) -> Response:
         """POST /api/sessions."""
-        means = self._means
-        body = await read_body(request, means.limits)
-        wanted = await parsed(body, means.limits, NewSession)
+        deps = self._deps
+        body = await read_body(request, deps.limits)
+        wanted = await parsed(body, deps.limits, NewSession)
         session_id = wanted.session_id or wanted.id or new_session_id()
         checked_session_id(session_id)
         created = e.SessionCreated(
-            at_ms=means.clock.now_ms(),
+            at_ms=deps.clock.now_ms(),
             epoch=secrets.token_hex(8),
-            title=means.agent.secrets.out_of_text(checked_title(wanted.title or "")),
+            title=deps.agent.secrets.redact_text(checked_title(wanted.title or "")),
             workspace=checked_workspace(wanted.workspace or ""),
         )
-        key = once_key(request, body, means)
-        if (earlier := await earlier_answer(key, means, status=201)) is not None:
+        key = once_key(request, body, deps)
+        if (earlier := await earlier_answer(key, deps, status=201)) is not None:
             return earlier
         await known_workspace(created.workspace)
         answer: dict[str, Any] = {"object": "hermes.session", "id": session_id, "session_id": session_id}
         answer |= {"title": created.title, "epoch": created.epoch, "created_at": created.at_ms / 1000}
         answer = wrapped(answer)
-        result = await means.store.append(
+        result = await deps.store.append(
             session_id, [created], when=[IfSessionNew()], once=key.of(answer) if key else None
         )
         match result:
@@ -158,16 +158,16 @@ class SessionRoutes:
 
     async def show(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}."""
-        found = await session_of(self._means, request)
-        last_seq = await self._means.store.last_seq(found.row.session_id)
-        return json_answer(wrapped(listed(found, self._means.marks) | {"last_seq": last_seq}))
+        found = await session_of(self._deps, request)
+        last_seq = await self._deps.store.last_seq(found.row.session_id)
+        return json_answer(wrapped(listed(found, self._deps.marks) | {"last_seq": last_seq}))
 
     async def change(self, request: Request) -> Response:
         """PATCH /api/sessions/{session_id}."""
-        means = self._means
-        wanted = await decoded(request, means.limits, SessionChange)
-        found = await session_of(means, request)
-        session_id, row, now_ms = found.row.session_id, found.row, means.clock.now_ms()
+        deps = self._deps
+        wanted = await decoded(request, deps.limits, SessionChange)
+        found = await session_of(deps, request)
+        session_id, row, now_ms = found.row.session_id, found.row, deps.clock.now_ms()
         changes: list[e.Input] = []
         if wanted.title is not None:
             changes.append(e.SessionRenamed(at_ms=now_ms, title=checked_title(wanted.title)))
@@ -180,34 +180,34 @@ class SessionRoutes:
             changes.append(kind(at_ms=now_ms))
         if wanted.read_seq is not None:
             await self._mark(row, wanted.read_seq)
-        if changes and not await means.inbox.put(session_id, *changes):
+        if changes and not await deps.inbox.put(session_id, *changes):
             raise session_not_found(session_id)
-        return json_answer(wrapped(listed(await session_of(means, request), means.marks)))
+        return json_answer(wrapped(listed(await session_of(deps, request), deps.marks)))
 
     async def _mark(self, row: SessionRow, read_seq: int) -> None:
         """The session was read so far."""
-        means, session_id = self._means, row.session_id
-        last_seq = await means.store.last_seq(session_id)
+        deps, session_id = self._deps, row.session_id
+        last_seq = await deps.store.last_seq(session_id)
         seq = min(max(read_seq, 0), last_seq)
-        now_ms = means.clock.now_ms()
-        await means.marks.put(session_id, ReadMark(seq, now_ms if seq == last_seq else 0))
-        known = await means.store.session(session_id)
+        now_ms = deps.clock.now_ms()
+        await deps.marks.put(session_id, ReadMark(seq, now_ms if seq == last_seq else 0))
+        known = await deps.store.session(session_id)
         if known is None or known.epoch != row.epoch:
             # Its purge went by meanwhile, and leaves nothing.
-            await means.marks.drop(session_id)
+            await deps.marks.drop(session_id)
             raise session_not_found(session_id)
 
     async def delete(self, request: Request) -> Response:
         """DELETE /api/sessions/{session_id}."""
-        means = self._means
+        deps = self._deps
         session_id: str = request.path_params["session_id"]
         now = flag(request, "now")
-        found = await means.store.listed(session_id)
+        found = await deps.store.listed(session_id)
         if found is None or (found.row.purge_at_ms and not now):
             raise session_not_found(session_id)
-        purge_at_ms = means.clock.now_ms() + int(1000 * means.limits.undelete_s)
-        deleted = e.SessionDeleted(at_ms=means.clock.now_ms(), purge_at_ms=purge_at_ms)
-        await means.store.append(session_id, [deleted], when=[IfSessionKnown()])
+        purge_at_ms = deps.clock.now_ms() + int(1000 * deps.limits.undelete_s)
+        deleted = e.SessionDeleted(at_ms=deps.clock.now_ms(), purge_at_ms=purge_at_ms)
+        await deps.store.append(session_id, [deleted], when=[IfSessionKnown()])
         await self._purges.stop_runs(session_id)
         self._purges.look_again()  # also for one that cannot be purged now
         if now:
@@ -229,44 +229,44 @@ class SessionRoutes:
 
     async def undelete(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/undelete."""
-        means = self._means
+        deps = self._deps
         session_id: str = request.path_params["session_id"]
-        await read_body(request, means.limits)
-        row = await means.store.session(session_id)
+        await read_body(request, deps.limits)
+        row = await deps.store.session(session_id)
         if row is None:
             raise session_not_found(session_id)
         if row.purge_at_ms:
-            restored = e.SessionRestored(at_ms=means.clock.now_ms())
+            restored = e.SessionRestored(at_ms=deps.clock.now_ms())
             try:
-                await means.store.append(session_id, [restored])
+                await deps.store.append(session_id, [restored])
             except UnknownSession:
                 raise session_not_found(session_id) from None
-        return json_answer(listed(await session_of(means, request), means.marks))
+        return json_answer(listed(await session_of(deps, request), deps.marks))
 
     async def put_draft(self, request: Request) -> Response:
         """PUT /api/sessions/{session_id}/draft."""
-        draft = await decoded(request, self._means.limits, Draft)
+        draft = await decoded(request, self._deps.limits, Draft)
         session_id = checked_session_id(request.path_params["session_id"])
         if len(draft.text) > DRAFT_CHARS_MAX:
             raise bad_request(f"'text' is over {DRAFT_CHARS_MAX} characters", param="text")
-        key, text = _draft_note(session_id), self._means.agent.secrets.out_of_text(draft.text)
+        key, text = _draft_note(session_id), self._deps.agent.secrets.redact_text(draft.text)
         if not text:
-            await self._means.store.drop_note(key)
+            await self._deps.store.drop_note(key)
             return json_answer({"text": text})
-        await session_of(self._means, request)
-        await self._means.store.put_note(key, text.encode())
-        if await self._means.store.session(session_id) is None:
+        await session_of(self._deps, request)
+        await self._deps.store.put_note(key, text.encode())
+        if await self._deps.store.session(session_id) is None:
             # Its purge went by meanwhile, and leaves nothing.
-            await self._means.store.drop_note(key)
+            await self._deps.store.drop_note(key)
             raise session_not_found(session_id)
         return json_answer({"text": text})
 
     async def draft(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/draft."""
         session_id = checked_session_id(request.path_params["session_id"])
-        found = await self._means.store.session(session_id)
+        found = await self._deps.store.session(session_id)
         is_deleted = found is not None and found.purge_at_ms
-        raw = None if is_deleted else await self._means.store.note(_draft_note(session_id))
+        raw = None if is_deleted else await self._deps.store.note(_draft_note(session_id))
         return json_answer({"text": (raw or b"").decode()})
 
 

@@ -7,7 +7,7 @@ from holdfast.model_events import LONG_CHARS
 RESTARTED = "\n\n[answer restarted]\n\n"
 
 
-class Restarts:
+class AppendOnlyText:
     """Turns the text of a run's attempts into text that is only ever added to.
 
     While a new attempt says what a superseded one said, nothing is added. At the first difference one line

@@ -15,7 +15,7 @@ from holdfast.folds import transcript
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run, apply_to_run, queued_run
 from holdfast.folds.transcript import Transcript, output
-from holdfast.server.streams.append_only_text import Restarts
+from holdfast.server.streams.append_only_text import AppendOnlyText
 
 OUTPUT_BYTES_MAX = 100_000
 PREVIEW_CHARS_MAX = 200
@@ -131,7 +131,7 @@ class RunFrames:
         self.run: Run | None = None
         self.seen = Transcript()
         self.last_event = "run.queued"
-        self._restarts = Restarts()
+        self._restarts = AppendOnlyText()
 
     @property
     def known_run(self) -> Run:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from holdfast import events as e
 from holdfast.folds.rows import RunRow, run_of
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 from holdfast.server.streams.hermes import RunFrames
 
@@ -17,16 +17,16 @@ NO_RETRY = {"X-Should-Retry": "false"}
 
 
 async def wait_for(
-    means: ServerMeans, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
+    deps: RouteDeps, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
 ) -> RunFrames:
     """Wait until the run is over; the run with all that it said and did.
 
     The wait ends, too, when the client leaves or the server goes down: neither may hold up the other.
     `on_left` is called when nobody waits any more, for whatever reason.
     """
-    ending = asyncio.ensure_future(_ended(means, row))
+    ending = asyncio.ensure_future(_ended(deps, row))
     leaving = asyncio.ensure_future(_left(request))
-    closing = asyncio.ensure_future(means.streams.until_end())
+    closing = asyncio.ensure_future(deps.streams.until_end())
     tasks = {ending, leaving, closing}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -48,14 +48,14 @@ async def wait_for(
     )
 
 
-async def wait_a_while(means: ServerMeans, run_id: str) -> None:
+async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
     """Wait until the run is over, for longer than one lives on whose client has hung up."""
-    row = await means.store.run(run_id)
+    row = await deps.store.run(run_id)
     if row is None:
         return
-    ending, closing = _ended(means, row), means.streams.until_end()
+    ending, closing = _ended(deps, row), deps.streams.until_end()
     tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(ending), asyncio.ensure_future(closing)]
-    patience_s = 2 * means.limits.openai_grace_s
+    patience_s = 2 * deps.limits.openai_grace_s
     try:
         await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -64,12 +64,12 @@ async def wait_a_while(means: ServerMeans, run_id: str) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _ended(means: ServerMeans, row: RunRow) -> RunFrames:
-    async for records in means.store.follow(row.session_id, after=row.first_seq - 1):
+async def _ended(deps: RouteDeps, row: RunRow) -> RunFrames:
+    async for records in deps.store.follow(row.session_id, after=row.first_seq - 1):
         for record in records:
             if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
-                current = await means.store.run(row.run_id) or row
-                return (await means.folds.run(current)).frames
+                current = await deps.store.run(row.run_id) or row
+                return (await deps.folds.run(current)).frames
     text = "The run's session is gone, or the server is going down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from holdfast.api.scopes import KEY_NAME
 from holdfast.interfaces.journal import Answered, KeyConflict, Once, Replayed
 from holdfast.runner.inbox import Message, OnceFor, Sent
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import raw_answer
 
@@ -38,7 +38,7 @@ class OnceKey:
         return lambda sent: self.of(answer(sent))
 
 
-def once_key(request: Request, body: bytes, means: ServerMeans) -> OnceKey | None:
+def once_key(request: Request, body: bytes, deps: RouteDeps) -> OnceKey | None:
     """The key that came with the request, if one did."""
     given = request.headers.get("idempotency-key")
     if given is None:
@@ -52,31 +52,31 @@ def once_key(request: Request, body: bytes, means: ServerMeans) -> OnceKey | Non
     # A colon parts the two, so that none stands in the first: no name holds a line break.
     whose: str = request.scope[KEY_NAME].replace(":", "\n")
     key = f"{whose}:{given}"
-    return OnceKey(key, digest, means.clock.now_ms() + KEPT_MS)
+    return OnceKey(key, digest, deps.clock.now_ms() + KEPT_MS)
 
 
 def once_for(
-    request: Request, body: bytes, means: ServerMeans, *, session_id: str, message: Message
+    request: Request, body: bytes, deps: RouteDeps, *, session_id: str, message: Message
 ) -> OnceKey | None:
     """The key of a message for a session: the request's, else the one that its client's own id makes.
 
     Such an id names one message of one session, so the same message sent again is the same run; another text
     under it is a mistake, and is refused.
     """
-    key = once_key(request, body, means)
+    key = once_key(request, body, deps)
     if key is not None or not message.client_id or not session_id:
         return key
     path: str = request.scope["path"]
     digest = sha256(_encode([path, message.text, message.parts])).hexdigest()
     name = sha256(_encode([session_id, message.client_id])).hexdigest()
-    return OnceKey(f"{OWN}message:{name}", digest, means.clock.now_ms() + KEPT_MS)
+    return OnceKey(f"{OWN}message:{name}", digest, deps.clock.now_ms() + KEPT_MS)
 
 
-async def earlier_answer(key: OnceKey | None, means: ServerMeans, *, status: int) -> Response | None:
+async def earlier_answer(key: OnceKey | None, deps: RouteDeps, *, status: int) -> Response | None:
     """The answer that was given before under this key; raises a Problem if it was another request's."""
     if key is None:
         return None
-    known = await means.store.answered(key.key, now_ms=means.clock.now_ms())
+    known = await deps.store.answered(key.key, now_ms=deps.clock.now_ms())
     return None if known is None else _again(known, key, status)
 
 

@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 from holdfast.folds.rows import RunRow
 from holdfast.journal.retrying_append import PASSING
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 
 _log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0  # how soon a stop that could not be saved is tried again
 
 
-class Hangups:
+class Disconnects:
     """Counts the readers of such runs; one who comes within the grace keeps the run."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
         self._readers: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -40,23 +40,23 @@ class Hangups:
         return run_id in self._readers or any(task.get_name() == _name(run_id) for task in self._tasks)
 
     async def _stop(self, row: RunRow) -> None:
-        current = await self._means.store.run(row.run_id)
+        current = await self._deps.store.run(row.run_id)
         if current is None or current.status == "ended":
             return
-        await self._means.clock.sleep_s(self._means.limits.openai_grace_s)
+        await self._deps.clock.sleep_s(self._deps.limits.openai_grace_s)
         # Whom the server itself sent away did not leave, and finds the run again at the next one.
         while not self._readers[row.run_id] and not self._is_going:
             try:
-                await self._means.inbox.stop(row.session_id, row.run_id, cause="client_gone")
+                await self._deps.inbox.stop(row.session_id, row.run_id, cause="client_gone")
             except PASSING as trouble:
                 _log.warning("run %s is stopped later, as its reader has left: %s", row.run_id, trouble)
-                await self._means.clock.sleep_s(AGAIN_S)
+                await self._deps.clock.sleep_s(AGAIN_S)
             else:
                 return
 
     @property
     def _is_going(self) -> bool:
-        return self._means.streams.is_ending or self._means.agent.rest.called
+        return self._deps.streams.is_ending or self._deps.agent.drain.closed
 
     async def close(self) -> None:
         """The server is going; the runs go on with the next one."""

@@ -8,7 +8,7 @@ from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import SessionRow
 from holdfast.interfaces.journal import JournalError, RunQuery, StoreDamaged
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 
 _log = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ class RunsGoOn(JournalError):
 class Purges:
     """Purges what is due; `run` is owned by the application's lifespan."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
         self._wanted = asyncio.Event()
         self._sweep_at_s = 0.0
         self._due_s: dict[tuple[str, int], float] = {}  # when each deletion is final, by the steady clock
@@ -61,20 +61,20 @@ class Purges:
 
     async def _sweep_due(self) -> float:
         """How long until the next is due."""
-        now_s = self._means.clock.monotonic_s()
+        now_s = self._deps.clock.monotonic_s()
         if now_s >= self._sweep_at_s:
-            if not self._means.supervisor.has_caught_up:
+            if not self._deps.supervisor.has_caught_up:
                 return AGAIN_S  # events of an earlier life are still to come, and name blobs of it
             # Also if it fails: who could not write meanwhile has days to name what was put.
             self._sweep_at_s = now_s + SWEEP_S
-            await self._means.store.sweep_blobs(unnamed_for_s=UNNAMED_S)
+            await self._deps.store.sweep_blobs(unnamed_for_s=UNNAMED_S)
         return self._sweep_at_s - now_s
 
     async def _purge_due(self) -> float:
         """How long until the next is due."""
-        limits, now_ms = self._means.limits, self._means.clock.now_ms()
+        limits, now_ms = self._deps.limits, self._deps.clock.now_ms()
         old_ms = now_ms - int(1000 * limits.openai_sessions_kept_s)
-        found = await self._means.store.leftovers(source=OPENAI, before_ms=old_ms)
+        found = await self._deps.store.sessions_to_purge(source=OPENAI, before_ms=old_ms)
         left_s = {row.session_id: self._left_s(row, now_ms) for row in found}
         deletions = {(row.session_id, row.purge_at_ms) for row in found}
         self._due_s = {one: due_s for one, due_s in self._due_s.items() if one in deletions}
@@ -93,8 +93,8 @@ class Purges:
         """How long a deletion can be taken back: as long as was said, wherever the clock is set meanwhile."""
         if not row.purge_at_ms:
             return 0.0
-        steady_s = self._means.clock.steady_s()
-        said_s = max(0.0, min((row.purge_at_ms - now_ms) / 1000, self._means.limits.undelete_s))
+        steady_s = self._deps.clock.steady_s()
+        said_s = max(0.0, min((row.purge_at_ms - now_ms) / 1000, self._deps.limits.undelete_s))
         return self._due_s.setdefault((row.session_id, row.purge_at_ms), steady_s + said_s) - steady_s
 
     async def _see_to(self, row: SessionRow, *, is_due: bool) -> None:
@@ -106,7 +106,7 @@ class Purges:
 
     async def stop_runs(self, session_id: str) -> None:
         """Ask every run of the session to end."""
-        store, inbox = self._means.store, self._means.inbox
+        store, inbox = self._deps.store, self._deps.inbox
         for status in ("running", "queued"):
             for row in await store.runs(RunQuery(session_id=session_id, status=status, limit=1000)):
                 try:
@@ -120,12 +120,12 @@ class Purges:
 
         One that is taken back or written to meanwhile stays.
         """
-        row = await self._means.store.session(session_id)
+        row = await self._deps.store.session(session_id)
         if row is not None and row.purge_at_ms:
             await self._purge(row)
 
     async def _purge(self, known: SessionRow) -> None:
-        session_id, store = known.session_id, self._means.store
+        session_id, store = known.session_id, self._deps.store
         if not await self._is_still(known):
             return
         await self.stop_runs(session_id)
@@ -136,19 +136,19 @@ class Purges:
 
     def _forget(self, session_id: str) -> None:
         """At once: the next session may have the same id."""
-        self._means.folds.forget()
-        self._means.supervisor.forget(session_id)
-        self._means.marks.forget(session_id)
+        self._deps.folds.forget()
+        self._deps.supervisor.forget(session_id)
+        self._deps.marks.forget(session_id)
 
     async def _is_still(self, known: SessionRow) -> bool:
         """Whether nobody took the session back, pinned it or said something in it since."""
-        row = await self._means.store.session(known.session_id)
+        row = await self._deps.store.session(known.session_id)
         return row is not None and _wanted(row) == _wanted(known)
 
     async def _until_unowned(self, session_id: str) -> None:
-        clock = self._means.clock
+        clock = self._deps.clock
         give_up_s = clock.monotonic_s() + STOPPED_S
-        while self._means.supervisor.owner(session_id) is not None:
+        while self._deps.supervisor.owner(session_id) is not None:
             if clock.monotonic_s() > give_up_s:
                 raise RunsGoOn(f"the runs of session {session_id} do not end")
             await clock.sleep_s(0.01)

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from holdfast.interfaces.journal import JournalError
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 from holdfast.server.sessions.responses import listed
 
 _log = logging.getLogger(__name__)
@@ -12,22 +12,22 @@ _log = logging.getLogger(__name__)
 GATHER_S = 0.1  # what changes within this time is told together
 
 
-async def tell_news(means: ServerMeans) -> None:
+async def tell_news(deps: RouteDeps) -> None:
     """Follow what changes, and tell it as rows of the list, each once however often it changed."""
-    async for ids in means.store.changes():
-        listeners = means.news.listeners
+    async for ids in deps.store.changes():
+        listeners = deps.news.listeners
         for session_id in ids if listeners else ():
             try:
-                means.news.add(await _row(means, session_id))
+                deps.news.add(await _row(deps, session_id))
             except JournalError as error:
                 # One row is told with its next change; without this task nobody would hear of any.
                 _log.warning("a change of session %s was not told: %s", session_id, error)
-        means.streams.poke(listeners)
-        await means.clock.sleep_s(GATHER_S)
+        deps.streams.poke(listeners)
+        await deps.clock.sleep_s(GATHER_S)
 
 
-async def _row(means: ServerMeans, session_id: str) -> dict[str, Any]:
-    found = await means.store.listed(session_id)
+async def _row(deps: RouteDeps, session_id: str) -> dict[str, Any]:
+    found = await deps.store.listed(session_id)
     if found is None or found.row.purge_at_ms:
         return {"type": "session.gone", "session_id": session_id}
-    return {"type": "session.changed", "session": listed(found, means.marks)}
+    return {"type": "session.changed", "session": listed(found, deps.marks)}

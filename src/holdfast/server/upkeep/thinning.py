@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from holdfast.codec import UnreadableEvent
 from holdfast.interfaces.journal import JournalError, StoreDamaged
-from holdfast.server.deps import ServerMeans
+from holdfast.server.deps import RouteDeps
 
 _log = logging.getLogger(__name__)
 
@@ -18,13 +18,13 @@ AT_ONCE = 100
 class Thinning:
     """Thins what is due; `run` is owned by the application's lifespan and returns if nothing ever is."""
 
-    def __init__(self, means: ServerMeans) -> None:
-        self._means = means
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
 
     async def run(self) -> None:
         """Thin what is due, then sleep until something else may be."""
-        clock = self._means.clock
-        while self._means.limits.deltas_kept_s:
+        clock = self._deps.clock
+        while self._deps.limits.deltas_kept_s:
             wait_s = LOOK_S
             try:
                 await self.thin_due()
@@ -35,8 +35,8 @@ class Thinning:
 
     async def thin_due(self) -> int:
         """One pass over all sessions; how many events went."""
-        store, clock = self._means.store, self._means.clock
-        before_ms = clock.now_ms() - int(1000 * self._means.limits.deltas_kept_s)
+        store, clock = self._deps.store, self._deps.clock
+        before_ms = clock.now_ms() - int(1000 * self._deps.limits.deltas_kept_s)
         gone = 0
         seen: set[str] = set()
         while True:
@@ -53,10 +53,10 @@ class Thinning:
     async def _thin(self, session_id: str, before_ms: int) -> int:
         gone = 0
         try:
-            async with aclosing(self._means.store.thin(session_id, before_ms=before_ms)) as steps:
+            async with aclosing(self._deps.store.thin(session_id, before_ms=before_ms)) as steps:
                 async for count in steps:
                     gone += count
-                    await self._means.clock.sleep_s(PAUSE_S)
+                    await self._deps.clock.sleep_s(PAUSE_S)
         except (StoreDamaged, UnreadableEvent) as error:
             _log.warning("session %s is left as it is: %s", session_id, error)
         return gone

@@ -145,10 +145,10 @@ SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms,
         WHERE runs.session = sessions.key AND status <> 'ended' AND status <> 'queued')
 FROM sessions WHERE session_id = :session_id
 
--- name: steered
+-- name: undelivered_steers
 SELECT session_id FROM sessions WHERE steers <> '' AND purge_at_ms = 0 ORDER BY key
 
--- name: leftovers
+-- name: sessions_to_purge
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages, steers
 FROM sessions WHERE purge_at_ms > 0 OR (source = :source AND pinned = 0 AND updated_ms < :before_ms)

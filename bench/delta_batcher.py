@@ -1,6 +1,6 @@
 """What a run feels of its neighbours: the first token of a new run on an idle server and on a busy one.
 
-python bench/company.py [--streams 64] [--runs 20]
+python bench/delta_batcher.py [--streams 64] [--runs 20]
 
 Busy is: so many runs that stream, and one whose tool keeps a processor busy in its own process.
 """
