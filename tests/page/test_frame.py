@@ -32,7 +32,7 @@ async def test_the_frame_stands_in_the_chosen_theme_before_the_script_has_run(
     async with chatting() as server:
         context = await visit.context(color_scheme="light")
         kept = json.dumps({"theme": "dark", "sidebar": sidebar})
-        await context.add_init_script(f"localStorage.setItem('holdfast.config.settings', {json.dumps(kept)})")
+        await context.add_init_script(f"localStorage.setItem('holdfast.settings', {json.dumps(kept)})")
         await context.route("**/assets/main-*.js", lambda route: route.abort("aborted"))
         chat = await visit(server.url, context)
         await expect(chat.page.locator("html")).to_have_attribute("data-theme", "dark")
@@ -254,7 +254,7 @@ async def test_a_browser_that_refuses_notifications_is_not_asked_again(visit: Vi
     async with chatting([Say("one "), Wait(gate), Say("two")]) as server:
         chat = await visit(server.url)
         await chat.page.evaluate(
-            "localStorage.setItem('holdfast.config.settings', JSON.stringify({notifications: true}))"
+            "localStorage.setItem('holdfast.settings', JSON.stringify({notifications: true}))"
         )
         await chat.page.add_init_script(HIDDEN_AND_TOLD.replace("window.told.push(", "throw new TypeError("))
         await chat.page.reload()
@@ -262,7 +262,7 @@ async def test_a_browser_that_refuses_notifications_is_not_asked_again(visit: Vi
         await chat.answered("one")
         gate.open()
         await chat.answered("one two")
-        off = "() => !JSON.parse(localStorage.getItem('holdfast.config.settings')).notifications"
+        off = "() => !JSON.parse(localStorage.getItem('holdfast.settings')).notifications"
         await chat.page.wait_for_function(off, timeout=30_000)
 
 
@@ -273,7 +273,7 @@ async def test_a_hidden_tab_tells_that_someone_is_needed_and_that_it_is_done(vis
         chat = await visit(server.url)
         await chat.button("Settings").click()
         await chat.page.evaluate(
-            "localStorage.setItem('holdfast.config.settings', JSON.stringify({notifications: true}))"
+            "localStorage.setItem('holdfast.settings', JSON.stringify({notifications: true}))"
         )
         await chat.page.add_init_script(HIDDEN_AND_TOLD)
         await chat.page.reload()

@@ -348,7 +348,7 @@ class LogStretch(TypedDict):
 class Export(TypedDict):
     """A whole session."""
 
-    object: Literal["holdfast.folds.session.export"]
+    object: Literal["holdfast.session.export"]
     session: Session
     events: list[dict[str, Any]]
 

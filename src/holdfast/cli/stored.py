@@ -151,7 +151,7 @@ class StoredReads:
         events = [
             {"seq": record.seq, **msgspec.json.decode(record.body)} for record in await self._all(session_id)
         ]
-        about = {"object": "holdfast.folds.session.export", "session": listed(found, self._marks)}
+        about = {"object": "holdfast.session.export", "session": listed(found, self._marks)}
         return msgspec.json.encode(about | {"events": events})
 
     async def approvals(self) -> Sequence[OpenAsk]:

@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 async def json_of(journal: Journal, session_id: str, *, shown: Mapping[str, Any]) -> AsyncGenerator[bytes]:
     """The session as it is listed, and its log as it stands now; raises UnknownSession if it is purged."""
     last_seq = await journal.last_seq(session_id)
-    yield b'{"object":"holdfast.folds.session.export","session":%b,"events":[' % _encode(shown)
+    yield b'{"object":"holdfast.session.export","session":%b,"events":[' % _encode(shown)
     at = 0
     while at < last_seq:
         limit = min(RECORDS_AT_ONCE, last_seq - at)
