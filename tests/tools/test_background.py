@@ -55,7 +55,7 @@ async def test_a_background_process_goes_on_is_read_and_ended(background: Backgr
     assert [f"{job_id} is running" in line for line in await listed(background, call)] == [True]
     assert (await kill(background, call, job_id)).text == f"{job_id} has ended with signal SIGTERM."
     assert await call.left() == []
-    await until(lambda: dead_children() == [])
+    assert await asyncio.to_thread(dead_children) == []
     assert "second" in await read(background, call, job_id)
     assert (await kill(background, call, job_id)).ok
 
@@ -90,9 +90,10 @@ async def test_a_hundred_are_listed_and_ended_and_one_more_is_refused(
     refused = await shell(background).run({"command": "true", "background": True}, call)
     assert (refused.ok, refused.ending) == (False, "not_started")
     assert "end some of them first" in refused.text
-    await asyncio.gather(*(kill(background, call, job_id) for job_id in job_ids))
+    killed = await asyncio.gather(*(kill(background, call, job_id) for job_id in job_ids))
+    assert {one.text.partition(" ")[2] for one in killed} == {"has ended with signal SIGTERM."}
     assert await call.left() == []
-    await until(lambda: dead_children() == [])
+    assert await asyncio.to_thread(dead_children) == []
     one_more = await start(background, call, "sleep 1000")
     assert any(one_more in line for line in await listed(background, call))
     assert len(await listed(background, call)) == 100

@@ -197,6 +197,12 @@ async def test_two_executions_with_one_tag_keep_their_processes_apart() -> None:
     assert tag_in(damaged) == 0
 
 
+def test_only_executions_in_the_foreground_share_the_tag_of_their_call() -> None:
+    """P5: to end one background process is not to end another of the same call."""
+    assert foreground("run", "call").tag == foreground("run", "call").tag
+    assert background("run", "call").tag != background("run", "call").tag
+
+
 def test_where_limits_have_no_effect_it_is_said_that_daemons_cannot_be_found(tmp_path: Path) -> None:
     deaf = tmp_path / "bash"
     deaf.write_text("#!/bin/sh\nexec cat /proc/self/limits\n")

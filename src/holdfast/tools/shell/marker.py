@@ -25,10 +25,14 @@ class Marker:
     def tag(self) -> int:
         """The number by which a process is known that has thrown its environment away.
 
-        It follows from the call alone, so that a server can work it out for what an earlier one started.
+        In the foreground it follows from the call alone, so that a server can work it out for what an earlier
+        one started. Each background process has its own: its whole mark is stored, and others of the same
+        call may run beside it.
         """
-        call = f"{_quoted(self.run_id)}:{_quoted(self.tool_call_id)}".encode()
-        number = int.from_bytes(blake2b(call, digest_size=8).digest()) % _TAGS
+        named = f"{_quoted(self.run_id)}:{_quoted(self.tool_call_id)}"
+        if self.background:
+            named += f":{self.nonce}"
+        number = int.from_bytes(blake2b(named.encode(), digest_size=8).digest()) % _TAGS
         return _TAG_MIN + number + (_TAGS if self.background else 0)
 
     def __str__(self) -> str:

@@ -89,6 +89,8 @@ class Scope:
             return True
         if self.leader and self.leader in {row.pid, row.group, row.session}:
             return True
+        if row.is_dead:
+            return False  # its environment is gone, so that it would look like one that threw it away
         markers = list(markers_in(environ_of(row.pid)))
         if any(self.belongs(marker) for marker in markers):
             return True
