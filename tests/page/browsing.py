@@ -108,6 +108,21 @@ class Visit:
         await page.goto(url)
         return Chat(page)
 
+    @asynccontextmanager
+    async def chatting(self, *scripts: Script, setting: Setting | None = None) -> AsyncGenerator["Chatting"]:
+        """A server with the page, which ends once nobody looks at it any more."""
+        async with chatting(*scripts, setting=setting) as server:
+            try:
+                yield server
+            finally:
+                await self.leave(server.url)
+
+    async def leave(self, url: str) -> None:
+        """Close the pages of this server; one that is just connecting while it ends would log an error."""
+        for context in self.browser.contexts:
+            if any(page.url.startswith(url) for page in context.pages):
+                await context.close()
+
     def _heard(self, message: ConsoleMessage) -> None:
         # A line that breaks is what some tests are about, and a browser says so by itself.
         if message.type == "error" and not OFFLINE.search(message.text):

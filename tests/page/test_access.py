@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Gate, Say, Think, Wait, bad_key
-from page.browsing import Visit, chatting, faults_of, requests_of
+from page.browsing import Visit, faults_of, requests_of
 from server.toolbox import Counted
 from serving import AsksAbout, Setting
 
@@ -29,7 +29,7 @@ RICH = """# Heading\n\nSome *words* and a [link](https://example.com/).\n\n| a |
 
 async def test_hostile_words_of_model_tool_and_person_stay_words(visit: Visit) -> None:
     """P11: no script runs, nothing is asked for from elsewhere, no link leads to a script."""
-    async with chatting([Think(HOSTILE), Say(HOSTILE)]) as server:
+    async with visit.chatting([Think(HOSTILE), Say(HOSTILE)]) as server:
         chat = await visit(server.url)
         asked = requests_of(chat.page)
         await chat.say(HOSTILE)
@@ -47,7 +47,7 @@ async def test_nobody_is_kept_out_by_the_page(visit: Visit, scheme: str) -> None
     """Axe finds no serious fault in a talk, at an approval and in the settings, on a desk and on a phone."""
     setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
     scripts = ([Think("hm"), Say(RICH)], [CallTool("touch", {"path": "a"})])
-    async with chatting(*scripts, setting=setting) as server:
+    async with visit.chatting(*scripts, setting=setting) as server:
         chat = await visit(server.url, color_scheme=scheme)
         assert await faults_of(chat.page) == []
         await chat.say("show me")
@@ -67,7 +67,7 @@ async def test_nobody_is_kept_out_by_the_page(visit: Visit, scheme: str) -> None
 
 async def test_the_keyboard_alone_is_enough(visit: Visit) -> None:
     gate = Gate()
-    async with chatting([Say("one"), Wait(gate)], [Say("two")]) as server:
+    async with visit.chatting([Say("one"), Wait(gate)], [Say("two")]) as server:
         chat = await visit(server.url)
         keys = chat.page.keyboard
         await expect(chat.box).to_be_focused()
@@ -103,7 +103,7 @@ NEXT_KEY = """key => new Promise(tell => {
 
 async def test_what_is_typed_right_behind_a_shortcut_goes_where_it_leads(visit: Visit) -> None:
     """A letter must not be taken for a single key because its field has not got the caret yet."""
-    async with chatting([Say("one")]) as server:
+    async with visit.chatting([Say("one")]) as server:
         chat = await visit(server.url)
         await chat.say("hello")
         await chat.answered("one")
@@ -118,7 +118,7 @@ async def test_what_is_typed_right_behind_a_shortcut_goes_where_it_leads(visit: 
 
 async def test_single_keys_do_nothing_once_they_are_switched_off(visit: Visit) -> None:
     """WCAG 2.1.4: whoever speaks to the machine, or hits keys by mistake, can do without them."""
-    async with chatting() as server:
+    async with visit.chatting() as server:
         chat = await visit(server.url)
         keys = chat.page.keyboard
         await expect(chat.box).to_be_focused()
@@ -150,7 +150,7 @@ TOO_SMALL = """[...document.querySelectorAll('button, label, [role=button], inpu
 
 
 async def test_on_a_phone_the_list_is_a_drawer_and_every_button_has_room_for_a_finger(visit: Visit) -> None:
-    async with chatting([Say("small screen\n\n```python\nx = 1\n```")], [bad_key()]) as server:
+    async with visit.chatting([Say("small screen\n\n```python\nx = 1\n```")], [bad_key()]) as server:
         phone = await visit(
             server.url, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
         )
@@ -177,7 +177,9 @@ async def test_what_is_long_or_runs_from_right_to_left_has_its_place(visit: Visi
     name = "a_tool_with_a_name_that_never_ends_" + "x" * 29
     answer = "1. שלום\n2. עולם\n\n> ציטוט\n\n- hello"
     setting = Setting(tools=(Counted(name),))
-    async with chatting([CallTool(name, {"path": "p" * 300})], [Say(answer)], setting=setting) as server:
+    async with visit.chatting(
+        [CallTool(name, {"path": "p" * 300})], [Say(answer)], setting=setting
+    ) as server:
         chat = await visit(server.url, viewport={"width": 390, "height": 844})
         await chat.say("W" * 300)
         await expect(chat.answers.last.locator("ol")).to_have_css("direction", "rtl")

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Gate, Say, Wait
 from holdfast.values import Action
-from page.browsing import Visit, chatting, faults_of, hold
+from page.browsing import Visit, faults_of, hold
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, said_to
 
@@ -28,7 +28,9 @@ async def test_an_approval_is_answered_from_the_second_tab_and_the_first_sees_it
     """P8."""
     tool = Counted()
     setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
-    async with chatting([CallTool("touch", {"path": "a"})], [Say("touched")], setting=setting) as server:
+    async with visit.chatting(
+        [CallTool("touch", {"path": "a"})], [Say("touched")], setting=setting
+    ) as server:
         first = await visit(server.url)
         await first.say("do it")
         card = first.page.get_by_role("region", name="Approval needed")
@@ -47,7 +49,7 @@ async def test_an_approval_is_answered_from_the_second_tab_and_the_first_sees_it
 
 async def test_a_question_is_answered_with_one_of_its_choices(visit: Visit) -> None:
     question = CallTool("ask_user", {"text": "Tea or coffee?", "choices": ["tea", "coffee"]})
-    async with chatting([question], [Say("noted")]) as server:
+    async with visit.chatting([question], [Say("noted")]) as server:
         chat = await visit(server.url)
         await chat.say("ask me")
         card = chat.page.get_by_role("region", name="Question")
@@ -60,7 +62,7 @@ async def test_a_question_is_answered_with_one_of_its_choices(visit: Visit) -> N
 async def test_a_queued_message_is_edited_after_a_reload(visit: Visit) -> None:
     """P2: the queue is kept on the server."""
     gate = Gate()
-    async with chatting([Say("busy"), Wait(gate)], [Say("second answer")]) as server:
+    async with visit.chatting([Say("busy"), Wait(gate)], [Say("second answer")]) as server:
         chat = await visit(server.url)
         await chat.say("one")
         await chat.answered("busy")
@@ -87,7 +89,7 @@ async def test_what_was_allowed_always_is_listed_in_the_settings_and_taken_back(
         [Say("both done")],
         [CallTool("touch", {"path": "c"})],
     )
-    async with chatting(*scripts, setting=setting) as server:
+    async with visit.chatting(*scripts, setting=setting) as server:
         chat = await visit(server.url)
         card = chat.page.get_by_role("region", name="Approval needed")
         await chat.say("do both")
@@ -121,7 +123,7 @@ async def test_three_approvals_are_leafed_through_and_each_is_its_own(visit: Vis
     tool = Counted()
     setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
     calls = [CallTool("touch", {"path": path}) for path in ("a", "b", "c")]
-    async with chatting(calls, [Say("done")], setting=setting) as server:
+    async with visit.chatting(calls, [Say("done")], setting=setting) as server:
         chat = await visit(server.url)
         await chat.say("do all")
         card = chat.page.get_by_role("region", name="Approval needed")
@@ -145,7 +147,7 @@ async def test_where_the_screen_is_low_the_decision_is_still_in_sight(visit: Vis
     """Zoomed to 200 %, or on a phone held sideways: nothing that decides lies outside of the window."""
     setting = Setting(tools=(InFolder("shell"),), judge=AsksAbout(frozenset({"shell"})))
     call = CallTool("shell", {"command": "\n".join(f"echo {n}" for n in range(30))})
-    async with chatting([call], setting=setting) as server:
+    async with visit.chatting([call], setting=setting) as server:
         chat = await visit(server.url, viewport={"width": 640, "height": 400})
         await chat.say("do it")
         card = chat.page.get_by_role("region", name="Approval needed")
@@ -168,7 +170,7 @@ class Longwinded(Counted):
 async def test_a_long_action_is_read_out_however_late_the_page_is_and_not_to_its_end(visit: Visit) -> None:
     """A screen reader cannot be asked to skip what a live region says."""
     setting = Setting(tools=(Longwinded("touch"),), judge=AsksAbout(frozenset({"touch"})))
-    async with chatting([CallTool("touch", {})], setting=setting) as server:
+    async with visit.chatting([CallTool("touch", {})], setting=setting) as server:
         chat = await visit(server.url)
         gate = await hold(chat.page, "**/messages?limit=*")
         async with chat.page.expect_response("**/v1/runs", timeout=30_000) as coming:
@@ -185,7 +187,7 @@ async def test_waiting_messages_are_steered_sent_at_once_and_taken_back(visit: V
     """P2: and while they wait behind a stop, nothing looks as if it ran."""
     gate = Gate()
     scripts = ([Say("busy"), Wait(gate)], [Say("at once"), Wait(gate)])
-    async with chatting(*scripts) as server:
+    async with visit.chatting(*scripts) as server:
         chat = await visit(server.url)
         await chat.say("one")
         await chat.answered("busy")

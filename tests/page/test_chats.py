@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import Gate, Say, Wait
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Visit, chatting
+from page.browsing import Visit
 from page.long_log import put_long_session
 from serving import Setting, said_to
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_chat_is_archived_forked_and_exported(visit: Visit, tmp_path: Path) -> None:
-    async with chatting(
+    async with visit.chatting(
         [
             Say("one"),
         ],
@@ -59,7 +59,7 @@ async def test_a_chat_is_archived_forked_and_exported(visit: Visit, tmp_path: Pa
 
 async def test_the_list_says_what_goes_on_in_other_chats(visit: Visit) -> None:
     gate = Gate()
-    async with chatting([Say("long "), Wait(gate), Say("done")], [Say("short")]) as server:
+    async with visit.chatting([Say("long "), Wait(gate), Say("done")], [Say("short")]) as server:
         chat = await visit(server.url)
         await chat.say("takes long")
         await chat.answered("long")
@@ -79,7 +79,7 @@ async def test_the_list_says_what_goes_on_in_other_chats(visit: Visit) -> None:
 
 
 async def test_files_are_pasted_and_dropped(visit: Visit) -> None:
-    async with chatting([Say("seen")]) as server:
+    async with visit.chatting([Say("seen")]) as server:
         chat = await visit(server.url)
         attachments = chat.page.get_by_role("list", name="Attachments").get_by_role("listitem")
         await chat.page.evaluate(
@@ -107,7 +107,7 @@ async def test_files_are_pasted_and_dropped(visit: Visit) -> None:
 
 
 async def test_files_that_find_no_room_are_said_to_be_left_out(visit: Visit) -> None:
-    async with chatting() as server:
+    async with visit.chatting() as server:
         chat = await visit(server.url)
         await chat.page.evaluate(
             """() => {
@@ -126,7 +126,7 @@ async def test_the_list_goes_on_where_a_page_of_it_failed(visit: Visit) -> None:
     store = MemoryStore()
     for n in range(55):
         await put_long_session(store, f"s{n}", exchanges=1)
-    async with chatting(setting=Setting(store=store)) as server:
+    async with visit.chatting(setting=Setting(store=store)) as server:
         chat = await visit(server.url)
         await expect(chat.rows).to_have_count(50)
         more = "**/api/sessions?*cursor=*"
@@ -142,7 +142,7 @@ async def test_the_list_goes_on_where_a_page_of_it_failed(visit: Visit) -> None:
 async def test_nothing_of_a_chat_stays_in_the_browser_but_what_was_not_sent(visit: Visit) -> None:
     """P11, P7: the server alone has answers, queues and cursors."""
     gate = Gate()
-    async with chatting([Say("half a secret"), Wait(gate)]) as server:
+    async with visit.chatting([Say("half a secret"), Wait(gate)]) as server:
         chat = await visit(server.url)
         await chat.say("say it")
         await chat.answered("half a secret")

@@ -100,6 +100,7 @@ async def test_killed_in_mid_answer_and_started_again_the_page_goes_on(visit: Vi
             await chat.sees(re.compile("Resumed after"))
             await expect(chat.people).to_have_count(1)
             assert await chat.was_not_reloaded()
+            await visit.leave(url)
 
 
 async def test_killed_in_mid_tool_the_page_says_that_the_outcome_is_unknown(
@@ -124,6 +125,7 @@ async def test_killed_in_mid_tool_the_page_says_that_the_outcome_is_unknown(
             await activity.get_by_role("button").first.click()
             await chat.sees(re.compile("unknown", re.IGNORECASE))
             assert await chat.was_not_reloaded()
+            await visit.leave(url)
 
 
 async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, tmp_path: Path) -> None:
@@ -165,3 +167,4 @@ async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, 
             await stranger.page.evaluate("link => { location.href = link }", again)  # only the hash changes
             await expect(stranger.rows).to_have_count(1)
             assert "token" not in stranger.page.url
+            await visit.leave(url)

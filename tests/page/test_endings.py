@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Finish, Gate, Refuse, Say, Think, Wait
-from page.browsing import Visit, chatting
+from page.browsing import Visit
 from server.toolbox import Counted
 from serving import Setting
 
@@ -18,7 +18,7 @@ async def test_what_was_not_completed_says_what_happened_and_what_to_do(visit: V
         [Refuse("Not this.")],
         *([Say("Once upon a"), Finish("length")] for _ in range(4)),
     )
-    async with chatting(*scripts, setting=Setting(tools=(Counted(),))) as server:
+    async with visit.chatting(*scripts, setting=Setting(tools=(Counted(),))) as server:
         await server.served.ended(await server.served.start(session_id="budget", budget={"turns": 1}))
         await server.served.ended(await server.served.start(session_id="refused"))
         await server.served.ended(await server.served.start(session_id="truncated"))
@@ -40,7 +40,7 @@ async def test_what_was_not_completed_says_what_happened_and_what_to_do(visit: V
 
 async def test_a_thought_is_over_once_words_follow_it(visit: Visit) -> None:
     gate = Gate()
-    async with chatting([Think("let me see"), Say("It is"), Wait(gate), Say(" so.")]) as server:
+    async with visit.chatting([Think("let me see"), Say("It is"), Wait(gate), Say(" so.")]) as server:
         chat = await visit(server.url)
         await chat.say("is it so?")
         await chat.answered("It is")

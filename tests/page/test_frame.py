@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Drop, Gate, Say, SayWords, Wait
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Visit, chatting, requests_of
+from page.browsing import Visit, requests_of
 from page.long_log import put_long_session
 from server.toolbox import Counted
 from serving import AsksAbout, Setting
@@ -29,7 +29,7 @@ window.Notification = class {
 async def test_the_frame_stands_in_the_chosen_theme_before_the_script_has_run(
     visit: Visit, sidebar: str, brands: int
 ) -> None:
-    async with chatting() as server:
+    async with visit.chatting() as server:
         context = await visit.context(color_scheme="light")
         kept = json.dumps({"theme": "dark", "sidebar": sidebar})
         await context.add_init_script(f"localStorage.setItem('holdfast.settings', {json.dumps(kept)})")
@@ -46,7 +46,7 @@ async def test_the_frame_stands_in_the_chosen_theme_before_the_script_has_run(
 
 async def test_the_timeline_is_the_log_itself_with_its_stumbles_marked(visit: Visit) -> None:
     """P9: what was quiet in the talk is all there, event by event, when someone looks."""
-    async with chatting([SayWords("half an", 0), Drop()], [Say("whole")]) as server:
+    async with visit.chatting([SayWords("half an", 0), Drop()], [Say("whole")]) as server:
         context = await visit.context(permissions=["clipboard-read", "clipboard-write"])
         chat = await visit(server.url, context)
         await chat.say("hello")
@@ -73,7 +73,7 @@ async def test_the_timeline_is_the_log_itself_with_its_stumbles_marked(visit: Vi
 async def test_the_timeline_follows_a_run_that_goes_on(visit: Visit) -> None:
     """P7: the log grows in the panel as it grows on disk."""
     gate = Gate()
-    async with chatting([Say("half"), Wait(gate), Say(" and whole")]) as server:
+    async with visit.chatting([Say("half"), Wait(gate), Say(" and whole")]) as server:
         chat = await visit(server.url)
         await chat.say("hello")
         await chat.answered("half")
@@ -92,7 +92,7 @@ async def test_the_timeline_follows_a_run_that_goes_on(visit: Visit) -> None:
 
 
 async def test_a_timeline_that_lies_over_the_chat_has_the_focus_and_gives_it_back(visit: Visit) -> None:
-    async with chatting([Say("hello")]) as server:
+    async with visit.chatting([Say("hello")]) as server:
         chat = await visit(server.url, viewport={"width": 1000, "height": 700})
         await chat.say("hi")
         await chat.answered("hello")
@@ -106,7 +106,7 @@ async def test_a_timeline_that_lies_over_the_chat_has_the_focus_and_gives_it_bac
 async def test_a_log_of_any_length_is_read_in_pages_and_shown_in_part(visit: Visit) -> None:
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=300)
-    async with chatting(setting=Setting(store=store)) as server:
+    async with visit.chatting(setting=Setting(store=store)) as server:
         chat = await visit(f"{server.url}/s/long")
         await chat.sees("Question 300: where does the time go?")
         await chat.button("Timeline").click()
@@ -121,7 +121,7 @@ async def test_a_log_of_any_length_is_read_in_pages_and_shown_in_part(visit: Vis
 
 
 async def test_a_menu_closes_on_its_own_button_and_gives_the_focus_back(visit: Visit) -> None:
-    async with chatting([Say("one")], [Say("two")]) as server:
+    async with visit.chatting([Say("one")], [Say("two")]) as server:
         chat = await visit(server.url)
         await chat.say("first chat")
         await chat.answered("one")
@@ -159,7 +159,7 @@ async def test_a_menu_closes_on_its_own_button_and_gives_the_focus_back(visit: V
 
 
 async def test_settings_are_kept_and_a_dialog_gives_the_focus_back(visit: Visit) -> None:
-    async with chatting([Say("hello")]) as server:
+    async with visit.chatting([Say("hello")]) as server:
         chat = await visit(server.url)
         button = chat.button("Settings")
         await button.focus()
@@ -188,7 +188,7 @@ COMPOSED = """(field, how) => {
 
 @pytest.mark.parametrize("how", [{"isComposing": True}, {"keyCode": 229}], ids=["others", "Safari"])
 async def test_keys_that_put_letters_together_end_no_editing(visit: Visit, how: dict[str, object]) -> None:
-    async with chatting([Say("one")]) as server:
+    async with visit.chatting([Say("one")]) as server:
         chat = await visit(server.url)
         asked = requests_of(chat.page)
         await chat.say("first chat")
@@ -210,7 +210,7 @@ async def test_keys_that_put_letters_together_end_no_editing(visit: Visit, how: 
 async def test_a_title_that_was_left_as_it_stood_is_not_stored(visit: Visit) -> None:
     """A chat without one goes on being named by what was said last, which is shown on one line here."""
     gate = Gate()
-    async with chatting([Wait(gate)]) as server:
+    async with visit.chatting([Wait(gate)]) as server:
         await server.served.start("first\nchat", session_id="untitled")
         await server.served.call("PATCH", "/api/sessions/untitled", body={"title": ""})
         chat = await visit(server.url)
@@ -232,7 +232,7 @@ async def test_a_title_that_was_left_as_it_stood_is_not_stored(visit: Visit) -> 
 
 async def test_on_paper_stands_the_talk_alone_and_whole(visit: Visit) -> None:
     scripts = ([CallTool("touch", {"path": "a.txt"}), CallTool("touch", {"path": "b.txt"})], [Say("done")])
-    async with chatting(*scripts, setting=Setting(tools=(Counted(),))) as server:
+    async with visit.chatting(*scripts, setting=Setting(tools=(Counted(),))) as server:
         chat = await visit(server.url)
         await chat.say("do it\n" * 60)
         await chat.answered("done")
@@ -251,7 +251,7 @@ async def test_on_paper_stands_the_talk_alone_and_whole(visit: Visit) -> None:
 async def test_a_browser_that_refuses_notifications_is_not_asked_again(visit: Visit) -> None:
     """On phones it has the name and the permission, and raises; the talk goes on."""
     gate = Gate()
-    async with chatting([Say("one "), Wait(gate), Say("two")]) as server:
+    async with visit.chatting([Say("one "), Wait(gate), Say("two")]) as server:
         chat = await visit(server.url)
         await chat.page.evaluate(
             "localStorage.setItem('holdfast.settings', JSON.stringify({notifications: true}))"
@@ -269,7 +269,9 @@ async def test_a_browser_that_refuses_notifications_is_not_asked_again(visit: Vi
 async def test_a_hidden_tab_tells_that_someone_is_needed_and_that_it_is_done(visit: Visit) -> None:
     """P8: an approval calls for a person who looks elsewhere."""
     setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
-    async with chatting([CallTool("touch", {"path": "a"})], [Say("touched")], setting=setting) as server:
+    async with visit.chatting(
+        [CallTool("touch", {"path": "a"})], [Say("touched")], setting=setting
+    ) as server:
         chat = await visit(server.url)
         await chat.button("Settings").click()
         await chat.page.evaluate(

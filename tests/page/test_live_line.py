@@ -22,7 +22,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
-from page.browsing import Chat, Visit, chatting
+from page.browsing import Chat, Visit
 from page.test_crashes import configure, process
 from server.toolbox import Counted, Held
 from serving import AsksAbout, Setting, served, target_of
@@ -80,7 +80,7 @@ async def holding(
     """A chat that is open already, so that it follows the log; at the end the gate of its store is open."""
     store = HoldsBefore()
     setting = replace(setting or Setting(), store=store, options=LOG_ALONE)
-    async with chatting([Say("hello")], *scripts, setting=setting) as server:
+    async with visit.chatting([Say("hello")], *scripts, setting=setting) as server:
         try:
             chat = await visit(server.url)
             await chat.say("hi")
@@ -166,6 +166,7 @@ async def test_after_allow_once_the_line_says_what_runs_and_for_how_long(
             await asyncio.to_thread((tmp_path / "work" / "gate").write_text, "x")
             await chat.answered("done")
             await expect(live(chat)).to_have_count(0)
+            await visit.leave(url)
 
 
 async def test_between_the_answer_to_an_approval_and_its_tool_the_line_says_what_is_next(
@@ -187,7 +188,9 @@ async def test_of_two_tools_that_need_approval_one_runs_while_the_other_waits(vi
     """P3: the card says that it waits; the line says what happens."""
     held = Held()
     setting = Setting(tools=(held, Counted()), judge=AsksAbout(frozenset({"held", "touch"})))
-    async with chatting([CallTool("held", {"path": "b"}), TOUCH], [Say("done")], setting=setting) as server:
+    async with visit.chatting(
+        [CallTool("held", {"path": "b"}), TOUCH], [Say("done")], setting=setting
+    ) as server:
         chat = await visit(server.url)
         await chat.say("go")
         await chat.page.get_by_role("button", name="Once").click()
@@ -204,7 +207,7 @@ async def test_several_tools_are_counted_and_the_last_is_named(visit: Visit) -> 
     """P3: whichever kind of tool it is."""
     file, mcp = Held("read_file", traits=BESIDE), Held("github__search", traits=BESIDE)
     calls = [CallTool("read_file", {"path": "a.py"}), CallTool("github__search", {"query": "bugs"})]
-    async with chatting(calls, [Say("done")], setting=Setting(tools=(file, mcp))) as server:
+    async with visit.chatting(calls, [Say("done")], setting=Setting(tools=(file, mcp))) as server:
         chat = await visit(server.url)
         await chat.say("go")
         await says(chat, "Running 2 tools")
@@ -216,7 +219,7 @@ async def test_several_tools_are_counted_and_the_last_is_named(visit: Visit) -> 
 
 async def test_a_question_is_waited_for(visit: Visit) -> None:
     """P3."""
-    async with chatting([CallTool("ask_user", {"text": "Which?"})], [Say("done")]) as server:
+    async with visit.chatting([CallTool("ask_user", {"text": "Which?"})], [Say("done")]) as server:
         chat = await visit(server.url)
         await chat.say("go")
         await says(chat, "Waiting for your answer")
@@ -226,7 +229,7 @@ async def test_a_stop_is_said_until_the_last_tool_is_dead(visit: Visit) -> None:
     """P5: nobody reads that a tool runs, or that the model answers, once they have stopped it."""
     slow = SlowToStop("slow")
     setting = Setting(tools=(slow,), options=AT_ONCE)
-    async with chatting([CallTool("slow", {})], setting=setting) as server:
+    async with visit.chatting([CallTool("slow", {})], setting=setting) as server:
         chat = await visit(server.url)
         await chat.say("go")
         await says(chat, "Running slow")
@@ -241,7 +244,7 @@ async def test_a_run_that_waits_for_a_slot_says_its_place(visit: Visit) -> None:
     """P3."""
     gate = Gate()
     setting = Setting(runner=RunnerLimits(runs_max=1), options=AT_ONCE)
-    async with chatting([Wait(gate), Say("first")], [Say("second")], setting=setting) as server:
+    async with visit.chatting([Wait(gate), Say("first")], [Say("second")], setting=setting) as server:
         await server.served.start("one", session_id="other")
         await gate.reached()
         chat = await visit(server.url)
@@ -262,7 +265,7 @@ ADDED = {
 @pytest.mark.parametrize(("script", "line"), ADDED.values(), ids=ADDED)
 async def test_the_line_says_what_only_the_server_knows(visit: Visit, script: Script, line: str) -> None:
     """P3: which deadline is next, and what happens then; at once after a reload."""
-    async with chatting(script, setting=Setting(options=AT_ONCE)) as server:
+    async with visit.chatting(script, setting=Setting(options=AT_ONCE)) as server:
         chat = await visit(server.url)
         await chat.say("go")
         await expect(live(chat)).to_have_text(re.compile(line))
@@ -295,6 +298,7 @@ async def test_the_line_names_the_model_that_was_fallen_back_to(visit: Visit) ->
         await says(chat, "Waiting for other-model")
         gate.open()
         await chat.answered("from the other")
+        await visit.leave(server.url)
 
 
 async def test_the_line_says_that_the_conversation_is_summed_up(visit: Visit) -> None:
@@ -302,7 +306,7 @@ async def test_the_line_says_that_the_conversation_is_summed_up(visit: Visit) ->
     gate = Gate()
     scripts = ([Say("one")], [Say("the sum"), Wait(gate)], [Say("two")])
     setting = Setting(context_window=4000, options=LOG_ALONE)
-    async with chatting(*scripts, setting=setting) as server:
+    async with visit.chatting(*scripts, setting=setting) as server:
         chat = await visit(server.url)
         await chat.say("long " * 1500)
         await chat.answered("one")
@@ -331,13 +335,14 @@ async def test_the_line_says_that_a_run_goes_on_after_a_restart(visit: Visit) ->
             await says(chat, "Going on after a restart")
             store.gate.open()
             await chat.answered("whole")
+            await visit.leave(server.url)
     await store.close()
 
 
 async def test_without_a_network_the_line_says_so_and_counts_nothing(visit: Visit) -> None:
     """P7: nothing is heard of the run, so nothing is said about it."""
     gate = Gate()
-    async with chatting([Say("half"), Wait(gate), Say(" whole")]) as server:
+    async with visit.chatting([Say("half"), Wait(gate), Say(" whole")]) as server:
         chat = await visit(server.url)
         await chat.say("go")
         await chat.answered("half")

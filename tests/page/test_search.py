@@ -8,7 +8,7 @@ from playwright.async_api import Route, expect
 
 from holdfast.chaos import Say
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Visit, chatting, faults_of
+from page.browsing import Visit, faults_of
 from page.long_log import put_long_session
 from serving import Setting
 
@@ -21,7 +21,9 @@ async def test_a_long_chat_is_searched_whole_where_the_browser_sees_only_a_part(
     """The browser keeps its key; the page says what is not found by it, and offers what finds all."""
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=300)
-    async with chatting([Say("Question 7 is mentioned here, too")], setting=Setting(store=store)) as server:
+    async with visit.chatting(
+        [Say("Question 7 is mentioned here, too")], setting=Setting(store=store)
+    ) as server:
         chat = await visit(server.url)
         keys, hint = chat.page.keyboard, chat.page.get_by_role("region", name="About the search")
         await chat.say("another chat")
@@ -64,7 +66,7 @@ async def test_on_the_way_to_a_message_far_above_the_page_says_so_and_says_why_i
 ) -> None:
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=300)
-    async with chatting(setting=Setting(store=store)) as server:
+    async with visit.chatting(setting=Setting(store=store)) as server:
         chat = await visit(f"{server.url}/s/long")
         await chat.sees("Question 300: where does the time go?")
         may_pass: asyncio.Queue[bool] = asyncio.Queue()
@@ -92,7 +94,7 @@ async def test_on_the_way_to_a_message_far_above_the_page_says_so_and_says_why_i
 
 
 async def test_what_was_rewritten_since_is_said_to_be_gone_instead_of_leading_elsewhere(visit: Visit) -> None:
-    async with chatting([Say("marmalade it is")], [Say("honey it is")]) as server:
+    async with visit.chatting([Say("marmalade it is")], [Say("honey it is")]) as server:
         chat = await visit(server.url)
         await chat.say("which?")
         await chat.answered("marmalade it is")

@@ -7,7 +7,7 @@ from playwright.async_api import Locator, expect
 
 from holdfast.chaos import Say
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Chat, Visit, chatting
+from page.browsing import Chat, Visit
 from page.long_log import put_long_session
 from serving import Setting, said_to
 
@@ -19,7 +19,7 @@ async def test_a_session_of_five_thousand_messages_opens_at_its_end_and_is_read_
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=2_500)
     setting = Setting(store=store)
-    async with chatting([Say("still here")], setting=setting) as server:
+    async with visit.chatting([Say("still here")], setting=setting) as server:
         chat = await visit(f"{server.url}/s/long")
         await chat.sees("Question 2500: where does the time go?")
         assert await chat.talk.get_by_role("article").count() < 300
@@ -37,7 +37,7 @@ async def test_a_search_leads_to_the_message_itself_however_far_above_it_stands(
     """P7: the chat opens there, marked and with the focus, and is not pulled to its end."""
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=300)
-    async with chatting([Say("still here")], setting=Setting(store=store)) as server:
+    async with visit.chatting([Say("still here")], setting=Setting(store=store)) as server:
         chat = await visit(server.url)
         await chat.page.get_by_role("searchbox", name="Search chats").fill("question 7")
         hit = chat.page.get_by_role("link", name=re.compile("A long talk"))
@@ -95,7 +95,7 @@ READ_ALL = """async box => {
 async def test_what_is_far_out_of_sight_leaves_the_page_and_its_room_stays(visit: Visit) -> None:
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=300)
-    async with chatting(setting=Setting(store=store)) as server:
+    async with visit.chatting(setting=Setting(store=store)) as server:
         chat = await visit(f"{server.url}/s/long")
         await chat.sees("Question 300: where does the time go?")
         await chat.talk.evaluate(READ_ALL)
@@ -117,7 +117,7 @@ async def test_what_is_far_out_of_sight_leaves_the_page_and_its_room_stays(visit
 
 
 async def test_a_chat_is_renamed_pinned_found_archived_deleted_and_brought_back(visit: Visit) -> None:
-    async with chatting(
+    async with visit.chatting(
         [Say("the *word* is **marmalade**")], [Say("see [this](https://x.y/quince)")]
     ) as server:
         chat = await visit(server.url)
@@ -153,7 +153,7 @@ async def test_a_chat_is_renamed_pinned_found_archived_deleted_and_brought_back(
 
 
 async def test_the_last_message_is_edited_and_the_answer_made_anew(visit: Visit) -> None:
-    async with chatting([Say("wrong")], [Say("right")], [Say("righter")]) as server:
+    async with visit.chatting([Say("wrong")], [Say("right")], [Say("righter")]) as server:
         chat = await visit(server.url)
         await chat.say("teh question")
         await chat.answered("wrong")
@@ -171,7 +171,7 @@ async def test_the_last_message_is_edited_and_the_answer_made_anew(visit: Visit)
 
 
 async def test_what_is_written_and_not_sent_is_there_in_another_browser(visit: Visit) -> None:
-    async with chatting([Say("hello")]) as server:
+    async with visit.chatting([Say("hello")]) as server:
         chat = await visit(server.url)
         await chat.say("hi")
         await chat.answered("hello")
@@ -183,7 +183,7 @@ async def test_what_is_written_and_not_sent_is_there_in_another_browser(visit: V
 
 
 async def test_an_attached_file_goes_with_the_message(visit: Visit) -> None:
-    async with chatting([Say("read it")]) as server:
+    async with visit.chatting([Say("read it")]) as server:
         chat = await visit(server.url)
         files = chat.page.get_by_label("Files to attach")
         payload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"seven apples"}

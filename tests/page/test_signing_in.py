@@ -13,7 +13,7 @@ from playwright.async_api import Response, expect
 
 from holdfast.chaos import CallTool, Say
 from holdfast.server.options import ApiKey, ServerOptions
-from page.browsing import Chat, Chatting, Visit, chatting, faults_of, requests_of
+from page.browsing import Chat, Chatting, Visit, faults_of, requests_of
 from server.toolbox import Counted
 from serving import AsksAbout, Setting
 
@@ -72,7 +72,7 @@ async def neighbour(heard: list[str]) -> AsyncGenerator[str]:
 async def test_another_port_of_the_host_gets_the_cookie_and_can_do_nothing_with_it(visit: Visit) -> None:
     """P11: neither its program, which replays the cookie, nor its page, which is of the same site."""
     heard: list[str] = []
-    async with chatting([Say("private")], setting=LOCKED) as server, neighbour(heard) as other:
+    async with visit.chatting([Say("private")], setting=LOCKED) as server, neighbour(heard) as other:
         context = await visit.context()
         chat = await visit(server.url, context)
         await enter(chat)
@@ -125,7 +125,7 @@ async def pictured(server: Chatting) -> None:
 
 async def test_images_and_downloads_come_with_tickets(visit: Visit) -> None:
     """P11: they cannot send a header; nothing is refused, and no other address holds a ticket."""
-    async with chatting([Say("seen")], setting=LOCKED) as server:
+    async with visit.chatting([Say("seen")], setting=LOCKED) as server:
         await pictured(server)
         chat = await visit(server.url)
         await enter(chat)
@@ -155,7 +155,7 @@ async def test_images_and_downloads_come_with_tickets(visit: Visit) -> None:
 
 async def test_a_reload_and_another_tab_stay_signed_in_and_a_sign_out_is_for_both(visit: Visit) -> None:
     """P7, P11: the secret leaves the browser with the sign-out."""
-    async with chatting([Say("one")], setting=LOCKED) as server:
+    async with visit.chatting([Say("one")], setting=LOCKED) as server:
         context = await visit.context()
         chat = await visit(server.url, context)
         await enter(chat)
@@ -178,7 +178,7 @@ async def test_a_reload_and_another_tab_stay_signed_in_and_a_sign_out_is_for_bot
 
 async def test_a_page_with_a_cookie_and_no_secret_asks_to_sign_in_once(visit: Visit) -> None:
     """P9, P11: as after an upgrade, or when the browser's storage was cleared; it does not ask in circles."""
-    async with chatting(setting=LOCKED) as server:
+    async with visit.chatting(setting=LOCKED) as server:
         chat = await visit(server.url)
         await enter(chat)
         await chat.page.evaluate("localStorage.clear()")
@@ -193,7 +193,7 @@ async def test_a_page_with_a_cookie_and_no_secret_asks_to_sign_in_once(visit: Vi
 
 
 async def test_a_browser_without_storage_is_signed_in_until_it_is_reloaded(visit: Visit) -> None:
-    async with chatting([Say("hi")], setting=LOCKED) as server:
+    async with visit.chatting([Say("hi")], setting=LOCKED) as server:
         context = await visit.context()
         await context.add_init_script(
             "Object.defineProperty(window, 'localStorage', {get() { throw Error() }})"
@@ -206,7 +206,7 @@ async def test_a_browser_without_storage_is_signed_in_until_it_is_reloaded(visit
 
 async def test_what_a_key_may_not_do_is_not_offered(visit: Visit) -> None:
     """P8, P11: an approval says who can answer it; there is no Delete, and no list of rules."""
-    async with chatting([CallTool("touch", {"path": "a"})], setting=LOCKED) as server:
+    async with visit.chatting([CallTool("touch", {"path": "a"})], setting=LOCKED) as server:
         _, made = await server.served.post("/api/keys", {"name": "guest", "scopes": ["chat"]}, **OWNER)
         chat = await visit(server.url)
         await enter(chat, made["key"])

@@ -5,7 +5,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import ClosedBy, Gate, Hang, Say, Wait
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Chat, Visit, chatting
+from page.browsing import Chat, Visit
 from page.long_log import put_long_session
 from serving import Setting
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 async def test_a_reload_in_mid_stream_shows_what_was_there_and_goes_on(visit: Visit) -> None:
     """P7."""
     gate = Gate()
-    async with chatting([Say("half of it"), Wait(gate), Say(" and the rest")]) as server:
+    async with visit.chatting([Say("half of it"), Wait(gate), Say(" and the rest")]) as server:
         chat = await visit(server.url)
         await chat.say("hello")
         await chat.answered("half of it")
@@ -30,7 +30,7 @@ async def test_a_reload_in_mid_stream_shows_what_was_there_and_goes_on(visit: Vi
 async def test_two_tabs_and_a_late_third_see_the_same(visit: Visit) -> None:
     """P7: also another browser, which comes after the end."""
     gate = Gate()
-    async with chatting([Say("one "), Wait(gate), Say("two")]) as server:
+    async with visit.chatting([Say("one "), Wait(gate), Say("two")]) as server:
         first = await visit(server.url)
         await first.say("count")
         await first.answered("one")
@@ -46,7 +46,7 @@ async def test_two_tabs_and_a_late_third_see_the_same(visit: Visit) -> None:
 
 async def test_stop_ends_the_answer_and_says_so(visit: Visit) -> None:
     """P5: the connection to the model is closed; what was said stays."""
-    async with chatting([Say("endless"), Hang()]) as server:
+    async with visit.chatting([Say("endless"), Hang()]) as server:
         chat = await visit(server.url)
         await chat.say("go")
         await chat.answered("endless")
@@ -60,7 +60,7 @@ async def test_stop_ends_the_answer_and_says_so(visit: Visit) -> None:
 async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_back(visit: Visit) -> None:
     """P2: the text is kept in the browser until the server has it, and is no draft any more."""
     draft = "**/draft"
-    async with chatting([Say("first")], [Say("second")]) as server:
+    async with visit.chatting([Say("first")], [Say("second")]) as server:
         chat = await visit(server.url)
         await chat.say("one")
         await chat.answered("first")
@@ -86,7 +86,7 @@ async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_bac
 async def test_a_server_on_this_machine_is_not_offline_without_a_network(visit: Visit) -> None:
     """The browser knows of cables; whether the server answers is told by the line to it alone."""
     gate = Gate()
-    async with chatting([Say("one "), Wait(gate), Say("two")]) as server:
+    async with visit.chatting([Say("one "), Wait(gate), Say("two")]) as server:
         chat = await visit(server.url)
         await chat.say("count")
         await chat.answered("one")
@@ -117,7 +117,7 @@ async def test_a_server_on_this_machine_is_not_offline_without_a_network(visit: 
 
 async def test_a_seventh_tab_works_although_a_browser_opens_six_connections(visit: Visit) -> None:
     """P10: most tabs that nobody looks at let their stream go, and catch up when they are looked at."""
-    async with chatting([Say("one")], [Say("two")]) as server:
+    async with visit.chatting([Say("one")], [Say("two")]) as server:
         first = await visit(server.url)
         await first.say("hello")
         await first.answered("one")
@@ -152,7 +152,7 @@ async def test_a_rewind_far_above_the_window_is_seen_by_a_tab_that_only_watches(
     """P7: what stands above the window is the server's to say, so the page asks for it."""
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=200)
-    async with chatting(setting=Setting(store=store)) as server:
+    async with visit.chatting(setting=Setting(store=store)) as server:
         chat = await visit(f"{server.url}/s/long")
         await chat.sees("Question 200: where does the time go?")
         await chat.mark()

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Route, expect
 
 from holdfast.chaos import CallTool, Gate, Say, Wait, bad_key
-from page.browsing import Visit, chatting
+from page.browsing import Visit
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, said_to
 
@@ -19,7 +19,7 @@ LONG = "\n\n".join(f"Paragraph {number} of a long answer." for number in range(6
 async def test_what_is_settled_is_never_rendered_again_while_the_answer_grows(visit: Visit) -> None:
     gate = Gate()
     growing = [Say("# Title\n\nfirst *words*\n\n- one\n- tw"), Wait(gate), Say("o\n- three\n\nthe end")]
-    async with chatting(growing) as server:
+    async with visit.chatting(growing) as server:
         chat = await visit(server.url)
         await chat.say("write")
         answer = chat.answers.last
@@ -43,7 +43,7 @@ MIXED = (
 
 
 async def test_an_answer_that_came_in_pieces_is_the_same_as_one_that_is_loaded_whole(visit: Visit) -> None:
-    async with chatting([Say(MIXED, chunk_chars=7, pace_s=0.02)]) as server:
+    async with visit.chatting([Say(MIXED, chunk_chars=7, pace_s=0.02)]) as server:
         chat = await visit(server.url)
         await chat.say("mix it")
         await expect(chat.button("Regenerate")).to_be_visible()
@@ -64,7 +64,7 @@ async def test_the_newest_line_is_followed_only_from_the_bottom(visit: Visit) ->
         Wait(second),
         Say(f"\n\n{LONG}\n\nthird"),
     ]
-    async with chatting(growing) as server:
+    async with visit.chatting(growing) as server:
         chat = await visit(server.url)
         await chat.say("write much")
         await expect(chat.page.get_by_text("Paragraph 59 ")).to_be_in_viewport()
@@ -86,7 +86,7 @@ async def test_the_newest_line_is_followed_only_from_the_bottom(visit: Visit) ->
 
 async def test_the_work_of_a_run_is_one_row_that_opens_to_what_went_in_and_came_out(visit: Visit) -> None:
     tools = [CallTool("touch", {"path": "a.txt"}), CallTool("touch", {"path": "b.txt"})]
-    async with chatting(tools, [Say("both done")], setting=Setting(tools=(Counted(),))) as server:
+    async with visit.chatting(tools, [Say("both done")], setting=Setting(tools=(Counted(),))) as server:
         chat = await visit(server.url)
         await chat.say("do both")
         await chat.answered("both done")
@@ -110,7 +110,7 @@ async def test_a_rule_is_shown_before_it_is_stored_and_a_denial_gives_its_reason
         [CallTool("touch", {"path": "b"}), CallTool("poke", {"path": "c"})],
         [Say("understood")],
     )
-    async with chatting(*scripts, setting=setting) as server:
+    async with visit.chatting(*scripts, setting=setting) as server:
         chat = await visit(server.url)
         await chat.say("do it")
         card = chat.page.get_by_role("region", name="Approval needed")
@@ -130,7 +130,7 @@ async def test_a_rule_is_shown_before_it_is_stored_and_a_denial_gives_its_reason
 
 async def test_a_number_answers_a_question_only_from_its_card(visit: Visit) -> None:
     question = CallTool("ask_user", {"text": "Which?", "choices": ["red", "blue"]})
-    async with chatting([question], [Say("noted")]) as server:
+    async with visit.chatting([question], [Say("noted")]) as server:
         chat = await visit(server.url)
         await chat.say("ask me")
         card = chat.page.get_by_role("region", name="Question")
@@ -150,7 +150,7 @@ async def test_a_number_answers_a_question_only_from_its_card(visit: Visit) -> N
 
 async def test_a_failure_says_its_cause_shows_its_trace_and_can_be_tried_again(visit: Visit) -> None:
     """P4, P9: nothing else is said about attempts."""
-    async with chatting([bad_key()], [Say("now it works")]) as server:
+    async with visit.chatting([bad_key()], [Say("now it works")]) as server:
         chat = await visit(server.url)
         await chat.say("hello")
         verdict = chat.talk.get_by_role("group", name="How the run ended")
@@ -165,7 +165,7 @@ async def test_a_failure_says_its_cause_shows_its_trace_and_can_be_tried_again(v
 
 
 async def test_code_is_copied_to_the_letter(visit: Visit) -> None:
-    async with chatting([Say("```python\ndef f():\n\treturn '<b>'\n```")]) as server:
+    async with visit.chatting([Say("```python\ndef f():\n\treturn '<b>'\n```")]) as server:
         context = await visit.context(permissions=["clipboard-read", "clipboard-write"])
         chat = await visit(server.url, context)
         await chat.say("code")
@@ -176,7 +176,7 @@ async def test_code_is_copied_to_the_letter(visit: Visit) -> None:
 
 
 async def test_an_upload_that_failed_is_kept_and_tried_again(visit: Visit) -> None:
-    async with chatting([Say("read")]) as server:
+    async with visit.chatting([Say("read")]) as server:
         chat = await visit(server.url)
         turned_away = {"error": {"message": "The disk is full.", "code": "store_unavailable"}}
 
@@ -200,7 +200,7 @@ async def test_an_upload_that_failed_is_kept_and_tried_again(visit: Visit) -> No
 
 
 async def test_an_upload_says_truly_why_it_failed(visit: Visit, tmp_path: Path) -> None:
-    async with chatting() as server:
+    async with visit.chatting() as server:
         context = await visit.context()
         await context.clock.install()
         chat = await visit(server.url, context)
