@@ -68,6 +68,13 @@ def test_a_compound_command_is_never_milder_than_its_worst_part(
     assert rank(text, mode) >= max(rank(one, mode), rank(two, mode)), text
 
 
+@settings(max_examples=250)
+@given(st.sampled_from(CLOSED), st.sampled_from(CLOSED), st.sampled_from(JOINED))
+def test_no_mode_is_milder_than_the_one_that_allows_the_workspace(one: str, two: str, joined: str) -> None:
+    text = joined.format(one, two)
+    assert min(rank(text, mode) for mode in MODES) == rank(text, "allow-workspace"), text
+
+
 @settings(max_examples=150)
 @given(st.sampled_from(CLOSED), st.sampled_from(("sh -c {}", "bash -lc {}", "eval {}", "env sh -c {}")))
 def test_a_text_inside_a_shell_is_never_milder_than_outside(text: str, outer: str) -> None:
