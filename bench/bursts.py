@@ -1,4 +1,4 @@
-"""Thousands of requests at once at every limit of a server; see tests/server/bursts.py.
+"""Thousands of requests at once at every limit of a server; see tests/server/transport/bursts.py.
 
 python bench/bursts.py --size 3000 --seed 1
 """

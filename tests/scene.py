@@ -19,7 +19,7 @@ from holdfast.folds.entries import (
 )
 from holdfast.folds.transcript import Transcript, fold
 from holdfast.values import Failure, HistoryMessage, Mode, OutcomeKind
-from legal import Log
+from strategies.legal_logs import Log
 
 FAILURE = Failure(kind="stalled", text="no events for 60 s after first byte")
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from any_event import any_events, events_of
 from holdfast import events as e
 from holdfast.codec import (
     TYPES,
@@ -20,6 +19,7 @@ from holdfast.codec import (
     type_of,
 )
 from holdfast.values import HistoryMessage
+from strategies.any_event import any_events, events_of
 
 BOUNDED = settings(max_examples=25)
 

@@ -6,11 +6,11 @@ import pytest
 
 from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
-from sabotage import SABOTAGES as OF_PARTS
 from sabotage import Sabotage
-from sabotage_paths import SABOTAGES as OF_PATHS
-from sabotage_runs import SABOTAGES as OF_RUNS
-from server.sabotage_server import SABOTAGES as OF_SERVERS
+from sabotage.parts import SABOTAGES as OF_PARTS
+from sabotage.paths import SABOTAGES as OF_PATHS
+from sabotage.runs import SABOTAGES as OF_RUNS
+from sabotage.servers import SABOTAGES as OF_SERVERS
 
 SABOTAGES = (*OF_PARTS, *OF_PATHS, *OF_RUNS, *OF_SERVERS)
 

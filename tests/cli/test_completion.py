@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from cli.terminal import terminal
+from cli.tmux import terminal
 
 BIN = Path(sys.executable).parent
 COMPLETE = """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.given import FILE, TARGET, given, loaded
+from config.given import FILE, TARGET, given, loaded
 from holdfast.cli.config_check import check, report
 from holdfast.cli.config_trust import trust
 from holdfast.config.configuration import load

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.terminal import HOLDFAST, terminal
 from cli.test_serve import configure
+from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.cli.stored import StoredReads
 from holdfast.client import Client, Refused

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from cli.terminal import HOLDFAST, terminal
 from cli.test_serve import configure
+from cli.tmux import HOLDFAST, terminal
 from holdfast.agent.policy import AlwaysGrants
 from holdfast.chaos import ChaosServer
 from holdfast.journal.sqlite.store import SqliteStore

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.terminal import HOLDFAST, terminal
 from cli.test_serve import configure, hang_ups, serving
+from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Refuse, Say, Wait
 from holdfast.chaos.ports import closed_port
 from holdfast.cli.run import text_of

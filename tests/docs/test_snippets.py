@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cli.hermes_home import TALK, make_database
+from cli.hermes.home import TALK, make_database
 from docs.reading import CONFIG, DOCS, ROOT, blocks
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.cli.demo.server import clean_environment

@@ -10,7 +10,6 @@ import apsw
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from any_event import any_events
 from holdfast.events import Event, Input
 from holdfast.folds import rows
 from holdfast.interfaces import journal as seams
@@ -19,6 +18,7 @@ from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.words import fts_query, passage, phrases
 from journal.labs import MemoryLab, SqliteLab
 from journal.sample import created
+from strategies.any_event import any_events
 
 SESSIONS = ["s1", "s2"]
 LATE_MS = 1 << 60

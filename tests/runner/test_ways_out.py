@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.terminal import HOLDFAST, terminal
 from cli.test_serve import hang_ups
+from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.tools.shell.process_table import Seen, table
 from runner.program import Program, configure, program

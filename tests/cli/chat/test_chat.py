@@ -1,0 +1,272 @@
+"""The chat in a real terminal, on a server of its own and on one that runs."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from cli.test_serve import configure, serving
+from cli.tmux import HOLDFAST, Terminal, terminal
+from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
+from holdfast.cli.chat.commands import looks_like_command, names_command
+from holdfast.tools.ask import ASK_USER
+
+READY = "twice leaves."
+
+
+def chat(folder: Path, *arguments: str) -> tuple[str, ...]:
+    return (*HOLDFAST, "chat", "--config", str(folder / "holdfast.toml"), *arguments)
+
+
+def session_on(screen: str) -> str:
+    return next(word for word in screen.split() if word.startswith("ses_"))
+
+
+async def left(window: Terminal) -> str:
+    """Leave, and what the screen says then."""
+    await window.keys("C-d")
+    return await window.until("exit=0")
+
+
+async def test_an_answer_is_told_in_markdown_and_the_way_back_is_said(tmp_path: Path) -> None:
+    gate = Gate()
+    answer = [
+        Say("Some **bold** words.\n\n```python\nprint(1)\n"),
+        Wait(gate),
+        Say("print(2)\n```\n\nThe end."),
+    ]
+    async with ChaosServer(answer, [Say("again")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal(*chat(tmp_path), folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("hello there")
+            await window.until("print(1)")
+            gate.open()
+            screen = await window.until("The end.")
+            assert "> hello there" in screen
+            assert "Some bold words." in screen
+            assert "```" not in screen
+            await window.until(lambda screen: "⋯" not in screen)
+            screen = await left(window)
+            session_id = session_on(screen)
+            assert screen.count("The end.") == screen.count("print(1)") == 1
+        async with terminal(*chat(tmp_path, "--session", session_id), folder=tmp_path) as window:
+            screen = await window.until("The end.")
+            assert "> hello there" in screen
+            await window.say("and now")
+            await window.until("again")
+
+
+async def test_ctrl_c_stops_the_run_and_twice_leaves(tmp_path: Path) -> None:
+    """P5: the run says that it was stopped, and the next message is answered."""
+    async with ChaosServer([Say("a half"), Wait(Gate())], [Say("a whole answer")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal(*chat(tmp_path), folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("hello")
+            await window.until("a half")
+            await window.keys("C-c")
+            await window.until("Stopped: a person stopped it")
+            await window.say("go on")
+            await window.until("a whole answer")
+            await window.until(lambda screen: "⋯" not in screen)
+            await window.keys("C-c", "C-c")
+            await window.until("exit=0")
+
+
+async def test_who_presses_ctrl_c_twice_at_once_has_stopped_the_run(tmp_path: Path) -> None:
+    """P5: it is not left to go on at the next start, and nobody is told that it does."""
+    async with ChaosServer([Say("a half"), Wait(Gate())]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal(*chat(tmp_path), folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("hello")
+            await window.until("a half")
+            await window.keys("C-c", "C-c")
+            screen = await window.until("exit=0")
+            assert "To come back:" in screen
+            assert "goes on" not in screen
+        async with terminal(*chat(tmp_path, "--session", session_on(screen)), folder=tmp_path) as window:
+            await window.until("Stopped: a person stopped it")
+
+
+async def test_an_approval_is_asked_in_place_and_only_a_word_answers_it(tmp_path: Path) -> None:
+    """P8: a bare Enter, a letter and a yes allow nothing; what was half typed comes back."""
+    ask = CallTool("shell", {"command": "touch made-by-the-tool"})
+    gate = Gate()
+    async with ChaosServer([Wait(gate), ask], [Say("all done")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal(*chat(tmp_path), folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("make it")
+            await window.keys("half typed")
+            await window.until("> half typed")
+            gate.open()
+            screen = await window.until("answer>")
+            assert "  touch made-by-the-tool\n" in screen
+            assert "is not on the list of programs that only read" in screen
+            assert "half typed" not in screen
+            await window.keys("Enter")
+            await window.say("y")
+            await window.until(lambda screen: screen.count("Type one of these words") == 2)
+            assert not await asyncio.to_thread((tmp_path / "made-by-the-tool").exists)
+            await window.say("once")
+            screen = await window.until("all done")
+            assert "allowed: once" in screen
+            assert "✓ shell" in screen
+            await window.until("> half typed")
+            assert await asyncio.to_thread((tmp_path / "made-by-the-tool").exists)
+
+
+async def test_the_server_is_killed_in_mid_answer_and_the_chat_goes_on_with_the_next_one(
+    tmp_path: Path,
+) -> None:
+    """P6, P7: the chat says quietly that it reconnects, and the answer is there once."""
+    gate = Gate()
+    async with ChaosServer([Say("a half"), Wait(gate)], [Say("the whole answer")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with serving(tmp_path, end_with=signal.SIGKILL) as server:
+            window_of = terminal(*chat(tmp_path), folder=tmp_path)
+            window = await window_of.__aenter__()
+            await window.until(server.url)
+            await window.say("hello")
+            await window.until("a half")
+        try:
+            await window.until("reconnecting")
+            async with serving(tmp_path, end_with=signal.SIGTERM):
+                screen = await window.until(lambda screen: "the whole answer" in screen and "⋯" not in screen)
+                assert "resumed after a crash" in screen
+                assert "a half" not in screen
+                assert "reconnecting" not in screen
+        finally:
+            await window_of.__aexit__(None, None, None)
+
+
+async def test_the_window_is_closed_twice_and_the_session_is_opened_again_where_it_stood(
+    tmp_path: Path,
+) -> None:
+    """P6, P7, P8: an open approval is asked again, and a half answer becomes a whole one."""
+    script = [
+        [CallTool("shell", {"command": "touch made"})],
+        [Say("a half"), Wait(Gate())],
+        [Say("the whole")],
+    ]
+    async with ChaosServer(*script) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal(*chat(tmp_path), folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("make it")
+            await window.until("answer>")
+        listed = await start_other(tmp_path, "approvals", "list", "--json")
+        assert "touch made" in listed
+        again = chat(tmp_path, "--session", session_on(listed.replace('"', " ")))
+        async with terminal(*again, folder=tmp_path) as window:
+            await window.until("answer>")
+            await window.say("once")
+            await window.until("a half")
+        assert await asyncio.to_thread((tmp_path / "made").exists)
+        async with terminal(*again, folder=tmp_path) as window:
+            screen = await window.until("the whole")
+            assert "> make it" in screen
+            assert "resumed" in screen
+
+
+async def test_a_second_chat_attaches_to_the_first_and_sees_the_same(tmp_path: Path) -> None:
+    """P7: one process owns the directory, and the others are its clients."""
+    gate = Gate()
+    async with ChaosServer([Say("one answer"), Wait(gate), Say(" for both")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal(*chat(tmp_path), folder=tmp_path) as first:
+            await first.until(READY)
+            await first.say("hello")
+            await first.until("one answer")
+            listed = await start_other(tmp_path, "sessions", "list", "--json")
+            session_id = session_on(listed.replace('"', " "))
+            async with terminal(*chat(tmp_path, "--session", session_id), folder=tmp_path) as second:
+                await second.until("attached to http://127.0.0.1:")
+                await second.until("one answer")
+                gate.open()
+                await second.until("one answer for both")
+                await first.until("one answer for both")
+
+
+async def test_without_arguments_it_is_the_chat_with_questions_and_slash_commands(tmp_path: Path) -> None:
+    gate = Gate()
+    ask = CallTool(ASK_USER, {"text": "Which colour?", "choices": ["red", "blue"]})
+    where = CallTool(ASK_USER, {"text": "Which file?"})
+    answers = [[Say(one)] for one in ("second", "third", "third again")]
+    script = [[Say("first"), Wait(gate)], *answers, [ask], [where], [Say("fourth")]]
+    async with ChaosServer(*script) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        bare = ("env", f"HOLDFAST_CONFIG={tmp_path}/holdfast.toml", *HOLDFAST)
+        async with terminal(*bare, folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("/helpp")
+            await window.until("There is no /helpp.")
+            await window.say("/etc/hosts is wrong")
+            await window.until("first")
+            await window.say("/queue two")
+            await window.until("1 waiting")
+            await window.say("/queue")
+            await window.until("1. two")
+            gate.open()
+            await window.until(lambda screen: "second" in screen and "⋯" not in screen)
+            await window.say("/retry")
+            await window.until(lambda screen: "third" in screen and "⋯" not in screen)
+            await window.say("/export talk.md")
+            await window.until("Written to")
+            assert "third" in await asyncio.to_thread((tmp_path / "talk.md").read_text)
+            await window.say("/fork")
+            await window.until("This is a copy now")
+            await window.say("/retry")
+            await window.until(lambda screen: "third again" in screen and "⋯" not in screen)
+            await window.say("/sessions")
+            screen = await window.until("Go on with one")
+            assert len({word for word in screen.split() if word.startswith("ses_")}) == 2
+            await window.say("/model other")
+            await window.until("The next message is for other.")
+            await window.say("/new")
+            await window.say("paint it")
+            await window.until("2 blue")
+            await window.say("2")
+            await window.until("Which file?")
+            await window.say("/etc")
+            await window.until(lambda screen: "fourth" in screen and "⋯" not in screen)
+            assert all(said in str(chaos.seen.requests[-1].body) for said in ("blue", "/etc"))
+            assert "/etc/hosts is wrong" in str(chaos.seen.requests[0].body)
+            screen = await left(window)
+            assert "To come back: holdfast chat --session ses_" in " ".join(screen.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one", "named"),
+    [
+        ("/help", True, True),
+        ("/queue two words", True, True),
+        ("/quit", True, True),
+        ("/hel", True, False),
+        ("/", True, False),
+        ("/etc/hosts is wrong", False, False),
+        ("/etc/hosts", False, False),
+        ("/etc", True, False),
+        ("hello /help", False, False),
+        ("", False, False),
+    ],
+)
+def test_a_path_is_no_command_and_only_a_whole_name_comes_before_an_answer(
+    line: str, *, is_one: bool, named: bool
+) -> None:
+    assert (looks_like_command(line), names_command(line)) == (is_one, named)
+
+
+async def start_other(folder: Path, *arguments: str) -> str:
+    """The output of another command on the same directory."""
+    process = await asyncio.create_subprocess_exec(
+        *(*HOLDFAST, *arguments, "--config", str(folder / "holdfast.toml")),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=folder,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return out.decode()

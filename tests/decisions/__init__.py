@@ -1,0 +1,1 @@
+"""Tests of the pure decisions about model calls."""

@@ -1,0 +1,1 @@
+"""Tests of the folds: what a log says, as data."""

@@ -1,0 +1,359 @@
+"""One run's fold: which event may follow which, and what a run holds afterwards."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+
+from holdfast import events as e
+from holdfast.codec import TYPES, encode, type_of
+from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
+from holdfast.folds.run import Run, Status
+from holdfast.folds.session import apply, fold
+from holdfast.values import Action, Budget, Failure, RunSettings
+from strategies.legal_logs import Log
+
+FAILURE = Failure(kind="stalled", text="no events for 60 s after first byte")
+ACCEPTED = e.MessageAccepted(at_ms=1, message_id="m1", text="hi")
+QUEUED = e.RunQueued(at_ms=2, run_id="r1", message_id="m1")
+STARTED = e.RunStarted(at_ms=3, run_id="r1", target="a")
+CALL = e.CallStarted(at_ms=4, run_id="r1", call_id="c1", turn=1)
+ATTEMPT = e.AttemptStarted(at_ms=5, run_id="r1", call_id="c1", attempt_id="a1", target="b")
+FAILED = e.AttemptFailed(
+    at_ms=6, run_id="r1", attempt_id="a1", failure=FAILURE, close_reason="stream_idle_kill"
+)
+SUPERSEDED = e.AttemptSuperseded(at_ms=6, run_id="r1", attempt_id="a1")
+TOOL_ASKED = e.ToolAsked(at_ms=7, run_id="r1", tool_call_id="t1", name="shell")
+TOOL_STARTED = e.ToolStarted(at_ms=8, run_id="r1", tool_call_id="t1", effect_key="k")
+TOOL_OUTPUT = e.ToolOutput(at_ms=8, run_id="r1", tool_call_id="t1", text="out")
+TOOL_ENDED = e.ToolEnded(at_ms=9, run_id="r1", tool_call_id="t1", ok=True, result="done")
+APPROVAL = e.ApprovalAsked(
+    at_ms=7, run_id="r1", approval_id="p1", tool_call_id="t1", action=Action(tool="shell", summary="rm x")
+)
+ANSWERED = e.ApprovalAnswered(
+    at_ms=8, run_id="r1", approval_id="p1", choice="deny", by="ann", reason="not today"
+)
+APPROVAL_EXPIRED = e.ApprovalExpired(at_ms=8, run_id="r1", approval_id="p1")
+APPROVAL_WITHDRAWN = e.ApprovalWithdrawn(at_ms=8, run_id="r1", approval_id="p1", cause="stop")
+QUESTION = e.QuestionAsked(at_ms=7, run_id="r1", question_id="q1", tool_call_id="t1", text="which?")
+QUESTION_ANSWERED = e.QuestionAnswered(at_ms=8, run_id="r1", question_id="q1", answer="this", by="ann")
+QUESTION_EXPIRED = e.QuestionExpired(at_ms=8, run_id="r1", question_id="q1")
+QUESTION_WITHDRAWN = e.QuestionWithdrawn(at_ms=8, run_id="r1", question_id="q1", cause="stop")
+USAGE = e.Usage(at_ms=9, run_id="r1", call_id="c1", input_tokens=10, output_tokens=4, cost_usd=0.25)
+TEXT = e.TextDelta(at_ms=9, run_id="r1", segment=0, text="hel")
+TEXT_DONE = e.TextDone(at_ms=9, run_id="r1", segment=0, text="hello")
+STOP = e.StopRequested(at_ms=10, run_id="r1", by="ann")
+RESUMED = e.RunResumed(at_ms=11, run_id="r1", after="crash")
+ENDED = e.RunEnded(at_ms=12, run_id="r1", outcome="completed")
+RECOVERED = e.OutputRecovered(at_ms=13, run_id="r1", events=(msgspec.Raw(encode(TEXT)),))
+
+RUNNING = (ACCEPTED, QUEUED, STARTED)
+BUSY = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, APPROVAL, QUESTION)
+
+
+def log_of(*events: e.Event) -> Log:
+    return list(enumerate(events, start=1))
+
+
+def run_of(*events: e.Event) -> Run:
+    return fold(log_of(*events)).runs["r1"]
+
+
+CALL_ENDED = e.CallEnded(at_ms=9, run_id="r1", call_id="c1", finish="stop")
+IN_PHASE: dict[Phase, tuple[e.Event, ...]] = {
+    Phase.QUEUED: (ACCEPTED, QUEUED),
+    Phase.RUNNING: BUSY,
+    Phase.STOPPING: (*BUSY, STOP),
+    Phase.ENDED: (*BUSY, ENDED),
+}
+NEXT: tuple[e.Event, ...] = (
+    CALL_ENDED,
+    *(e.MessageDispatched(at_ms=9, run_id="r1", message_id="m1"), STARTED, CALL, ATTEMPT, FAILED, SUPERSEDED),
+    *(TEXT, TEXT_DONE, e.ReasoningDelta(at_ms=9, run_id="r1", segment=0, text="")),
+    *(
+        e.ReasoningDone(at_ms=9, run_id="r1", segment=0, text=""),
+        e.ToolAsked(at_ms=9, run_id="r1", tool_call_id="t2", name=""),
+    ),
+    *(
+        TOOL_STARTED,
+        TOOL_OUTPUT,
+        TOOL_ENDED,
+        e.CallGated(at_ms=9, run_id="r1", call_id="c1", until_ms=99, target="b"),
+    ),
+    *(
+        APPROVAL_EXPIRED,
+        APPROVAL_WITHDRAWN,
+        ANSWERED,
+        QUESTION_ANSWERED,
+        QUESTION_EXPIRED,
+        QUESTION_WITHDRAWN,
+    ),
+    msgspec.structs.replace(APPROVAL, approval_id="p2"),
+    msgspec.structs.replace(QUESTION, question_id="q2"),
+    e.TargetSwitched(at_ms=9, run_id="r1", from_target="b", to_target="c", why="b was slow"),
+    e.ContextCompacted(at_ms=9, run_id="r1", upto_seq=1, summary=""),
+    *(USAGE, STOP, RESUMED, ENDED, RECOVERED),
+)
+LEGAL: dict[Phase, set[str]] = {
+    Phase.QUEUED: {"message.dispatched", "run.started", "stop.requested", "run.ended", "run.resumed"},
+    Phase.RUNNING: {type_of(event) for event in NEXT} - {"run.started", "output.recovered"},
+    Phase.STOPPING: {type_of(event) for event in NEXT} - {"output.recovered"},
+    Phase.ENDED: {"output.recovered"},
+}
+EXPECTED_PHASE = {
+    "run.started": Phase.RUNNING,
+    "stop.requested": Phase.STOPPING,
+    "run.ended": Phase.ENDED,
+}
+
+
+def test_the_table_of_next_events_holds_every_event_of_a_run() -> None:
+    of_a_run = {kind for kind in TYPES.values() if "run_id" in kind.__struct_fields__}
+    assert {type(event) for event in NEXT} == of_a_run - {e.MessageAccepted, e.RunQueued}
+    assert {kind for row in TRANSITIONS.values() for kind in row} == {type(event) for event in NEXT}
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("event", NEXT, ids=type_of)
+def test_each_event_leads_where_the_table_says_or_is_illegal(phase: Phase, event: e.Event) -> None:
+    session = fold(log_of(*IN_PHASE[phase]))
+    seq = session.last_seq + 1
+    assert session.runs["r1"].phase is phase
+    if type_of(event) in LEGAL[phase]:
+        apply(session, seq, event)
+        started_too_late = phase is Phase.STOPPING and type_of(event) == "run.started"
+        expected = phase if started_too_late else EXPECTED_PHASE.get(type_of(event), phase)
+        assert session.runs["r1"].phase is expected
+        return
+    with pytest.raises(IllegalEvent) as caught:
+        apply(session, seq, event)
+    where = f"seq {seq}: {type_of(event)} of run r1 (phase {phase}) is illegal: no such step from this phase"
+    assert str(caught.value) == where
+    assert (caught.value.run_id, caught.value.phase) == ("r1", phase)
+
+
+def unknown_tool(event: e.ToolStarted | e.ToolOutput | e.ToolEnded) -> e.Event:
+    return msgspec.structs.replace(event, tool_call_id="t9")
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ((unknown_tool(TOOL_STARTED),), "tool call t9 was never asked for"),
+        ((unknown_tool(TOOL_OUTPUT),), "tool call t9 was never asked for"),
+        ((unknown_tool(TOOL_ENDED),), "tool call t9 was never asked for"),
+        ((TOOL_ASKED,), "tool call t1 is open already"),
+        ((TOOL_STARTED, TOOL_STARTED), "tool call t1 was started before"),
+        ((TOOL_STARTED, RESUMED, TOOL_STARTED, TOOL_STARTED), "tool call t1 was started before"),
+        ((TOOL_STARTED, TOOL_ENDED, RESUMED, TOOL_STARTED), "tool call t1 has ended"),
+        ((TOOL_ENDED, TOOL_ENDED), "tool call t1 has ended before"),
+        ((SUPERSEDED, TOOL_STARTED), "tool call t1 was never asked for"),
+        ((msgspec.structs.replace(FAILED, attempt_id="a9"),), "attempt a9 was never started"),
+        ((msgspec.structs.replace(SUPERSEDED, attempt_id="a9"),), "attempt a9 was never started"),
+        ((APPROVAL,), "p1 was asked before"),
+        ((QUESTION,), "q1 was asked before"),
+        ((ANSWERED, ANSWERED), "p1 is not open"),
+        ((APPROVAL_EXPIRED, ANSWERED), "p1 is not open"),
+        ((APPROVAL_WITHDRAWN, APPROVAL_EXPIRED), "p1 is not open"),
+        ((ANSWERED, APPROVAL_WITHDRAWN), "p1 is not open"),
+        ((QUESTION_ANSWERED, QUESTION_EXPIRED), "q1 is not open"),
+        ((QUESTION_EXPIRED, QUESTION_WITHDRAWN), "q1 is not open"),
+        ((QUESTION_WITHDRAWN, QUESTION_ANSWERED), "q1 is not open"),
+        ((msgspec.structs.replace(ANSWERED, approval_id="p9"),), "p9 is not open"),
+        ((msgspec.structs.replace(ANSWERED, approval_id="q1"),), "q1 is not open"),
+        ((msgspec.structs.replace(QUESTION_ANSWERED, question_id="p1"),), "p1 is not open"),
+    ],
+)
+def test_an_event_that_contradicts_the_run_is_illegal(events: tuple[e.Event, ...], reason: str) -> None:
+    session = fold(log_of(*BUSY, *events[:-1]))
+    with pytest.raises(IllegalEvent) as caught:
+        apply(session, session.last_seq + 1, events[-1])
+    assert caught.value.reason == reason
+    assert str(caught.value).startswith(
+        f"seq {session.last_seq + 1}: {type_of(events[-1])} of run r1 (phase running)"
+    )
+
+
+def test_a_run_keeps_what_it_was_queued_with() -> None:
+    settings = RunSettings(model="m", budget=Budget(turns=3))
+    run = run_of(ACCEPTED, e.RunQueued(at_ms=2, run_id="r1", message_id="m1", settings=settings))
+    assert (run.settings, run.message_id) == (settings, "m1")
+    assert (run.status, run.first_seq, run.created_ms, run.last_event) == ("queued", 2, 2, "run.queued")
+
+
+def test_a_run_knows_its_call_turn_attempt_and_target() -> None:
+    assert run_of(*RUNNING).target == "a"
+    run = run_of(*RUNNING, CALL, ATTEMPT)
+    assert (run.call_id, run.turn, run.attempt_id, run.attempt_is_open) == ("c1", 1, "a1", True)
+    assert (run.target, run.attempts) == ("b", {"a1": "b"})
+    switched = e.TargetSwitched(at_ms=9, run_id="r1", from_target="b", to_target="c", why="b was slow")
+    assert run_of(*RUNNING, CALL, ATTEMPT, switched).target == "c"
+
+
+def test_turns_are_counted_once_however_often_a_turn_is_called() -> None:
+    again = msgspec.structs.replace(CALL, call_id="c2")
+    title = msgspec.structs.replace(CALL, call_id="c3", turn=2, purpose="title")
+    second = msgspec.structs.replace(CALL, call_id="c4", turn=2)
+    run = run_of(*RUNNING, CALL, ATTEMPT, RESUMED, again, title, second)
+    assert (run.turns, run.turn, run.attempt_is_open) == (2, 2, False)
+
+
+@pytest.mark.parametrize("event", [FAILED, SUPERSEDED, CALL_ENDED, ENDED])
+def test_an_attempt_is_open_until_something_ends_it(event: e.Event) -> None:
+    assert run_of(*RUNNING, CALL, ATTEMPT, event).attempt_is_open is False
+
+
+def test_a_tool_that_starts_shows_that_the_answer_was_complete() -> None:
+    assert run_of(*RUNNING, CALL, ATTEMPT, TOOL_ASKED, TOOL_STARTED).attempt_is_open is False
+
+
+def test_the_end_of_an_older_attempt_leaves_the_open_one_open() -> None:
+    second = msgspec.structs.replace(ATTEMPT, attempt_id="a2")
+    run = run_of(*RUNNING, CALL, ATTEMPT, second, FAILED, SUPERSEDED)
+    assert (run.attempt_id, run.attempt_is_open) == ("a2", True)
+
+
+def test_superseding_takes_back_tools_that_were_not_started() -> None:
+    started = msgspec.structs.replace(TOOL_ASKED, tool_call_id="t0")
+    denied = msgspec.structs.replace(TOOL_ASKED, tool_call_id="t3")
+    events = (
+        *(*RUNNING, CALL, ATTEMPT, started, denied, TOOL_ASKED),
+        msgspec.structs.replace(TOOL_STARTED, tool_call_id="t0"),
+        msgspec.structs.replace(TOOL_ENDED, tool_call_id="t3", ending="denied"),
+        msgspec.structs.replace(ATTEMPT, attempt_id="a2"),
+        msgspec.structs.replace(TOOL_ASKED, tool_call_id="t2"),
+        SUPERSEDED,
+    )
+    assert list(run_of(*events).tools) == ["t0", "t3", "t2"]
+
+
+def test_a_tool_goes_from_asked_to_started_to_ended() -> None:
+    run = run_of(*RUNNING, TOOL_ASKED)
+    assert [tool.asked for tool in run.unfinished_tools] == [TOOL_ASKED]
+    run = run_of(*RUNNING, TOOL_ASKED, TOOL_STARTED, TOOL_OUTPUT, TOOL_ENDED)
+    tool = run.tools["t1"]
+    assert (tool.started, tool.ended, run.unfinished_tools) == (TOOL_STARTED, TOOL_ENDED, ())
+
+
+def test_a_tool_may_start_again_after_a_crash() -> None:
+    run = run_of(*RUNNING, TOOL_ASKED, TOOL_STARTED, RESUMED, TOOL_STARTED, TOOL_ENDED)
+    assert run.tools["t1"].ended == TOOL_ENDED
+
+
+def test_an_id_may_name_a_new_call_once_the_old_one_has_ended() -> None:
+    run = run_of(*RUNNING, TOOL_ASKED, TOOL_ENDED, TOOL_ASKED)
+    assert run.tools["t1"].ended is None
+
+
+def test_an_open_ask_is_what_a_run_waits_for() -> None:
+    assert run_of(*RUNNING, TOOL_ASKED, APPROVAL).status == "waiting_for_approval"
+    run = run_of(*RUNNING, TOOL_ASKED, APPROVAL, ANSWERED)
+    ask = run.asks["p1"]
+    assert (run.status, run.open_asks) == ("running", ())
+    assert (ask.state, ask.answer, ask.by, ask.reason) == ("answered", "deny", "ann", "not today")
+    assert run_of(*RUNNING, QUESTION).status == "waiting_for_approval"
+    ask = run_of(*RUNNING, QUESTION, QUESTION_ANSWERED).asks["q1"]
+    assert (ask.state, ask.answer, ask.by) == ("answered", "this", "ann")
+    assert run_of(*RUNNING, QUESTION, STOP).status == "stopping"
+
+
+@pytest.mark.parametrize(
+    ("event", "ask_id", "state", "reason"),
+    [
+        (APPROVAL_EXPIRED, "p1", "expired", ""),
+        (APPROVAL_WITHDRAWN, "p1", "withdrawn", "stop"),
+        (QUESTION_EXPIRED, "q1", "expired", ""),
+        (QUESTION_WITHDRAWN, "q1", "withdrawn", "stop"),
+        (ENDED, "q1", "withdrawn", "run_ended"),
+    ],
+)
+def test_an_ask_closes_without_an_answer(event: e.Event, ask_id: str, state: str, reason: str) -> None:
+    ask = run_of(*BUSY, event).asks[ask_id]
+    assert (ask.state, ask.reason, ask.answer) == (state, reason, "")
+
+
+def test_usage_is_summed_and_an_unknown_cost_makes_the_sum_unknown() -> None:
+    tally = run_of(*RUNNING, USAGE, USAGE).usage
+    assert (tally.input_tokens, tally.output_tokens, tally.cost_usd) == (20, 8, 0.5)
+    unknown = msgspec.structs.replace(
+        USAGE, cost_usd=None, cached_tokens=3, reasoning_tokens=2, cache_write_tokens=1
+    )
+    tally = run_of(*RUNNING, unknown, USAGE).usage
+    assert (tally.cached_tokens, tally.reasoning_tokens, tally.cache_write_tokens) == (3, 2, 1)
+    assert tally.cost_usd is None
+
+
+def test_a_gate_holds_until_the_next_attempt_or_the_end() -> None:
+    gated = e.CallGated(at_ms=5, run_id="r1", call_id="c1", until_ms=99_000, target="b")
+    assert run_of(*RUNNING, CALL, gated).gate_until_ms == 99_000
+    assert run_of(*RUNNING, CALL, gated, ATTEMPT).gate_until_ms == 0
+    assert run_of(*RUNNING, CALL, gated, ENDED).gate_until_ms == 0
+    assert run_of(*RUNNING, CALL, ATTEMPT, gated).target == "b"
+    unnamed = msgspec.structs.replace(gated, target="")
+    assert run_of(*RUNNING, CALL, ATTEMPT, unnamed).target == ATTEMPT.target != ""
+
+
+def test_the_time_at_work_leaves_out_waiting_for_people_and_the_time_that_nobody_carried_it_out() -> None:
+    def at(ms: int, *events: e.Event) -> tuple[e.Event, ...]:
+        return tuple(msgspec.structs.replace(event, at_ms=ms) for event in events)
+
+    asked = (ACCEPTED, QUEUED, *at(100, STARTED), *at(150, TOOL_ASKED), *at(200, APPROVAL))
+    assert run_of(*asked).worked_ms(900) == 100
+    both = (*asked, *at(300, QUESTION), *at(700, ANSWERED))
+    assert run_of(*both).worked_ms(900) == 100
+    settled = (*both, *at(800, QUESTION_EXPIRED))
+    assert run_of(*settled).worked_ms(900) == 200
+    assert run_of(*settled, *at(5_000, RESUMED)).worked_ms(5_010) == 110
+    assert run_of(*both, *at(5_000, RESUMED), *at(6_000, QUESTION_ANSWERED)).worked_ms(6_001) == 101
+    assert run_of(ACCEPTED, QUEUED, *at(90, RESUMED), *at(100, STARTED)).worked_ms(104) == 4
+
+
+@pytest.mark.parametrize("progress", [TEXT_DONE, USAGE, TOOL_ENDED])
+def test_resumptions_are_counted_until_something_is_completed(progress: e.Event) -> None:
+    run = run_of(*RUNNING, TOOL_ASKED, RESUMED, TEXT, RESUMED)
+    assert (run.resumptions, run.resumptions_without_progress) == (2, 2)
+    run = run_of(*RUNNING, TOOL_ASKED, RESUMED, progress, RESUMED)
+    assert (run.resumptions, run.resumptions_without_progress) == (2, 1)
+
+
+def test_a_run_that_only_waits_for_a_model_is_suspected_of_no_crash() -> None:
+    away = msgspec.structs.replace(FAILED, failure=Failure(kind="connect_failed", text=""))
+    gated = e.CallGated(at_ms=5, run_id="r1", call_id="c1", until_ms=99_000, target="b")
+    for waits in ((CALL, ATTEMPT, away), (CALL, gated)):
+        assert run_of(*RUNNING, *waits).only_waits
+        run = run_of(*RUNNING, *waits, RESUMED, *waits, RESUMED)
+        assert (run.resumptions, run.resumptions_without_progress) == (2, 0)
+        assert run_of(*RUNNING, *waits, RESUMED, RESUMED).resumptions_without_progress == 1, "it did not wait"
+        run = run_of(*RUNNING, *waits, ATTEMPT, RESUMED)
+        assert run.resumptions_without_progress == 1, "it had gone on"
+    assert not run_of(*RUNNING, CALL, ATTEMPT, FAILED).only_waits
+    beside = msgspec.structs.replace(ATTEMPT, attempt_id="a2")
+    assert not run_of(*RUNNING, CALL, ATTEMPT, beside, away).only_waits, "another attempt goes on"
+
+
+def test_the_first_cause_of_a_stop_counts() -> None:
+    run = run_of(*RUNNING, STOP, msgspec.structs.replace(STOP, cause="shutdown"))
+    assert (run.status, run.stop_cause) == ("stopping", "user_stop")
+
+
+def test_deltas_move_the_run_but_are_not_its_last_event() -> None:
+    run = run_of(*RUNNING, TEXT)
+    assert (run.last_event, run.last_seq, run.updated_ms) == ("run.started", 4, 9)
+
+
+def test_an_ending_says_all_that_is_known() -> None:
+    ending = e.RunEnded(at_ms=9, run_id="r1", outcome="failed", cause="x", failure=FAILURE, trace=("1", "2"))
+    run = run_of(*RUNNING, ending)
+    assert (run.status, run.outcome, run.cause) == ("ended", "failed", "x")
+    assert (run.failure, run.trace) == (FAILURE, ("1", "2"))
+
+
+def test_recovered_output_is_noted_and_changes_nothing_else() -> None:
+    assert run_of(*RUNNING, ENDED).recovered is False
+    run = run_of(*RUNNING, ENDED, RECOVERED)
+    assert (run.recovered, run.status, run.outcome) == (True, "ended", "completed")
+
+
+def test_every_status_that_the_api_names_is_reached() -> None:
+    runs = [run_of(*events) for events in (*IN_PHASE.values(), RUNNING)]
+    assert {run.status for run in runs} == set(get_args(Status))

@@ -1,0 +1,28 @@
+"""Small wrong implementations, one or more for each promise, with the check that must notice.
+
+A check is a function of what is plugged in at a seam: it passes for the right thing and fails for the wrong
+one. `parts.py` breaks single functions and classes, `paths.py` the handling of files and repositories,
+`runs.py` a process that runs agents, `servers.py` what clients see over HTTP. Wrong stores are in
+journal/sabotage_journal.py.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+Check = Callable[[Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sabotage:
+    """What is right and what is wrong at one seam, and the check that tells them apart."""
+
+    promise: str
+    check: Check
+    right: Any
+    wrong: Any
+
+    @property
+    def name(self) -> str:
+        wrong = getattr(self.wrong, "__name__", "values")
+        return f"{self.promise}-{self.check.__name__.removeprefix('check_')}-{wrong}"

@@ -1,0 +1,315 @@
+"""Small wrong implementations of single parts, with the check that must notice each."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from posixpath import normpath
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from msgspec.structs import replace
+
+from folds.live_line_states import ROWS
+from holdfast import events as e
+from holdfast.agent.policy import ConfiguredJudge
+from holdfast.chaos import ChaosServer, Hang, Say
+from holdfast.decisions.deadlines import Asked, effective
+from holdfast.decisions.outages import Outage, outage_at
+from holdfast.decisions.retry import Decision, GiveUp, History, Tried, decide
+from holdfast.folds.doing import Doing
+from holdfast.interfaces.tool import ToolCall, ToolResult
+from holdfast.model_events import Finished, ModelEvent
+from holdfast.models.chat_completions import ChatParser
+from holdfast.models.http import ModelHttp
+from holdfast.models.sse import Frame
+from holdfast.models.watchdog import Watchdog
+from holdfast.models.wire import StreamParser, WireRequest
+from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approvals import Policy, judge
+from holdfast.policy.looking import Look, NoLook
+from holdfast.policy.places import Places
+from holdfast.policy.verdicts import Allow, Ask, Verdict
+from holdfast.redaction import Redactor, StreamFilter
+from holdfast.runner.inbox import Message
+from holdfast.server.options import Limits
+from holdfast.server.problems import Problem
+from holdfast.server.runs.requests import RunRequest, message_of
+from holdfast.server.transport.bodies import parsed
+from holdfast.targets import Patience, Target
+from holdfast.tools.files.secret_files import SecretFiles
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.marker import foreground, marked
+from holdfast.tools.shell.process_table import look
+from holdfast.tools.shell.quick_end import end_now
+from holdfast.tools.shell.scope import find_marked, kill_leftovers
+from holdfast.tools.shell.tool import Shell
+from holdfast.values import Action, Failure
+from models.calls.calling import TestClock, line_of
+from sabotage import Sabotage
+from tools.calls import ENVIRONMENT, Call, shell
+
+# P3: nothing hangs
+
+
+async def check_silence_ends_by_a_deadline(patience: Patience) -> None:
+    """P3: a server that never answers is given up on, by a deadline that was known."""
+    async with ChaosServer([Hang()]) as chaos, ModelHttp() as http:
+        watchdog = Watchdog(effective(patience, Asked(local=True, input_tokens=10)))
+        request = WireRequest(url=f"{chaos.base_url}/chat/completions", headers={}, body=b"{}")
+        try:
+            async with asyncio.timeout(1), watchdog, http.post(request, watchdog):
+                raise AssertionError("nobody answers here")
+        except TimeoutError:
+            assert watchdog.passed is not None, "it was the test that lost patience"
+
+
+class WallWaits(TestClock):
+    """Counts waits by the clock on the wall, which anybody may set."""
+
+    def steady_s(self) -> float:
+        return self.now_ms() / 1000
+
+
+async def check_a_wait_is_a_length_and_no_time_of_day(kind: type[TestClock]) -> None:
+    """P3: a clock that is set back by an hour makes nobody wait for an hour."""
+    clock = kind()
+    async with line_of("chat", [Say("hello")], clock=clock) as (line, _):
+        await line.shared.close_gate(line.targets[0], 1_000, why="busy")
+        clock.jumped_ms = -3_600_000
+        await line.ask()
+        assert sum(clock.slept_s) <= 1
+
+
+class GuessesFromTheNewestEntry(Doing):
+    """Does not notice that a tool starts, since no entry is new then: the answered approval still is."""
+
+    def take(self, event: e.Event) -> None:
+        if not isinstance(event, e.ToolStarted):
+            super().take(event)
+
+
+async def check_the_line_says_what_runs(kind: type[Doing]) -> None:
+    """P3: after "allow once" people read that the tool runs, not that somebody is waited for."""
+    doing, row = kind(), next(row for row in ROWS if row.about == "approved and at work")
+    for event in row.events:
+        doing.take(event)
+    assert doing.name == row.state
+
+
+# P4: one true ending
+
+
+class EndOfFileIsTheEnd(ChatParser):
+    """Takes the end of the connection for the end of the answer."""
+
+    def end(self) -> list[ModelEvent]:
+        self.finished = True
+        return [Finished("stop")]
+
+
+async def check_a_cut_answer_is_not_finished(make: Callable[[], StreamParser]) -> None:
+    """P4: text and a clean end of file without the protocol's marker is dropped, not completed."""
+    parser = make()
+    parser.parse(Frame(b"", b'{"choices":[{"index":0,"delta":{"content":"half"}}]}'))
+    parser.end()
+    assert not parser.finished
+
+
+# P5: stop means stopped
+
+
+class Abandons:
+    """Forgets its process when it is stopped."""
+
+    child: subprocess.Popen[bytes]
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        environment = marked(ENVIRONMENT, foreground(call.run_id, call.tool_call_id))
+        self.child = await asyncio.to_thread(subprocess.Popen, ["sleep", "30"], env=environment)
+        await call.say("ready")
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError(args)
+
+
+async def check_a_stop_leaves_no_process(make: Callable[[], Any]) -> None:
+    """P5: when a stopped tool has ended, nothing that it started is alive."""
+    call = Call(workspace=Path.cwd())
+    tool = make()
+    running = asyncio.create_task(tool.run({"command": "echo ready; sleep 30"}, call))
+    await call.hears("ready")
+    running.cancel()
+    await asyncio.wait([running])
+    left = await call.left()
+    await kill_leftovers(call.run_id)
+    if isinstance(tool, Abandons):
+        await asyncio.to_thread(tool.child.wait)
+    assert not left
+
+
+def right_shell() -> Shell:
+    return shell(Background(Path("nowhere"), now_ms=lambda: 0))
+
+
+# What a program does with a deaf command under way, and a daemon of it that kept no environment, when it is
+# told to end: the last argument names the function that ends it.
+ENDS_WITH_A_TOOL = """
+import asyncio, importlib, sys
+from pathlib import Path
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.reaper import become_subreaper
+from sabotage import Sabotage
+from tools.calls import Call, shell
+
+DAEMON = "env -i setsid -f bash -c 'echo $$ > pid.new; mv pid.new daemon; exec sleep 600' >/dev/null 2>&1"
+
+async def main(run_id, module, name):
+    become_subreaper()
+    call = Call(workspace=Path.cwd(), run_id=run_id)
+    command = f"trap '' TERM; {DAEMON}; until test -s daemon; do sleep 0.01; done; echo ready; sleep 600"
+    tool = shell(Background(Path("jobs"), now_ms=lambda: 0))
+    running = asyncio.create_task(tool.run({"command": command}, call))
+    await call.hears("ready")
+    getattr(importlib.import_module(module), name)(15)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def leaves_at_once(number: int) -> None:
+    """Ends the program and nothing else."""
+    os._exit(128 + number)
+
+
+async def check_a_second_signal_leaves_no_process(end: Callable[[int], None]) -> None:
+    """P5: when the program is gone, so is what its tools ran in the foreground."""
+    run_id = f"run-{token_hex(8)}"
+    with TemporaryDirectory() as folder:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", ENDS_WITH_A_TOOL, run_id, end.__module__, end.__name__),
+            cwd=folder,
+            env={"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": ENVIRONMENT["PATH"]},
+        )
+        assert await process.wait() == 128 + 15
+        daemon = await asyncio.to_thread(lambda: look(int((Path(folder) / "daemon").read_text())))
+        left = await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
+        await kill_leftovers(run_id, tool_call_ids=["call:1 \0"])
+    assert left == []
+    assert daemon is None or daemon.is_dead
+
+
+# P6: a crash is a pause
+
+
+def counts_outages(failure: Failure, history: History) -> Decision:
+    """Takes an address at which nobody is for one more failed attempt."""
+    tried = tuple(Tried(one.target, replace(one.failure, kind="dropped")) for one in history.tried)
+    return decide(replace(failure, kind="dropped"), replace(history, tried=tried))
+
+
+async def check_an_outage_uses_up_no_attempts(judge: Callable[[Failure, History], Decision]) -> None:
+    """P6: a model that comes back half a minute later than we do has lost nothing."""
+    target = Target(name="main", wire="chat", base_url="http://127.0.0.1:1", model="m")
+    refused = Failure(kind="connect_failed", text="")
+    tried: tuple[Tried, ...] = ()
+    for away_s in range(30):
+        outage = Outage(ms=1000 * away_s, known_ms=1000 * away_s, tries=len(tried) + 1)
+        history = History(
+            targets=(target,),
+            current="main",
+            tried=tried,
+            now_ms=1000 * away_s,
+            last_progress_ms=0,
+            random=0.5,
+            outages={outage_at(target, refused): outage},
+        )
+        assert not isinstance(judge(refused, history), GiveUp), f"given up after {away_s} s"
+        tried = (*tried, Tried("main", refused))
+
+
+# P8: an approval is one exact action
+
+
+def covers_whatever_follows(action: Action, policy: Policy) -> Verdict:
+    """Looks at the words that the rule names, and at no others."""
+    (rule,) = policy.rules
+    return judge(replace(action, argv=action.argv[: len(rule.argv)]), policy)
+
+
+async def check_a_rule_covers_no_word_that_writes(decide: Callable[[Action, Policy], Verdict]) -> None:
+    """P8: whoever allows `git log` has not allowed it to write a file elsewhere."""
+    places = Places("/home/u/work", "/home/u", (), normpath)
+    policy = Policy(places, rules=(Rule("allow", "shell", argv=("git", "log")),))
+    action = Action(tool="shell", summary="", argv=("git", "log", "--output=/home/u/.bashrc"))
+    assert isinstance(decide(action, policy), Ask)
+
+
+# P11: no secret gets out
+
+
+async def check_a_search_from_above_shows_no_secret(make: Callable[[], Look]) -> None:
+    """P11: `grep -r` does not run unasked where it would read a secret file."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        await asyncio.to_thread((folder / ".env").write_text, "KEY=secret")
+        configured = ConfiguredJudge(home=folder / "home", look=make())
+        action = Action(tool="shell", summary="", argv=("bash", "-c", "grep -r KEY ."), paths=(name,))
+        found = await asyncio.to_thread(configured.verdict, action, (), workspace=folder)
+    assert not isinstance(found, Allow)
+
+
+class ForgetsTheCut(StreamFilter):
+    """Looks at each piece alone."""
+
+    def feed(self, text: str) -> str:
+        return Redactor(["sk-test-of-a-key"]).redact_text(text)
+
+
+async def check_a_key_in_two_pieces_is_caught(kind: type[StreamFilter]) -> None:
+    """P11: a key that is split over two deltas does not get out."""
+    stream = kind(Redactor(["sk-test-of-a-key"]))
+    shown = stream.feed("it is sk-test-") + stream.feed("of-a-key.") + stream.flush()
+    assert "sk-test-of-a-key" not in shown
+
+
+# P12: bad input gets a clear error
+
+
+def takes_anything(body: RunRequest, limits: Limits) -> Message:
+    """Starts a run whatever it was asked for."""
+    del limits
+    return Message(text=str(body.input))
+
+
+async def check_bad_input_is_refused(read: Callable[[RunRequest, Limits], Message]) -> None:
+    """P12: a request without an input is refused, and the error names what is missing."""
+    refused: Problem | None = None
+    try:
+        read(await parsed(b"{}", Limits(), RunRequest), Limits())
+    except Problem as problem:
+        refused = problem
+    assert refused is not None, "a run would start with nothing to do"
+    assert (refused.status, refused.param) == (400, "input")
+
+
+SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage(
+        "P3",
+        check_silence_ends_by_a_deadline,
+        Patience(first_event_s=0.1),
+        Patience(first_event_s=0, first_progress_s=0, upload_s=0, connect_s=0),
+    ),
+    Sabotage("P3", check_a_wait_is_a_length_and_no_time_of_day, TestClock, WallWaits),
+    Sabotage("P3", check_the_line_says_what_runs, Doing, GuessesFromTheNewestEntry),
+    Sabotage("P4", check_a_cut_answer_is_not_finished, ChatParser, EndOfFileIsTheEnd),
+    Sabotage("P5", check_a_stop_leaves_no_process, right_shell, Abandons),
+    Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
+    Sabotage("P5", check_a_second_signal_leaves_no_process, end_now, leaves_at_once),
+    Sabotage("P8", check_a_rule_covers_no_word_that_writes, judge, covers_whatever_follows),
+    Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoLook),
+    Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
+    Sabotage("P12", check_bad_input_is_refused, message_of, takes_anything),
+)

@@ -1,0 +1,1 @@
+"""Tests of connections, bodies and limits below the routes."""

@@ -1,0 +1,1 @@
+"""Tests of what the server does by itself."""

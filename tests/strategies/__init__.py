@@ -1,0 +1,1 @@
+"""Hypothesis strategies: events of any kind, and logs that a correct writer could have written."""
