@@ -274,16 +274,20 @@ class Suspended(SystemClock):
         return super().steady_s() + self.slept_ms / 1000
 
 
-async def test_a_clock_that_is_set_back_keeps_no_ask_open_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_clock_that_is_set_back_keeps_no_ask_open_for_longer() -> None:
     """P3, P8: it lasts as long as it was to last when it was asked."""
     done, clock = list[str](), Suspended()
     async with (
         ChaosServer([CallTool("one")], [Say("pity")]) as chaos,
         process(
-            chaos, Effect("one", done), judge=asks_about("one"), asks_expire_s=60.0, clock=clock
+            chaos,
+            Effect("one", done),
+            judge=asks_about("one"),
+            asks_expire_s=60.0,
+            asks_look_again_s=0.01,
+            clock=clock,
         ) as world,
     ):
-        monkeypatch.setattr("holdfast.agent.asking.LOOK_AGAIN_S", 0.01)
         await send(world)
         await asked(world)
         clock.set_ms = -3_600_000
@@ -293,18 +297,20 @@ async def test_a_clock_that_is_set_back_keeps_no_ask_open_for_longer(monkeypatch
         assert done == []
 
 
-async def test_an_ask_expires_by_the_clock_on_the_wall_and_then_no_answer_counts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_ask_expires_by_the_clock_on_the_wall_and_then_no_answer_counts() -> None:
     """P8: a laptop that was asleep at the time of the expiry approves nothing when it wakes up."""
     done, clock = list[str](), Suspended()
     async with (
         ChaosServer([CallTool("one")], [Say("pity")]) as chaos,
         process(
-            chaos, Effect("one", done), judge=asks_about("one"), asks_expire_s=60.0, clock=clock
+            chaos,
+            Effect("one", done),
+            judge=asks_about("one"),
+            asks_expire_s=60.0,
+            asks_look_again_s=0.01,
+            clock=clock,
         ) as world,
     ):
-        monkeypatch.setattr("holdfast.agent.asking.LOOK_AGAIN_S", 0.01)
         await send(world)
         about = await asked(world)
         clock.slept_ms = 60_000

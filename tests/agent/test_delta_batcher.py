@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from agent.world import World, process, send
 from holdfast import events as e
 from holdfast.agent.delta_batcher import DeltaBatcher
@@ -11,67 +9,67 @@ from holdfast.agent.runlog import RunLog
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from serving import PATIENT
+from holdfast.runner.supervisor import RunnerLimits
+
+NEVER_S = 3_600.0  # the test is over long before
 
 
 async def test_who_comes_alone_is_called_in_the_next_round_of_the_loop() -> None:
-    company = DeltaBatcher()
+    batcher = DeltaBatcher()
     called: list[str] = []
-    company.join(lambda: called.append("a"))
+    batcher.join(lambda: called.append("a"))
     assert called == []
     await asyncio.sleep(0)
     assert called == ["a"]
 
 
-async def test_those_who_come_soon_after_wait_for_the_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
-    company = DeltaBatcher()
+async def test_those_who_come_soon_after_wait_for_the_beat() -> None:
+    batcher = DeltaBatcher(beat_s=NEVER_S)
     called: list[str] = []
     for name in "abc":
-        company.join(lambda name=name: called.append(name))
+        batcher.join(lambda name=name: called.append(name))
         await asyncio.sleep(0)
     for _ in range(10):
         await asyncio.sleep(0)
     assert called == ["a"]
 
 
-async def test_at_the_beat_all_are_called_in_their_order() -> None:
-    company = DeltaBatcher()
-    called: list[str] = []
-    done = asyncio.Event()
-    company.join(lambda: called.append("first"))
+async def test_at_the_beat_all_are_called_together_and_in_their_order() -> None:
+    batcher = DeltaBatcher(beat_s=0.05)
+    loop, called, done = asyncio.get_running_loop(), list[str](), asyncio.Event()
+    batcher.join(lambda: called.append("before"))
     await asyncio.sleep(0)
-    company.join(done.set)  # the others are called in the same beat, before anyone hears of this one
+    batcher.join(lambda: loop.call_soon(called.append, "after the beat"))
     for name in "abcd":
-        company.join(lambda name=name: called.append(name))
-    assert called == ["first"]
+        batcher.join(lambda name=name: called.append(name))
+    batcher.join(done.set)
+    assert called == ["before"]
     await done.wait()
-    assert called == ["first", "a", "b", "c", "d"]
+    assert called == ["before", *"abcd", "after the beat"]
 
 
-async def test_what_a_caller_does_then_waits_for_the_beat_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_caller_does_then_waits_for_the_beat_after_that() -> None:
     """P10: a run that has more to say at once does not keep the beat from ending."""
-    monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
-    company = DeltaBatcher()
+    batcher = DeltaBatcher(beat_s=NEVER_S)
     called: list[str] = []
 
     def again() -> None:
         called.append("again")
-        company.join(again)
+        batcher.join(again)
 
-    company.join(again)
+    batcher.join(again)
     for _ in range(10):
         await asyncio.sleep(0)
     assert called == ["again"]
 
 
-async def test_all_runs_of_a_process_keep_each_other_company(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_runs_of_a_process_share_the_beat() -> None:
     """P10: what a run says just after another one did waits, and is one delta with what it says then."""
-    monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
+    limits = RunnerLimits(delta_beat_s=NEVER_S)
     more, again, last = Gate(), Gate(), Gate()
     one = [Say("a"), Wait(more), Say("b"), Wait(last)]
     other = [Say("c"), Wait(again), Say("d"), Wait(last), Say("e")]
-    async with ChaosServer(one, other) as chaos, process(chaos, patience=PATIENT) as world:
+    async with ChaosServer(one, other) as chaos, process(chaos, limits=limits) as world:
         await send(world, session_id="one")
         await world.until("one", e.TextDelta)
         more.open()
@@ -94,15 +92,13 @@ async def said(world: World, session_id: str) -> list[str]:
     return [one.event.text for one in await world.log(session_id) if isinstance(one.event, e.TextDelta)]
 
 
-async def test_only_deltas_behind_the_first_wait_and_nothing_waits_behind_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_only_deltas_behind_the_first_wait_and_nothing_waits_behind_them() -> None:
     """P2, P3: if the beat never comes, a first word, an ending and whoever settles still get through."""
-    monkeypatch.setattr("holdfast.agent.delta_batcher.BEAT_S", 3_600.0)
     store = MemoryStore()
     await store.append("s", [e.SessionCreated(at_ms=1, epoch="e")])
     fence = await store.claim("s")
     async with RunLog(store, SystemClock(), run=("s", "r"), fence=fence) as log:
+        log.company = DeltaBatcher(beat_s=NEVER_S)
         log.company.join(lambda: None)
         await asyncio.sleep(0)
         following = aiter(store.follow("s", after=1))

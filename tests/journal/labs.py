@@ -10,6 +10,7 @@ from holdfast.interfaces.journal import Store
 from holdfast.journal.follow import WINDOW_BYTES_MAX
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.tuning import Tuning
 
 
 class Lab(Protocol):
@@ -33,13 +34,16 @@ class SqliteLab:
     folder: Path
     vfs: str | None = None
     kind: type[SqliteStore] = SqliteStore
+    tuning: Tuning | None = None
 
     @property
     def path(self) -> Path:
         return self.folder / "journal.db"
 
     async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
-        return await self.kind.open(self.path, vfs=self.vfs, window_bytes_max=window_bytes_max)
+        return await self.kind.open(
+            self.path, vfs=self.vfs, window_bytes_max=window_bytes_max, tuning=self.tuning
+        )
 
 
 async def until(holds: Callable[[], bool]) -> None:

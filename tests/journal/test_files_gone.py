@@ -16,6 +16,7 @@ from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.sqlite.mark import CommitMark, number_in
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.transaction import Transaction
+from holdfast.journal.sqlite.tuning import Tuning
 from journal.file_faults import FAULTS, JUNK, copy_of
 from journal.labs import until
 from journal.sample import begin, message
@@ -27,7 +28,8 @@ SAVED, ELSEWHERE, LOST = "restart Holdfast", "put that file in the place", "rest
 class Desk:
     """A store in use, what it accepted, and older copies of its files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tuning: Tuning | None = None) -> None:
+        self.tuning = tuning
         self.folder = folder / "data"
         self.older = folder / "older"
         self.path = self.folder / "journal.db"
@@ -36,7 +38,7 @@ class Desk:
 
     async def open(self) -> SqliteStore:
         self.folder.mkdir(exist_ok=True)
-        return await SqliteStore.open(self.path)
+        return await SqliteStore.open(self.path, tuning=self.tuning)
 
     async def begin(self) -> SqliteStore:
         """Some messages, a copy of all files, and more messages."""
@@ -152,9 +154,8 @@ async def test_a_moved_directory_is_whole_where_it_is_now_and_what_replaced_it_i
     assert await desk.texts() == desk.accepted
 
 
-async def test_an_idle_store_notices_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.journal.sqlite.writer.LOOK_S", 0.01)
-    desk = Desk(tmp_path)
+async def test_an_idle_store_notices_by_itself(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, Tuning(look_s=0.01))
     store = await desk.begin()
     await desk.hurt("", "unlink")
     await until(lambda: SAVED in str(store.trouble))
@@ -196,12 +197,8 @@ async def test_what_only_an_unreadable_log_held_is_said_to_be_lost(tmp_path: Pat
         await desk.texts()
 
 
-async def test_what_cannot_be_saved_yet_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("holdfast.journal.sqlite.writer.LOOK_S", 0.01)
-    monkeypatch.setattr("holdfast.journal.sqlite.commits.SAVE_AGAIN_S", 0.0)
-    desk = Desk(tmp_path)
+async def test_what_cannot_be_saved_yet_is_tried_again(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, Tuning(look_s=0.01, save_again_s=0.0))
     store = await desk.begin()
     await asyncio.to_thread(shutil.rmtree, desk.folder)
     desk.folder.write_text("in the way")

@@ -14,6 +14,7 @@ from holdfast.chaos import LossyVFS
 from holdfast.interfaces import journal as seams
 from holdfast.interfaces.journal import Record, Store
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.tuning import Tuning
 from journal.labs import SqliteLab
 from journal.promise_checks import check_nothing_refused_is_ever_shown
 from journal.sample import begin, delta, message, seqs
@@ -58,17 +59,14 @@ def as_seen(records: list[Record]) -> list[tuple[int, bytes]]:
 
 @pytest.mark.parametrize("loss", ["all", "torn"])
 async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
-    lab: SqliteLab, vfs: LossyVFS, loss: str, monkeypatch: pytest.MonkeyPatch
+    lab: SqliteLab, vfs: LossyVFS, loss: str
 ) -> None:
-    monkeypatch.setattr(
-        "holdfast.journal.sqlite.recent.MOVED_MIN", 3
-    )  # so that events move in some of the commits
-    monkeypatch.setattr("holdfast.journal.sqlite.recent.MOVED_OF_LOG", 1)
+    tuning = Tuning(moved_min=3, moved_of_log=1)  # so that events move in some of the commits
     seen: list[Record] = []
     for nth in itertools.count(1):
         seen.clear()
         lab.folder.joinpath(f"{loss}{nth}").mkdir()
-        here = SqliteLab(lab.folder / f"{loss}{nth}", vfs=vfs.name)
+        here = SqliteLab(lab.folder / f"{loss}{nth}", vfs=vfs.name, tuning=tuning)
         vfs.cut_power_at(nth, seed=nth, loss=loss)  # pyright: ignore[reportArgumentType]
         cuts = vfs.power_cuts
         with suppress(seams.JournalError):

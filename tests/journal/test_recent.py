@@ -12,6 +12,7 @@ import pytest
 from holdfast.interfaces.journal import Appended
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.wal_reserve import LEFT_BYTES_MIN, STEP_BYTES, WalReserve
 from journal.sample import begin, delta, message, seqs
 
@@ -38,14 +39,11 @@ async def write(store: SqliteStore, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("moved_min", [7, 2_000])
-async def test_wherever_events_are_each_log_reads_whole_and_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved_min: int
-) -> None:
+async def test_wherever_events_are_each_log_reads_whole_and_in_order(tmp_path: Path, moved_min: int) -> None:
     """P2, P7: for the process that wrote them, for another one, and for the next owner."""
-    monkeypatch.setattr("holdfast.journal.sqlite.recent.MOVED_MIN", moved_min)
-    monkeypatch.setattr("holdfast.journal.sqlite.recent.MOVED_OF_LOG", 1)
     path = tmp_path / "journal.db"
-    store = await SqliteStore.open(path, window_bytes_max=0)
+    tuning = Tuning(moved_min=moved_min, moved_of_log=1)
+    store = await SqliteStore.open(path, window_bytes_max=0, tuning=tuning)
     await write(store, 10)
     waiting, moved = await asyncio.to_thread(counted, path)
     assert waiting + moved == len(SESSIONS) * 21
@@ -109,13 +107,11 @@ async def test_the_log_s_file_is_longer_than_what_is_in_it(tmp_path: Path) -> No
 def test_room_is_made_a_step_at_a_time_and_no_more_than_the_log_may_need(tmp_path: Path) -> None:
     log = tmp_path / "s.db-wal"
     log.write_bytes(bytes(5_000))
-    room = WalReserve(tmp_path / "s.db", page_bytes=4_096, pages_max=100)
-    room.make(1)
-    assert log.stat().st_size == 5_000 + STEP_BYTES
-    room.make(50)
-    assert log.stat().st_size == 5_000 + STEP_BYTES
-    room.make(100)  # with what must be left behind it, that is more than the log may have
-    assert log.stat().st_size == 5_000 + STEP_BYTES
+    room = WalReserve(tmp_path / "s.db", page_bytes=4_096, pages_max=200)
+    # 50 pages fit into the first step, 60 and 130 need one more each, and 195 are more than the log may have.
+    for pages, steps in ((1, 1), (50, 1), (60, 2), (130, 3), (195, 3)):
+        room.make(pages)
+        assert log.stat().st_size == 5_000 + steps * STEP_BYTES, pages
     log.write_bytes(b"")
     room.forget()
     room.make(0)

@@ -17,6 +17,7 @@ import pytest
 from holdfast.interfaces import journal as seams
 from holdfast.journal.sqlite.connection import named
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.tuning import Tuning
 from journal.labs import SqliteLab, until
 from journal.sample import begin, created, delta, message, say
 
@@ -201,11 +202,8 @@ async def test_an_open_that_fails_leaves_no_thread(tmp_path: Path) -> None:
     await until(lambda: set(threading.enumerate()) <= before)
 
 
-async def test_too_many_waiting_appends_are_refused_not_queued(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("holdfast.journal.sqlite.writer.WAITING_JOBS_MAX", 10)
-    lab = SqliteLab(tmp_path)
+async def test_too_many_waiting_appends_are_refused_not_queued(tmp_path: Path) -> None:
+    lab = SqliteLab(tmp_path, tuning=Tuning(waiting_jobs_max=10))
     store = await lab.open()
     await begin(store)
     foreign = apsw.Connection(str(lab.path))
@@ -233,8 +231,7 @@ async def test_a_bug_that_ends_the_writer_leaves_nobody_waiting(
     def stumble(*_: object) -> None:
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr("holdfast.journal.sqlite.writer.GROUP_JOBS_MAX", 2)
-    store = await SqliteLab(tmp_path).open()
+    store = await SqliteLab(tmp_path, tuning=Tuning(group_jobs_max=2)).open()
     await begin(store)
     monkeypatch.setattr(f"holdfast.journal.sqlite.commits.Commits.{where}", stumble)
     appends = [store.append("s1", [message("x")]) for _ in range(5)]

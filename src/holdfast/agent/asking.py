@@ -18,9 +18,6 @@ from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.tools.ask import AskUserArgs
 from holdfast.values import Action, Choice
 
-# A machine that was suspended stops the loop's clock, but not the one that people go by.
-LOOK_AGAIN_S = 30.0
-
 
 class People:
     """Asks for one run; an ask that is open already is waited for, not asked again."""
@@ -89,7 +86,8 @@ class People:
         settled = self._view.when(lambda: ask.state != "open")
         try:
             while not settled.done() and left_s() > 0:
-                timeout_s = min(left_s(), LOOK_AGAIN_S) if ask.asked.expires_at_ms else None
+                look_again_s = self._deps.asks_look_again_s
+                timeout_s = min(left_s(), look_again_s) if ask.asked.expires_at_ms else None
                 await asyncio.wait({settled}, timeout=timeout_s)
             return settled.done()
         finally:

@@ -12,17 +12,18 @@ class DeltaBatcher:
     One run that says something every 20 ms never waits; of 64 such runs two dozen share each beat.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, beat_s: float = BEAT_S) -> None:
+        self._beat_s = beat_s
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Callable[[], None]] = []
-        self._last_s = -BEAT_S
+        self._last_s = -beat_s
 
     def join(self, write: Callable[[], None]) -> None:
         """Have `write` called with the others."""
         if not self._waiting:
-            beat_s = self._last_s + BEAT_S
-            if beat_s > self._loop.time():
-                self._loop.call_at(beat_s, self._beat)
+            due_s = self._last_s + self._beat_s
+            if due_s > self._loop.time():
+                self._loop.call_at(due_s, self._beat)
             else:
                 self._loop.call_soon(self._beat)
         self._waiting.append(write)

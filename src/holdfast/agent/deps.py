@@ -39,5 +39,7 @@ class AgentDeps:
     budget: Budget = field(default_factory=Budget)
     answer_bytes_max: int = ANSWER_BYTES_MAX
     asks_expire_s: float = 86_400.0
+    # How often an open ask looks at the clock: a machine that sleeps stops the loop's timers, not the time.
+    asks_look_again_s: float = 30.0
     on_expiry: Literal["continue", "stop"] = "continue"
     drain: DrainGate = field(default_factory=DrainGate)

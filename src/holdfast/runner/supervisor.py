@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
+from holdfast.agent.delta_batcher import BEAT_S, DeltaBatcher
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import Judge
 from holdfast.agent.view import SessionView
@@ -30,6 +31,7 @@ class RunnerLimits:
     on_restart: Literal["resume", "interrupt"] = "resume"
     drain_s: float = 10.0
     goes_on: Literal["all", "asked"] = "all"  # with what a restart interrupted: all of it, or on request
+    delta_beat_s: float = BEAT_S  # how long deltas of different runs wait to share a commit
     suspect_alone_s: float = 60.0  # how long a run that may have crashed us keeps others like it waiting
 
 
@@ -44,7 +46,12 @@ class Supervisor:
         self._deps = deps
         self._limits = limits or RunnerLimits()
         slots, alone_s = Slots(self._limits.runs_max), self._limits.suspect_alone_s
-        self._shared = RunnerShared(slots, alone_s=alone_s, on_restart=self._limits.on_restart)
+        self._shared = RunnerShared(
+            slots,
+            alone_s=alone_s,
+            on_restart=self._limits.on_restart,
+            company=DeltaBatcher(beat_s=self._limits.delta_beat_s),
+        )
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen
         self._views = Views()

@@ -25,13 +25,12 @@ from holdfast.journal.sqlite.mark import CommitMark, arrivals
 from holdfast.journal.sqlite.rescue import NotReadable, NotSaved, describe, save
 from holdfast.journal.sqlite.store_files import FileFault, StoreFiles
 from holdfast.journal.sqlite.transaction import Transaction
+from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.wal_reserve import WalReserve
 from holdfast.journal.sqlite.wiping import Wiping
 
 # Past this many pages in the write-ahead log they are moved into the main file, between two commits.
 WAL_PAGES_MAX = 4_000
-# What could not be saved from removed files is tried again so often.
-SAVE_AGAIN_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +41,17 @@ class Commits:
     `trouble` says what another program did to the files; until it is None nothing is written.
     """
 
-    def __init__(self, path: Path, *, blobs: FileBlobs, durability: Durability, vfs: str | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        blobs: FileBlobs,
+        durability: Durability,
+        vfs: str | None,
+        tuning: Tuning | None = None,
+    ) -> None:
         self._path = path
+        self._tuning = tuning or Tuning()
         self._blobs = blobs
         self._wal_pages = 0
         self._is_purged_text_in_log = False
@@ -66,7 +74,7 @@ class Commits:
             self._mark = self._open_mark()
             self._mark.check(arrivals(self._db), path)
             migrate(self._db, path)
-            self._transaction = Transaction(self._db)
+            self._transaction = Transaction(self._db, self._tuning)
             self._wiping = Wiping(self._db, path, vfs=vfs)
             self._db.set_wal_hook(self._note_wal_pages)
             self.fence = self._become_owner()
@@ -190,7 +198,7 @@ class Commits:
                 "accepted: stop Holdfast and restore a backup"
             )
         except NotSaved as error:
-            self._save_at_s = time.monotonic() + SAVE_AGAIN_S
+            self._save_at_s = time.monotonic() + self._tuning.save_again_s
             self._be_in_trouble(
                 f"{what}. Nothing more is accepted. What was accepted before is only in this process, as it "
                 f"cannot be saved yet ({error}): do not stop Holdfast; it tries again by itself"

@@ -13,12 +13,10 @@ from holdfast.events import RunQueued
 from holdfast.interfaces.journal import Record
 from holdfast.journal.sqlite.histories import Histories
 from holdfast.journal.sqlite.queries import insert_events
+from holdfast.journal.sqlite.tuning import Tuning
 
 COLUMNS = 5
 ROWS_MAX = 64
-# Moving pays when there are so many, and so many for each log: the more of a log go at once, the fewer pages.
-MOVED_MIN = 2_000
-MOVED_OF_LOG = 8
 MOVED_MAX = 16_000
 MOVED_BYTES_MAX = 2 * 1024 * 1024
 # What fills much of a page by itself goes into its log at once.
@@ -31,8 +29,9 @@ class Recent:
     `arrivals` numbers what was written: each recent event, and each commit without any.
     """
 
-    def __init__(self, db: apsw.Connection, sql: Mapping[str, str]) -> None:
+    def __init__(self, db: apsw.Connection, sql: Mapping[str, str], tuning: Tuning) -> None:
         self._db = db
+        self._tuning = tuning
         self._sql = sql
         self._histories = Histories(db, sql)
         self._small: list[int | bytes] = []  # the columns of all rows, one after the other
@@ -74,7 +73,7 @@ class Recent:
             self._db.executemany(self._sql["insert_large"], self._large)
         self._insert() if self._small else self.count()
         self.clear()
-        enough = min(max(MOVED_MIN, MOVED_OF_LOG * len(self._logs)), MOVED_MAX)
+        enough = min(max(self._tuning.moved_min, self._tuning.moved_of_log * len(self._logs)), MOVED_MAX)
         if self._rows >= enough or self._bytes >= MOVED_BYTES_MAX:
             self.move()
 

@@ -25,6 +25,7 @@ from holdfast.journal.sqlite.jobs import Append, Call
 from holdfast.journal.sqlite.known import Known
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.threads import Threads
+from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.writer import Writer
 from holdfast.journal.thinning import READ_AT_ONCE, Joining, Plan
 
@@ -50,12 +51,13 @@ class SqliteStore(SqliteReader):
         durability: Durability = "power",
         vfs: str | None = None,
         window_bytes_max: int = WINDOW_BYTES_MAX,
+        tuning: Tuning | None = None,
     ) -> None:
         super().__init__(path, vfs=vfs)
         self._blobs = FileBlobs(path.with_name("blobs"))
         self._blob_threads = Threads(BLOB_THREADS, "holdfast-blobs")
-        connect = partial(Commits, path, blobs=self._blobs, durability=durability, vfs=vfs)
-        self._writer = Writer(path, connect, forget=self._forget)
+        connect = partial(Commits, path, blobs=self._blobs, durability=durability, vfs=vfs, tuning=tuning)
+        self._writer = Writer(path, connect, forget=self._forget, tuning=tuning)
         self._known = Known()
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
         self._closing: asyncio.Task[None] | None = None
@@ -68,9 +70,10 @@ class SqliteStore(SqliteReader):
         durability: Durability = "power",
         vfs: str | None = None,
         window_bytes_max: int = WINDOW_BYTES_MAX,
+        tuning: Tuning | None = None,
     ) -> "SqliteStore":
         """Open or create the store; every earlier owner loses its fence."""
-        store = cls(path, durability=durability, vfs=vfs, window_bytes_max=window_bytes_max)
+        store = cls(path, durability=durability, vfs=vfs, window_bytes_max=window_bytes_max, tuning=tuning)
         try:
             await store._writer.open()
             store._writer.insist()

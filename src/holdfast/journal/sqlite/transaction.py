@@ -19,6 +19,7 @@ from holdfast.interfaces import journal as seams
 from holdfast.journal.sqlite.jobs import Append
 from holdfast.journal.sqlite.queries import queries
 from holdfast.journal.sqlite.recent import APPEND_BYTES_MAX, Recent
+from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.thinning import Joining
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ class Head:
 class Transaction:
     """Gathers the writes of one commit; the heads of logs are remembered from commit to commit."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, tuning: Tuning | None = None) -> None:
         self._db = connection
         self._sql = queries()
         self._heads: OrderedDict[str, Head] = OrderedDict()
         self._open_runs: OrderedDict[str, rows.RunRow] = OrderedDict()  # as they stand, written or gathered
-        self._recent = Recent(connection, self._sql)
+        self._recent = Recent(connection, self._sql, tuning or Tuning())
         self._sessions: dict[str, Head] = {}
         self._runs: dict[str, rows.RunRow] = {}
         self._asks: dict[str, rows.AskRow] = {}

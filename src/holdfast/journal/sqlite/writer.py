@@ -20,16 +20,13 @@ from holdfast.interfaces import journal as seams
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.job_queue import JobQueue
 from holdfast.journal.sqlite.jobs import Job
+from holdfast.journal.sqlite.tuning import Tuning
 
-GROUP_JOBS_MAX = 4_096
 GROUP_BYTES_MAX = 16 * 1024 * 1024
-WAITING_JOBS_MAX = 65_536
 # What passes while the file is to be opened: a lock is let go, room is made, a disk comes back.
 PASSING = (seams.StoreLocked, seams.StoreFull, seams.StoreFailed)
 PAUSE_FIRST_S = 0.05
 PAUSE_LAST_S = 1.0
-# With nothing to write, the thread looks so often whether its files are still there.
-LOOK_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +37,16 @@ class Writer:
     `forget` is called on the loop when someone else has written to the file, and when it opens late.
     """
 
-    def __init__(self, path: Path, connect: Callable[[], Commits], *, forget: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        connect: Callable[[], Commits],
+        *,
+        forget: Callable[[], None],
+        tuning: Tuning | None = None,
+    ) -> None:
         self._path = path
+        self._tuning = tuning or Tuning()
         self._connect = connect
         self._forget = forget
         self._loop = asyncio.get_running_loop()
@@ -85,8 +90,8 @@ class Writer:
             job.future.set_exception(self._closed())
         elif self.trouble is not None:
             job.future.set_exception(_own_copy(self.trouble))
-        elif self._waiting >= WAITING_JOBS_MAX:
-            text = f"{WAITING_JOBS_MAX} writes are waiting for the disk; try again in a moment"
+        elif self._waiting >= self._tuning.waiting_jobs_max:
+            text = f"{self._tuning.waiting_jobs_max} writes are waiting for the disk; try again in a moment"
             job.future.set_exception(seams.StoreOverloaded(text))
         else:
             self._waiting += 1
@@ -173,8 +178,8 @@ class Writer:
     def _commit_groups(self, commits: Commits) -> None:
         goes_on = True
         while goes_on or self._backlog:
-            goes_on = goes_on and self._handover.take(self._backlog, wait_s=LOOK_S)
-            if group := _group(self._backlog):
+            goes_on = goes_on and self._handover.take(self._backlog, wait_s=self._tuning.look_s)
+            if group := _group(self._backlog, jobs_max=self._tuning.group_jobs_max):
                 self._group = group
                 commits.write(group)
                 if commits.saw_foreign_write():
@@ -232,11 +237,11 @@ class Writer:
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
-def _group(backlog: deque[Job]) -> list[Job]:
+def _group(backlog: deque[Job], *, jobs_max: int) -> list[Job]:
     """The jobs of the next commit."""
     group: list[Job] = []
     size = 0
-    while backlog and len(group) < GROUP_JOBS_MAX and size < GROUP_BYTES_MAX:
+    while backlog and len(group) < jobs_max and size < GROUP_BYTES_MAX:
         job = backlog.popleft()
         group.append(job)
         size += job.bytes
