@@ -38,7 +38,8 @@ def is_attended() -> bool:
 class Asks:
     """Answers approvals and questions one after the other; another client may answer them first."""
 
-    def __init__(self, client: "Client", output: Output) -> None:
+    def __init__(self, client: "Client", output: Output, *, again_s: float = AGAIN_S) -> None:
+        self._again_s = again_s
         self._client = client
         self._output = output
         self._open: dict[str, Asked] = {}
@@ -83,7 +84,7 @@ class Asks:
                 return await self._ask(asked)
             except ClientError as error:
                 await asyncio.to_thread(_tell, Ink().line(f"✗ {safe_line(str(error))}", "red"))
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(self._again_s)
 
     async def _ask(self, asked: Asked) -> None:
         await self._output.hush()

@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 SILENT_REJECTS = load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
 SURELY_OVER = 0.7  # our count may be a third too high; only what is over the window even so is not sent
 
+HEDGE_SHARE = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class CallDeps:
@@ -52,6 +54,7 @@ class CallDeps:
     unattended: bool = False
     prices: Prices = field(default_factory=Prices)
     silent_rejects: tuple[SilentReject, ...] = SILENT_REJECTS
+    hedge_share: float = HEDGE_SHARE  # of the first-event patience, before another target is asked too
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,8 @@ class _Call:
             ended = await first.run(None)
             self._look_back(first.attempt)
             return target, ended
-        race = Race(first, self._contender(other, HeldVoice(self._voice), nth=nth + 1))
+        second = self._contender(other, HeldVoice(self._voice), nth=nth + 1)
+        race = Race(first, second, self._deps.hedge_share)
         decided = await race.run()
         for lost in race.lost:
             await self._count(lost)

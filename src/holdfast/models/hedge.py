@@ -10,7 +10,6 @@ from holdfast.interfaces.model import Answer, Voice
 from holdfast.models.attempt import Attempt
 from holdfast.targets import Target
 
-SHARE = 0.5  # of the first-event patience, before another target is asked too
 SLOWER = "another target was faster"
 
 
@@ -86,6 +85,7 @@ class Race:
 
     first: Contender
     second: Contender
+    share: float  # of the first-event patience
     lost: list[Contender] = field(default_factory=list[Contender])
 
     async def run(self) -> Contender:
@@ -111,7 +111,7 @@ class Race:
         assert task is not None
         while not task.done():
             await asyncio.sleep(0)  # it has begun, at least
-            left_s = self.first.attempt.first_event_left_s(SHARE)
+            left_s = self.first.attempt.first_event_left_s(self.share)
             if left_s is None:
                 return False
             if left_s <= 0:

@@ -46,9 +46,14 @@ class ModelHttp:
     """
 
     def __init__(
-        self, resolver: AbstractResolver | None = None, *, tls: ssl.SSLContext | None = None
+        self,
+        resolver: AbstractResolver | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        stale_s: float = STALE_S,
     ) -> None:
         self._stack = AsyncExitStack()
+        self._stale_s = stale_s
         self._resolver = resolver
         self._tls = tls
         self._keeping: aiohttp.ClientSession | None = None
@@ -77,7 +82,7 @@ class ModelHttp:
         However the block is left, the connection is either whole and kept, or closed at once.
         """
         self._under_way += 1
-        trip = _Trip(watchdog, proxy_at(request.proxy))
+        trip = _Trip(watchdog, proxy_at(request.proxy), stale_s=self._stale_s)
         try:
             upload, response = await self._sent(request, trip)
             try:
@@ -113,6 +118,7 @@ class _Trip:
 
     watchdog: Watchdog
     proxy: Proxy | None = None
+    stale_s: float = STALE_S
     connected: bool = False
     reused_s: float | None = None
 
@@ -128,7 +134,7 @@ class _Trip:
 
     def was_stale(self) -> bool:
         """Whether a break now means that the connection was dead when it was taken."""
-        return self.reused_s is not None and time.monotonic() - self.reused_s < STALE_S
+        return self.reused_s is not None and time.monotonic() - self.reused_s < self.stale_s
 
 
 async def _posted(

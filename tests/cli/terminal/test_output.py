@@ -15,10 +15,10 @@ from prompt_toolkit.input import create_pipe_input
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.cli import run_asks
 from holdfast.cli.approvals import list_asks
 from holdfast.cli.chat.conversation import chat
 from holdfast.cli.run import told_here
+from holdfast.cli.run_asks import Asks
 from holdfast.cli.run_output import PlainOutput, TerminalOutput, output_for
 from holdfast.cli.terminal.style import Ink
 from holdfast.client import Client, Refused
@@ -108,13 +108,12 @@ async def test_an_answer_that_is_not_taken_is_asked_for_again(monkeypatch: pytes
     asked = e.QuestionAsked(at_ms=1, run_id="r", question_id="q", tool_call_id="t", text="Which?")
     server, shown = Refusing(), list[bytes]()
     await asyncio.to_thread(Ink().dim, "what draws is imported when it is needed")
-    monkeypatch.setattr(run_asks, "AGAIN_S", 0.0)
     monkeypatch.setenv("PROMPT_TOOLKIT_NO_CPR", "1")
     with watched(monkeypatch) as screen, create_pipe_input() as keys, create_app_session(input=keys):
         monkeypatch.setattr(sys, "stderr", sys.stdout)
         loop = asyncio.get_running_loop()
         loop.add_reader(screen, lambda: shown.append(os.read(screen, 4096)))
-        asks = run_asks.Asks(cast("Client", server), output_for("text"))
+        asks = Asks(cast("Client", server), output_for("text"), again_s=0.0)
         keys.send_text("one\rtwo\r")
         await asks.hear(asked)
         await server.taken.wait()

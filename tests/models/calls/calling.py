@@ -20,9 +20,9 @@ from holdfast.folds import session, transcript
 from holdfast.interfaces.model import Answer, Compact, NoAnswer
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ModelRequest, UserMessage
-from holdfast.models.attempt import CallDeps
+from holdfast.models.attempt import HEDGE_SHARE, CallDeps
 from holdfast.models.call import ModelCalls
-from holdfast.models.http import ModelHttp
+from holdfast.models.http import STALE_S, ModelHttp
 from holdfast.models.shared import Shared
 from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Patience, RetryLimits, Target, Wire
@@ -31,6 +31,9 @@ from holdfast.values import Failure
 WIRES: tuple[Wire, ...] = ("responses", "chat", "anthropic")
 START_MS = 1_800_000_000_000
 HANGS_S = 20.0  # a test that takes longer hangs
+# The patience with a silent attempt where a healthy one with the same patience follows: short enough to wait
+# for, long enough for a busy machine to answer within it.
+SHORT_S = 0.25
 MANY = RetryLimits(attempts_max=5, attempts_per_target_max=5)
 
 E = TypeVar("E", bound=e.Event)
@@ -194,6 +197,7 @@ class Line:
     store: MemoryStore
     targets: tuple[Target, ...]
     told: Told
+    hedge_share: float = HEDGE_SHARE
     voices: int = 1
     tasks: list[asyncio.Task[Answer | NoAnswer]] = field(
         default_factory=list[asyncio.Task[Answer | NoAnswer]]
@@ -201,7 +205,10 @@ class Line:
 
     @property
     def calls(self) -> ModelCalls:
-        return ModelCalls(CallDeps(self.http, self.shared, self.store, self.clock, lambda: 0.5), self.targets)
+        deps = CallDeps(
+            self.http, self.shared, self.store, self.clock, lambda: 0.5, hedge_share=self.hedge_share
+        )
+        return ModelCalls(deps, self.targets)
 
     async def ask(
         self, request: ModelRequest | str = "hi", *, voice: Told | None = None, compact: Compact | None = None
@@ -244,11 +251,12 @@ async def line_to(
     disk: MemoryDisk | None = None,
     resolver: AbstractResolver | None = None,
     tls: ssl.SSLContext | None = None,
+    stale_s: float = STALE_S,
 ) -> AsyncGenerator[Line]:
     """A line to these targets; leaving it leaves nothing behind."""
     clock = clock or TestClock()
     store = MemoryStore(disk)
-    async with ModelHttp(resolver, tls=tls) as http:
+    async with ModelHttp(resolver, tls=tls, stale_s=stale_s) as http:
         shared = Shared(store, clock)
         await shared.load()
         line = Line(http, shared, clock, store, targets, Told(clock))

@@ -20,11 +20,12 @@ from holdfast.chaos import (
 from holdfast.journal.memory import MemoryDisk
 from holdfast.targets import Patience, RetryLimits, Target
 
-from .calling import Line, TestClock, line_to, target_of
+from .calling import SHORT_S, Line, TestClock, line_to, target_of
 
 HOUR_MS = 3_600_000
 GOOD = [Say("hello")]
-QUICK = Patience(connect_s=0.2, first_event_s=0.05, gap_s=0.05)
+SHORT = Patience(first_event_s=SHORT_S, gap_s=SHORT_S)
+QUICK = Patience(first_event_s=0.05)  # only where no healthy answer follows
 
 
 class WildClock(TestClock):
@@ -50,8 +51,8 @@ class Scenario:
 
 
 SCENARIOS = (
-    Scenario("waiting for the first event", ([Hang()], GOOD), {"patience": QUICK}),
-    Scenario("streaming", ([Say("hel"), Hang()], GOOD), {"patience": QUICK}),
+    Scenario("waiting for the first event", ([Hang()], GOOD), {"patience": SHORT}),
+    Scenario("streaming", ([Say("hel"), Hang()], GOOD), {"patience": SHORT}),
     Scenario("streaming, then dropped", ([Say("hel"), Drop()], [Say("h"), Drop()], GOOD)),
     Scenario("backing off", ([server_error()], [server_error()], GOOD)),
     Scenario("backing off after a bare 429", ([rate_limited()], [rate_limited()], GOOD)),

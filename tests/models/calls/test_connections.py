@@ -26,7 +26,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.http import KEPT_ALIVE_MAX
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 
-from .calling import Names, line_of, line_to, target_of, wait_through_cancel
+from .calling import Names, line_of, line_to, target_of
 
 GOOD = [Say("hello")]
 WIRE: Wire = "chat"
@@ -69,19 +69,15 @@ async def test_many_stale_connections_cost_no_attempt_either() -> None:
         assert line.told.failures == []
 
 
-async def test_a_kept_connection_that_breaks_after_a_while_is_a_failed_attempt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_kept_connection_that_breaks_after_a_while_is_a_failed_attempt() -> None:
     """S003-2: whoever held the request for so long has seen it."""
-    monkeypatch.setattr("holdfast.models.http.STALE_S", 0.05)
-    gate = Gate()
-    async with line_of(WIRE, [Say("one")], [Wait(gate), Drop()], [Say("two")]) as (line, server):
+    async with (
+        ChaosServer([Say("one")], [Drop()], [Say("two")]) as server,
+        line_to(target_of(server, WIRE), stale_s=0.0) as line,
+    ):
         await line.ask()
-        task = line.start(voice=(voice := line.another_voice()))
-        await gate.reached()
-        await wait_through_cancel(0.1, times=1)
-        gate.open()
-        assert isinstance(await task, Answer)
+        voice = line.another_voice()
+        assert isinstance(await line.ask(voice=voice), Answer)
         assert voice.kinds == ["dropped"]
         assert server.seen.requests_seen == 3
 

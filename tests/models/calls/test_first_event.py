@@ -22,7 +22,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, Wire
 
-from .calling import WIRES, Names, line_of, line_to, request_of, target_of, wait_through_cancel
+from .calling import SHORT_S, WIRES, Names, line_of, line_to, request_of, target_of, wait_through_cancel
 
 LONG = "x" * 120_000
 
@@ -59,7 +59,7 @@ async def test_comments_are_no_events(wire: Wire) -> None:
 
 async def cut_once(wire: Wire, silence: list[Step]) -> None:
     async with line_of(wire, silence, [Say("hello")]) as (line, _):
-        line.patient(first_event_s=0.1)
+        line.patient(first_event_s=SHORT_S)
         assert isinstance(await line.ask(), Answer)
         assert line.told.kinds == ["no_first_event"]
         assert line.told.close_reasons == ["ttfb_kill"]
@@ -142,11 +142,11 @@ async def satisfied_by(wire: Wire, first: str) -> None:
 async def test_one_opening_event_and_then_silence_is_an_idle_kill(wire: Wire) -> None:
     """S000-5."""
     async with line_of(wire, [Begin(), Hang()], [Say("hello")]) as (line, server):
-        line.patient(first_event_s=90, gap_s=0.15)
+        line.patient(first_event_s=90, gap_s=SHORT_S)
         assert isinstance(await line.ask(), Answer)
         (failed,) = line.told.of(e.AttemptFailed)
         assert failed.failure.kind == "stalled"
-        assert "no events for 0.15 s after first byte" in failed.failure.text
+        assert f"no events for {SHORT_S:g} s after first byte" in failed.failure.text
         assert "TTFB" not in failed.failure.text
         assert failed.close_reason == "stream_idle_kill"
         assert await server.seen.until_closed(1) == "peer"
@@ -157,10 +157,10 @@ async def test_zero_switches_it_off_and_no_other(wire: Wire) -> None:
     gate = Gate()
     slow, silent, good = [Wait(gate), Say("hel"), Hang()], [Say("hel"), Hang()], [Say("hello")]
     async with line_of(wire, slow, silent, good) as (line, _):
-        line.patient(first_event_s=0, gap_s=0.1)
+        line.patient(first_event_s=0, gap_s=SHORT_S)
         task = line.start()
         await gate.reached()
-        await wait_through_cancel(0.1)
+        await wait_through_cancel(SHORT_S)
         assert line.told.failures == [], "nothing has passed yet"
         gate.open()
         assert isinstance(await task, Answer)
@@ -171,21 +171,21 @@ async def test_zero_switches_it_off_and_no_other(wire: Wire) -> None:
 async def test_with_zero_silence_is_still_bounded_by_first_progress(wire: Wire) -> None:
     """S000-6, P3: no wait is endless."""
     async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
-        line.patient(first_event_s=0, first_progress_s=0.1)
+        line.patient(first_event_s=0, first_progress_s=SHORT_S)
         assert isinstance(await line.ask(), Answer)
         (failure,) = line.told.failures
         assert failure.kind == "stalled"
-        assert "no first byte in 0.1 s, the first-event watchdog is off" in failure.text
+        assert f"no first byte in {SHORT_S:g} s, the first-event watchdog is off" in failure.text
 
 
 async def test_a_long_request_with_a_slow_first_byte_is_waited_for(wire: Wire) -> None:
     """S000-7."""
     gate = Gate()
     async with line_of(wire, [Wait(gate), Say("hello")]) as (line, server):
-        line.patient(first_event_s=0.1)
+        line.patient(first_event_s=SHORT_S)
         task = line.start(request_of(LONG))
         await gate.reached()
-        await wait_through_cancel(0.1)
+        await wait_through_cancel(SHORT_S)
         gate.open()
         assert isinstance(await task, Answer)
         assert line.told.text == "hello"
@@ -197,10 +197,10 @@ async def test_a_long_request_with_a_slow_first_byte_is_waited_for(wire: Wire) -
 async def test_strict_cuts_a_long_request_too(wire: Wire) -> None:
     """S000-8."""
     async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
-        line.patient(first_event_s=0.1, strict=True)
+        line.patient(first_event_s=SHORT_S, strict=True)
         assert isinstance(await line.ask(request_of(LONG)), Answer)
         (failure,) = line.told.failures
-        assert "TTFB threshold: 0.1s" in failure.text
+        assert f"TTFB threshold: {SHORT_S:g}s" in failure.text
 
 
 async def test_the_default_is_45_seconds_for_a_remote_target_and_300_for_a_local_one(wire: Wire) -> None:

@@ -23,7 +23,7 @@ from holdfast.chaos import (
     server_error,
 )
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.models import hedge
+from holdfast.models.attempt import HEDGE_SHARE
 from holdfast.targets import Patience, RetryLimits, Wire
 
 from .calling import HANGS_S, Line, ended_by, line_to, nothing_left, request_of, target_of
@@ -31,13 +31,8 @@ from .calling import HANGS_S, Line, ended_by, line_to, nothing_left, request_of,
 GOOD = [Say("hello")]
 HEDGED = RetryLimits(hedge=True, attempts_max=5)
 PATIENCE = Patience(first_event_s=HANGS_S)
-SHARE = hedge.SHARE
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other target is asked soon, and the patience with the first is not over on a slow machine."""
-    monkeypatch.setattr(hedge, "SHARE", 0.001)
+# The other target is asked soon, and the patience with the first is not over on a slow machine.
+SOON = 0.001
 
 
 @asynccontextmanager
@@ -50,6 +45,7 @@ async def two(
             target_of(server, wire, name, **known) for server, name in ((first, "slow"), (second, "quick"))
         ]
         async with line_to(*targets) as line:
+            line.hedge_share = SOON
             yield line, first, second
 
 
@@ -118,13 +114,11 @@ async def test_the_first_may_still_win(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("first", [[Begin()], [Think("hm")], [Say("he")]], ids=["event", "thought", "text"])
-async def test_an_event_is_enough_not_to_ask_another(
-    wire: Wire, first: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_event_is_enough_not_to_ask_another(wire: Wire, first: list[Any]) -> None:
     """Never after visible output, nor after any sign of life."""
-    monkeypatch.setattr(hedge, "SHARE", SHARE)
     gate = Gate()
     async with two(wire, [[*first, Wait(gate), Say("llo")]], []) as (line, _, quick):
+        line.hedge_share = HEDGE_SHARE
         line.patient(first_event_s=0.8, gap_s=HANGS_S, first_progress_s=HANGS_S)
         task = line.start()
         await gate.reached()
@@ -134,12 +128,10 @@ async def test_an_event_is_enough_not_to_ask_another(
         assert quick.seen.requests_seen == 0
 
 
-async def test_not_after_visible_output_in_an_earlier_attempt(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_not_after_visible_output_in_an_earlier_attempt(wire: Wire) -> None:
     """A retry after visible output is never silent, and never two at once."""
-    monkeypatch.setattr(hedge, "SHARE", SHARE)
     async with two(wire, [[Say("hel"), Drop()], [Hang()], [Hang()]], [GOOD]) as (line, _, quick):
+        line.hedge_share = HEDGE_SHARE
         line.patient(first_event_s=1.0)
         assert isinstance(await line.ask(), Answer)
         assert told(line)[:5] == [

@@ -18,7 +18,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 
-from .calling import line_of, line_to, request_of, target_of
+from .calling import SHORT_S, line_of, line_to, request_of, target_of
 
 GOOD = [Say("hello")]
 SMALL_BUFFER = ServerOptions(receive_buffer_bytes=4096)
@@ -80,12 +80,12 @@ async def test_the_line_does_not_promise_what_will_not_happen(wire: Wire) -> Non
     gate = Gate()
     limits = RetryLimits(attempts_max=2)
     async with ChaosServer([Hang()], [Wait(gate)], [Wait(gate)]) as server:
-        target = target_of(server, wire, retry=limits, patience=Patience(first_event_s=0.1))
+        target = target_of(server, wire, retry=limits, patience=Patience(first_event_s=SHORT_S))
         spare = target_of(server, wire, "spare", retry=limits)
         async with line_to(target) as line:
             task = line.start()
             await gate.reached()
-            assert "gives up at 0.1 s" in await line.told.until_line("waiting")
+            assert f"gives up at {SHORT_S:g} s" in await line.told.until_line("waiting")
             assert isinstance(await task, NoAnswer)
             line.targets = (target, spare)
             line.patient(first_event_s=30)
@@ -117,7 +117,7 @@ async def test_a_sleep_of_the_computer_is_no_silence_of_the_peer(wire: Wire, sta
 async def test_after_a_sleep_the_peer_is_not_waited_for_for_ever(wire: Wire) -> None:
     """Scenario 15, P3."""
     async with line_of(wire, [Say("hel"), Hang()], GOOD) as (line, _):
-        line.patient(gap_s=0.15)
+        line.patient(gap_s=SHORT_S)
         task = line.start()
         await line.told.until_line("is answering")
         line.clock.asleep_ms += 3_600_000

@@ -12,10 +12,10 @@ from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.models.shared import Shared
 from holdfast.targets import Patience, RetryLimits, Wire
 
-from .calling import Line, TestClock, line_of, line_to, target_of
+from .calling import SHORT_S, Line, TestClock, line_of, line_to, target_of
 
 GOOD = [Say("hello")]
-QUICK = Patience(first_event_s=0.05)
+QUICK = Patience(first_event_s=0.05)  # only with a target that stays silent
 
 
 async def gated(line: Line, until_s: float) -> None:
@@ -189,6 +189,7 @@ async def test_the_breaker_opens_and_heals_without_a_human(wire: Wire) -> None:
             assert await answered_by() == "second"
             assert sick.seen.requests_seen == 3, "the breaker is open: it is not even asked"
             line.clock.passed_ms += 30_000
+            line.patient()
             assert await answered_by() == "first", "the probe found it healed"
             assert await answered_by() == "first"
             assert line.shared.breaker(first).silent == 0
@@ -231,6 +232,7 @@ async def test_a_message_earns_one_probe_when_there_is_no_other_target(wire: Wir
     async with line_of(wire, [Hang()], [Hang()], [Hang()], GOOD, patience=QUICK) as (line, server):
         assert isinstance(await line.ask(), NoAnswer)
         assert line.shared.breaker(line.targets[0]).cooldown_ms
+        line.patient()
         assert isinstance(await line.ask(voice=line.another_voice()), Answer)
         assert server.seen.requests_seen == 4
 
@@ -238,7 +240,7 @@ async def test_a_message_earns_one_probe_when_there_is_no_other_target(wire: Wir
 async def test_a_breaker_that_waits_for_long_is_a_gate_for_this_call_alone(wire: Wire) -> None:
     """P10: one silent model does not close its endpoint for the others."""
     async with ChaosServer([Hang()], GOOD, GOOD) as server:
-        slow = target_of(server, wire, patience=QUICK, model="slow")
+        slow = target_of(server, wire, patience=Patience(first_event_s=SHORT_S), model="slow")
         quick = target_of(server, wire, model="quick")
         async with line_to(slow) as line:
             for _ in range(5):

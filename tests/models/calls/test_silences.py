@@ -23,9 +23,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer
 from holdfast.targets import Wire
 
-from .calling import WIRES, Line, line_of, wait_through_cancel
-
-GAP_S = 0.1
+from .calling import SHORT_S, WIRES, Line, line_of, wait_through_cancel
 
 
 async def stalled_once(line: Line) -> None:
@@ -41,7 +39,7 @@ async def stalled_once(line: Line) -> None:
 async def test_keep_alives_for_ever_are_cut(wire: Wire, said: list[Any]) -> None:
     """Scenario 1, P3: the line is alive, the work is not."""
     async with line_of(wire, [*said, KeepAlive(pace_s=0.02)], [Say("hello")]) as (line, server):
-        line.patient(gap_s=GAP_S)
+        line.patient(gap_s=SHORT_S)
         await stalled_once(line)
         assert await server.seen.until_closed(1) in {"peer", "peer reset"}
 
@@ -50,7 +48,7 @@ async def test_keep_alives_for_ever_are_cut(wire: Wire, said: list[Any]) -> None
 async def test_lifecycle_events_over_and_over_re_arm_nothing(wire: Wire, said: list[Any]) -> None:
     """Scenario 1, P3."""
     async with line_of(wire, [*said, Lifecycle(10_000, pace_s=0.02)], [Say("hello")]) as (line, _):
-        line.patient(gap_s=GAP_S)
+        line.patient(gap_s=SHORT_S)
         await stalled_once(line)
 
 
@@ -60,11 +58,11 @@ async def test_silent_thinking_inside_an_opened_item_completes(wire: Wire) -> No
     gate = Gate()
     script = [Begin(), Lifecycle(3), Say("well "), OpenItem("thinking"), Wait(gate), Think("hm"), Say("yes")]
     async with line_of(wire, script) as (line, server):
-        line.patient(first_event_s=GAP_S, gap_s=GAP_S, first_progress_s=30)
+        line.patient(first_event_s=SHORT_S, gap_s=SHORT_S, first_progress_s=30)
         task = line.start()
         await gate.reached()
         assert "reconnects at 30 s" in await line.told.until_line("is thinking")
-        await wait_through_cancel(GAP_S)
+        await wait_through_cancel(SHORT_S)
         gate.open()
         assert isinstance(await task, Answer)
         assert line.told.failures == []
@@ -77,10 +75,10 @@ async def test_a_tool_call_that_was_opened_may_be_thought_about(wire: Wire) -> N
     gate = Gate()
     script = [Say("well "), OpenItem("call", name="look"), Wait(gate), CallTool("look", {"at": 1})]
     async with line_of(wire, script) as (line, _):
-        line.patient(gap_s=GAP_S, first_progress_s=30)
+        line.patient(gap_s=SHORT_S, first_progress_s=30)
         task = line.start()
         await gate.reached()
-        await wait_through_cancel(GAP_S)
+        await wait_through_cancel(SHORT_S)
         gate.open()
         assert isinstance(await task, Answer)
         assert line.told.failures == []
@@ -89,9 +87,9 @@ async def test_a_tool_call_that_was_opened_may_be_thought_about(wire: Wire) -> N
 async def test_an_opened_item_that_stays_silent_is_cut_by_first_progress(wire: Wire) -> None:
     """Scenario 2, P3: silent thinking is healthy, for so long."""
     async with line_of(wire, [Say("he"), OpenItem("call"), Hang()], [Say("hello")]) as (line, _):
-        line.patient(gap_s=30, first_progress_s=GAP_S)
+        line.patient(gap_s=30, first_progress_s=SHORT_S)
         await stalled_once(line)
-        assert "0.1 s after first byte" in line.told.failures[0].text
+        assert f"{SHORT_S:g} s after first byte" in line.told.failures[0].text
 
 
 async def test_a_steady_slow_stream_longer_than_every_deadline_completes(wire: Wire) -> None:
@@ -108,7 +106,7 @@ async def test_a_steady_slow_stream_longer_than_every_deadline_completes(wire: W
 async def test_silence_in_the_middle_is_cut_and_the_half_answer_superseded(wire: Wire) -> None:
     """S000-5, P3."""
     async with line_of(wire, [Say("hel"), Hang()], [Say("hello")]) as (line, _):
-        line.patient(gap_s=GAP_S)
+        line.patient(gap_s=SHORT_S)
         await stalled_once(line)
         (superseded,) = line.told.of(e.AttemptSuperseded)
         assert superseded.attempt_id == line.told.of(e.AttemptFailed)[0].attempt_id
@@ -117,7 +115,7 @@ async def test_silence_in_the_middle_is_cut_and_the_half_answer_superseded(wire:
 async def test_while_our_own_journal_is_behind_the_peer_is_not_late(wire: Wire) -> None:
     """P10: the watchdog rests while it is we who do not read."""
     async with line_of(wire, [Say("hel"), Say("lo")]) as (line, _):
-        line.patient(gap_s=GAP_S, first_event_s=GAP_S)
+        line.patient(gap_s=SHORT_S, first_event_s=SHORT_S)
 
         def fill(event: e.Event) -> None:
             line.told.full = line.told.full or isinstance(event, e.TextDelta)
@@ -125,7 +123,7 @@ async def test_while_our_own_journal_is_behind_the_peer_is_not_late(wire: Wire) 
         line.told.on_event = fill
         task = line.start()
         await line.told.made_room.reached()
-        await wait_through_cancel(GAP_S)
+        await wait_through_cancel(SHORT_S)
         assert "reconnects" not in line.told.line, "nothing is counted while we keep the peer waiting"
         line.told.made_room.open()
         assert isinstance(await task, Answer)
