@@ -2,35 +2,30 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import uvicorn
 from starlette.types import ASGIApp
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.chaos import ChaosServer
+from holdfast.host.http_server import application, serving
+from holdfast.host.runtime import Parts, open_runtime
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
-from holdfast.models.attempt import CallDeps
-from holdfast.models.call import ModelCalls
-from holdfast.models.http import ModelHttp
-from holdfast.models.shared import Shared
 from holdfast.policy.verdicts import Allow, Ask, Verdict
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.server.app import make_app
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.streams.stream import Streams
-from holdfast.server.transport.connection import connection_with
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
@@ -58,7 +53,8 @@ class AsksAbout:
     """A judge that asks about some tools and allows the rest; each grant is for the tool as a whole."""
 
     names: frozenset[str] = frozenset()
-    once_only: str = ""  # what the summary of an action holds about which no rule may be stored
+    once_only: str = ""  # no rule is stored for an action whose summary contains this
+    grants: bool = True  # whether a person can say more than once or deny
     always: dict[str, GrantRule] = field(default_factory=dict[str, GrantRule])
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
@@ -71,13 +67,13 @@ class AsksAbout:
 
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
         del grants, workspace
-        if self.once_only and self.once_only in action.summary:
+        if not self.grants or (self.once_only and self.once_only in action.summary):
             return ("once", "deny")
         return ("once", "session", "always", "deny")
 
     def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
         del grants, workspace
-        return GrantRule(tool=action.tool)
+        return GrantRule(tool=action.tool) if self.grants else None
 
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
         self.always[grant_id] = rule
@@ -250,6 +246,14 @@ def limited(**limits: Any) -> Setting:
     return Setting(options=ServerOptions(limits=Limits(**limits)))
 
 
+def parts_of(*targets: Target, store: Store, tools: Sequence[Tool] = (), **fields: Any) -> Parts:
+    """What every world of a test is built from; `fields` are the fields of AgentDeps that differ."""
+    registry = Registry()
+    registry.put("own", [*tools, AskUser()])
+    usual = {"workspace": Path("/nowhere"), "judge": AsksAbout(), "tools": registry}
+    return Parts(targets=targets, store=store, agent=partial(AgentDeps, **usual | fields), jitter=lambda: 0.5)
+
+
 @asynccontextmanager
 async def served(
     *targets: Target, store: Store | None = None, setting: Setting | None = None
@@ -260,41 +264,17 @@ async def served(
         kept = store or setting.store or MemoryStore()
         if store is None and setting.store is None:
             stack.push_async_callback(kept.close)
-        http = await stack.enter_async_context(ModelHttp())
-        shared = Shared(kept, setting.clock)
-        await shared.load()
-        calls = ModelCalls(CallDeps(http, shared, kept, setting.clock, lambda: 0.5), targets)
-        tools = Registry()
-        tools.put("own", [*setting.tools, AskUser()])
-        agent = AgentDeps(
+        parts = parts_of(
+            *targets,
             store=kept,
-            model=calls,
-            clock=setting.clock,
+            tools=setting.tools,
             judge=setting.judge,
-            tools=tools,
-            workspace=Path("/nowhere"),
             context_window=setting.context_window,
             asks_expire_s=setting.asks_expire_s,
             secrets=setting.secrets,
         )
-        streams = Streams()
-
-        async def try_now(name: str) -> bool:
-            return await shared.try_now(next(target for target in targets if target.name == name))
-
-        options = replace(setting.options, try_now=try_now)
-        edge = make_app(agent, streams, options=options, runner=setting.runner)
-        app = setting.around(edge, kept)
-        listening = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(
-            app, log_config=None, lifespan="on", ws="none", http=connection_with(options.limits, edge.knows)
-        )
-        server = uvicorn.Server(config)
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))
+        app = application(runtime, setting.options, setting.runner)
+        url = await stack.enter_async_context(serving(app, outermost=setting.around(app.edge, kept)))
         client = await stack.enter_async_context(aiohttp.ClientSession())
-        try:
-            yield Served(f"http://127.0.0.1:{listening.getsockname()[1]}", client, streams)
-        finally:
-            streams.end()
-            server.should_exit = True
-            await serving
+        yield Served(url, client, app.streams)

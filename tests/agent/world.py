@@ -1,10 +1,11 @@
 """A small world for agents: effects that can be counted, people who answer, and processes that can die."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,26 +13,21 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.chaos import ChaosServer, CrashPoint, SeenRequest
 from holdfast.folds.transcript import fold, output
+from holdfast.host.runtime import Runner, open_runner
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Record, Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ToolSpec
-from holdfast.models.attempt import CallDeps
-from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
-from holdfast.models.shared import Shared
-from holdfast.policy.verdicts import Allow, Ask, Verdict
 from holdfast.runner.inbox import Inbox, Message, Sent
-from holdfast.runner.supervisor import RunnerLimits, Supervisor
+from holdfast.runner.supervisor import RunnerLimits
 from holdfast.targets import Patience
 from holdfast.tools.arguments import arguments_hash
-from holdfast.tools.ask import AskUser
-from holdfast.tools.registry import Registry
-from holdfast.values import Action, Choice, GrantRule, RunSettings
-from serving import PATIENT, target_of
+from holdfast.values import Action, RunSettings
+from serving import PATIENT, AsksAbout, parts_of, target_of
 
 OBJECT: dict[str, object] = {"type": "object"}
 
@@ -59,38 +55,9 @@ class Effect:
         return ToolResult(f"{self.name} done")
 
 
-def asks_about(*names: str) -> "AskingJudge":
-    return AskingJudge(frozenset(names))
-
-
-@dataclass(frozen=True, slots=True)
-class AskingJudge:
-    """Asks about some tools and allows the rest."""
-
-    names: frozenset[str]
-
-    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
-        del grants, workspace
-        return Ask(("it has an effect",)) if action.tool in self.names else Allow("")
-
-    def for_a_person(self, findings: tuple[str, ...]) -> Ask:
-        return Ask(findings)
-
-    def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
-        del action, grants, workspace
-        return ("once", "deny")
-
-    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
-        del action, grants, workspace
-
-    async def remember(self, grant_id: str, rule: GrantRule) -> None:
-        raise AssertionError(f"nobody said always: {grant_id} {rule}")
-
-    def standing(self) -> Mapping[str, GrantRule]:
-        return {}
-
-    async def forget(self, grant_id: str) -> bool:
-        raise AssertionError(f"nobody said always: {grant_id}")
+def asks_about(*names: str) -> AsksAbout:
+    """A judge that asks about these tools and takes no lasting grant."""
+    return AsksAbout(frozenset(names), grants=False)
 
 
 class CrashingStore(MemoryStore):
@@ -104,12 +71,8 @@ class CrashingStore(MemoryStore):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class World(Runner):
     """One process's view: its inbox and its store."""
-
-    inbox: Inbox
-    store: Store
-    supervisor: Supervisor
 
     async def until(self, session_id: str, kind: type[e.Event], *, times: int = 1) -> list[Record]:
         """Follow the log until an event of the kind came so often."""
@@ -165,33 +128,16 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
     **fields: object,
 ) -> AsyncGenerator[World]:
     """A process that runs agents; leaving it is a shutdown in which runs are cancelled."""
-    async with AsyncExitStack() as stack:
-        kept = store or MemoryStore()
-        machine = SystemClock()
-        clock = clock or machine
-        connections = await stack.enter_async_context(http())
-        calls = ModelCalls(
-            CallDeps(
-                connections,
-                Shared(kept, machine),
-                kept,
-                machine,
-                lambda: 0.5,
-                prices=prices or Prices(),
-            ),
-            (target_of(chaos, patience=patience),),
-        )
-        registry = Registry()
-        registry.put("own", [*tools, AskUser()])
-        deps = AgentDeps(
-            store=kept,
-            model=calls,
-            clock=clock,
-            tools=registry,
-            **({"workspace": Path("/nowhere"), "judge": asks_about()} | fields),  # pyright: ignore[reportArgumentType]
-        )
-        supervisor = await stack.enter_async_context(Supervisor(deps, limits))
-        yield World(inbox(kept, supervisor, clock), kept, supervisor)
+    kept = store or MemoryStore()
+    usual = parts_of(target_of(chaos, patience=patience), store=kept, tools=tools, **fields)
+    runs_clock = clock or SystemClock()  # model calls keep the machine's time
+
+    def agent(**wired: Any) -> AgentDeps:
+        return replace(usual.agent(**wired), clock=runs_clock)
+
+    parts = replace(usual, agent=agent, http=http, prices=prices or Prices())
+    async with open_runner(parts, limits) as runner:
+        yield World(inbox(kept, runner.supervisor, runs_clock), kept, runner.supervisor)
 
 
 async def either(*things: asyncio.Task[object] | asyncio.Future[object]) -> None:

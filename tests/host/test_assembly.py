@@ -1,30 +1,24 @@
 """Putting a server together: what is set reaches those whom it is for."""
 
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from config.given import loaded
-from holdfast.config.settings import ApprovalSettings, ServerSettings, Settings
-from holdfast.host.assembly import assemble, call_means, mcp_secrets_of, secrets_of
-from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
-from holdfast.models.http import ModelHttp
-from holdfast.models.prices import Prices
-from holdfast.models.shared import Shared
-from holdfast.server.streams.stream import Streams
+from holdfast.config.settings import AgentSettings, ApprovalSettings, ServerSettings, Settings
+from holdfast.host.assembly import mcp_secrets_of, open_application, open_parts, secrets_of
 
 
-async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer() -> None:
+async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer(tmp_path: Path) -> None:
     """P3: ten minutes after the last progress, or thirty."""
-    store = MemoryStore()
-    shared = Shared(store, SystemClock())
     for mode in ("ask", "unattended"):
-        settings = Settings(approvals=ApprovalSettings(mode=mode))
-        deps = call_means(settings, ModelHttp(), shared=shared, store=store, prices=Prices())
-        assert deps.unattended is (mode == "unattended")
-    await store.close()
+        settings = Settings(
+            server=ServerSettings(data_dir=str(tmp_path)),
+            agent=AgentSettings(workspace=str(tmp_path)),
+            approvals=ApprovalSettings(mode=mode),
+        )
+        async with open_parts(settings, keys=None, config=None) as parts:
+            assert parts.unattended is (mode == "unattended")
 
 
 def test_only_what_is_a_key_by_its_name_and_no_ordinary_word_is_kept_out_of_the_journal() -> None:
@@ -98,7 +92,7 @@ async def test_a_spool_that_nothing_can_be_kept_in_is_told_at_the_start(tmp_path
     settings = Settings(
         server=ServerSettings(data_dir=str(tmp_path), spool_dir=str(tmp_path / "file" / "spool"))
     )
-    async with AsyncExitStack() as stack:
-        with pytest.raises(OSError, match="cannot write to spool_dir"):
-            await assemble(stack, settings, Streams(), keys=None, config=None)
+    with pytest.raises(OSError, match="cannot write to spool_dir"):
+        async with open_application(settings, keys=None, config=None):
+            pass
     assert not (tmp_path / "holdfast.db").exists()

@@ -28,7 +28,7 @@ LOOK_S = 10.0  # how long one who only reads waits for a server before reading w
 
 # What a server of our own does beside the work: go on with every run that has no ending; work on what the
 # command asks for; nothing, so that what the command says is only written down.
-Works: TypeAlias = Literal["all", "asked", "nothing"]
+WorkScope: TypeAlias = Literal["all", "asked", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ Work: TypeAlias = Callable[[Attached], Awaitable[int]]
 
 
 def with_server(
-    flags: Mapping[str, object], work: Work, *, works: Works = "asked", patience: Patience | None = None
+    flags: Mapping[str, object], work: Work, *, works: WorkScope = "asked", patience: Patience | None = None
 ) -> int:
     """Do the work with a server; the exit code. `works` says what a server of our own goes on with."""
     try:
@@ -129,14 +129,13 @@ async def _is_there(client: "Client", url: str) -> bool:
     return True
 
 
-def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: Works) -> int:
+def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: WorkScope) -> int:
     """Everything that a server needs is imported here, so that attaching is quick."""
     with uncollected():
         from holdfast.cli.exits import tools_die_first
-        from holdfast.cli.local import private
         from holdfast.host.logs import log_to
 
-    private()
+    os.umask(0o077)  # conversations, keys and logs are private
     loaded = place.completed()
     for warning in loaded.cautions:
         print(f"holdfast: {warning}", file=sys.stderr)
@@ -155,10 +154,23 @@ def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: Works) -> i
 
 @asynccontextmanager
 async def _own_client(
-    loaded: Loaded, lock: DirectoryLock, *, works: Works
+    loaded: Loaded, lock: DirectoryLock, *, works: WorkScope
 ) -> AsyncGenerator[tuple["Client", str]]:
-    from holdfast.cli.local import local_server
+    """A client of a server inside this process; other commands can attach to it meanwhile."""
     from holdfast.client.client import Client
+    from holdfast.host.assembly import open_application
+    from holdfast.host.http_server import serving
+    from holdfast.host.server_keys import keys_of, made_key
 
-    async with local_server(loaded, lock, works=works) as address, Client(address.url, address.key) as client:
-        yield client, address.url
+    settings = loaded.settings
+    keys = keys_of(settings, await asyncio.to_thread(made_key, settings))
+    goes_on = "all" if works == "all" else "asked"
+    async with (
+        open_application(settings, keys=keys, config=loaded.file, goes_on=goes_on) as app,
+        serving(app) as url,
+    ):
+        if works == "nothing":
+            await app.edge.drain()
+        lock.announce(url)
+        async with Client(url, keys[0].secret if keys else "") as client:
+            yield client, url

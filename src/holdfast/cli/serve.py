@@ -17,7 +17,8 @@ import uvicorn
 from holdfast import __version__
 from holdfast.cli.exits import tools_die_first
 from holdfast.config.configuration import BadConfiguration, Loaded, configure
-from holdfast.host.assembly import assemble, http_server
+from holdfast.host.assembly import open_application
+from holdfast.host.http_server import Application, http_config
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.host.logs import log_to, to_terminal
 from holdfast.host.open_files import allow_open_files
@@ -25,7 +26,6 @@ from holdfast.host.server_keys import keys_of, made_key
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.auth import LINK_MS
 from holdfast.server.options import ApiKey
-from holdfast.server.streams.stream import Streams
 from holdfast.server.transport.edge import Edge
 from holdfast.tools.shell.quick_end import end_now
 
@@ -74,18 +74,16 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -
     async with AsyncExitStack() as stack:
         listening = _listen(settings.server.host, settings.server.port)
         stack.callback(listening.close)
-        streams = Streams()
         keys = keys_of(settings, made_key)
-        app = await assemble(stack, settings, streams, keys=keys, config=loaded.file)
-        config = http_server(app, settings)
+        app = await stack.enter_async_context(open_application(settings, keys=keys, config=loaded.file))
         url = url_of(settings.server.host, listening.getsockname()[1])
         lock.announce(url)
 
         def greet() -> None:
-            _greet(url, loaded, made_key=made_key, way_in=_way_in(app, url, keys))
+            _greet(url, loaded, made_key=made_key, way_in=_way_in(app.edge, url, keys))
 
         stack.callback(asyncio.create_task(_keep(lock), name="keep the lock").cancel)
-        await _Server(config, app, streams=streams, greet=greet).serve(sockets=[listening])
+        await _Server(app, greet).serve(sockets=[listening])
 
 
 async def _keep(lock: DirectoryLock) -> None:
@@ -137,12 +135,9 @@ class _Server(uvicorn.Server):
     the next start goes on from there.
     """
 
-    def __init__(
-        self, config: uvicorn.Config, app: Edge, *, streams: Streams, greet: Callable[[], None]
-    ) -> None:
-        super().__init__(config)
-        self._drain = app.drain
-        self._streams = streams
+    def __init__(self, app: Application, greet: Callable[[], None]) -> None:
+        super().__init__(http_config(app))
+        self._app = app
         self._greet = greet
 
     @contextmanager
@@ -177,8 +172,8 @@ class _Server(uvicorn.Server):
         """See uvicorn; meanwhile everything is still served, and readers see their answers end."""
         if sys.stderr.isatty():
             print("Stopping. Ctrl-C again ends it at once; nothing is lost either way.", file=sys.stderr)
-        await self._drain()
-        self._streams.end()
+        await self._app.edge.drain()
+        self._app.streams.end()
         await super().shutdown(sockets)
 
 

@@ -54,7 +54,7 @@ class StoredReads:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._path = settings.data_dir / "holdfast.db"
+        self._path = settings.store_path
         self._reader: SqliteReader | MemoryStore = SqliteReader(self._path)
         self._is_served = False
         self.is_new = False  # nothing was ever kept here

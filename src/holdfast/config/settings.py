@@ -322,6 +322,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Path(self.server.data_dir)
 
     @property
+    def store_path(self) -> Path:
+        """The SQLite file that holds every session."""
+        return self.data_dir / "holdfast.db"
+
+    @property
     def spool_dir(self) -> Path:
         """Where output waits for the database."""
         return Path(self.server.spool_dir) if self.server.spool_dir else self.data_dir / "spool"

@@ -1,18 +1,15 @@
-"""Puts a server together from its settings: store, targets, tools, policy, and the application on top."""
+"""Builds a server from its settings: store, targets, tools and policy become the parts of a runtime."""
 
 import asyncio
 import errno
 import logging
-import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import parse_qsl, urlsplit
-
-import uvicorn
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
@@ -21,79 +18,72 @@ from holdfast.config.secret_values import command_parts
 from holdfast.config.settings import Settings
 from holdfast.config.target_secrets import names_secret, secrets_of, without_scheme
 from holdfast.host.fast_imports import uncollected
+from holdfast.host.http_server import Application, application
 from holdfast.host.open_files import connections_to_allow
-from holdfast.host.tooling import Tooling, open_tooling, own_places
-from holdfast.interfaces.journal import Store
+from holdfast.host.runtime import AgentFactory, Parts, open_runtime
+from holdfast.host.tools import HostTools, open_tools, own_folders
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.models.attempt import CallDeps
-from holdfast.models.call import ModelCalls
-from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
-from holdfast.models.shared import Shared
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.server.app import Edge, make_app
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
-from holdfast.server.streams.stream import Streams
-from holdfast.server.transport.connection import connection_with
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
 
 _log = logging.getLogger(__name__)
 
 
-async def assemble(
-    stack: AsyncExitStack,
+@asynccontextmanager
+async def open_application(
     settings: Settings,
-    streams: Streams,
     *,
     keys: tuple[ApiKey, ...] | None,
     config: Path | None,
     goes_on: Literal["all", "asked"] = "all",
-) -> Edge:
-    """The application; the stack owns all that it needs. `config` is the file that counts, if any."""
+) -> AsyncGenerator[Application]:
+    """The server of these settings; leaving it closes the store. `config` is the file they come from."""
+    server = settings.server
+    limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, goes_on)
+    async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
+        page = await asyncio.to_thread(read_page, BUILT)
+        yield application(runtime, _options(settings, parts.targets, keys=keys, page=page), limits)
+
+
+@asynccontextmanager
+async def open_parts(
+    settings: Settings, *, keys: tuple[ApiKey, ...] | None, config: Path | None
+) -> AsyncGenerator[Parts]:
+    """The parts that the settings ask for: store, targets, tools and policy."""
     clock = SystemClock()
     await asyncio.to_thread(_make_spool_dir, settings)
-    path = settings.data_dir / "holdfast.db"
-    store = await SqliteStore.open_readable(path, durability=settings.server.durability)
-    stack.push_async_callback(store.close)
-    targets = settings.model_targets() or (await _demo(stack),)
-    shared = Shared(store, clock)
-    await shared.load()
-    http = await stack.enter_async_context(ModelHttp())
-    prices = Prices()
-    stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
-    calls = ModelCalls(call_means(settings, http, shared=shared, store=store, prices=prices), targets)
-    tooling = await stack.enter_async_context(open_tooling(settings, clock.now_ms, config=config))
-    hidden = Redactor([*secrets_of(targets), *mcp_secrets_of(settings), *(key.secret for key in keys or ())])
-    deps = await _deps(settings, store, calls=calls, tooling=tooling, hidden=hidden, config=config)
-    return make_app(
-        deps,
-        streams,
-        options=replace(
-            _options(settings, shared, targets=targets, keys=keys),
-            page=await asyncio.to_thread(read_page, BUILT),
-        ),
-        runner=RunnerLimits(
-            settings.server.max_concurrent_runs, settings.server.on_restart, settings.server.drain_s, goes_on
-        ),
-    )
-
-
-def call_means(
-    settings: Settings, http: ModelHttp, *, shared: Shared, store: Store, prices: Prices
-) -> CallDeps:
-    """What model calls work with; where nobody waits for an answer, they try for longer."""
-    unattended = settings.approvals.mode == "unattended"
-    clock = SystemClock()
-    return CallDeps(http, shared, store, clock, random.random, unattended=unattended, prices=prices)
+    async with AsyncExitStack() as stack:
+        store = await SqliteStore.open_readable(settings.store_path, durability=settings.server.durability)
+        stack.push_async_callback(store.close)
+        targets = settings.model_targets() or (await _demo(stack),)
+        prices = Prices()
+        stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
+        tools = await stack.enter_async_context(open_tools(settings, clock.now_ms, config=config))
+        always = AlwaysGrants(store)
+        await always.load()
+        judge = _judge(settings, tools, always=always, config=config)
+        secrets = Redactor(
+            [*secrets_of(targets), *mcp_secrets_of(settings), *(key.secret for key in keys or ())]
+        )
+        yield Parts(
+            targets=targets,
+            store=store,
+            agent=_agent(settings, tools, judge=judge, secrets=secrets, targets=targets),
+            clock=clock,
+            prices=prices,
+            unattended=settings.approvals.mode == "unattended",
+        )
 
 
 def mcp_secrets_of(settings: Settings) -> Iterator[str]:
-    """What MCP servers are given that looks like a key: a server may well repeat it in an error."""
+    """The keys that MCP servers are given; a server may repeat one in an error."""
     for server in settings.mcp_servers:
         named = [*server.env.items(), *server.headers.items(), *parse_qsl(urlsplit(server.url).query)]
         given = [str(value) for name, value in named if names_secret(name)]
@@ -104,7 +94,7 @@ def mcp_secrets_of(settings: Settings) -> Iterator[str]:
 
 
 def _make_spool_dir(settings: Settings) -> None:
-    """A spool elsewhere is for a full disk, when it is too late to find that nothing can be kept there."""
+    """Check a spool_dir of its own now: it is needed when the disk is full, and then it is too late."""
     if not settings.server.spool_dir:
         return
     try:
@@ -113,52 +103,55 @@ def _make_spool_dir(settings: Settings) -> None:
             pass
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            _log.warning("spool_dir %s is full: while the store is late, runs wait", settings.spool_dir)
+            _log.warning(
+                "spool_dir %s is full: runs wait while the store can't be written", settings.spool_dir
+            )
             return
         raise OSError(f"cannot write to spool_dir {settings.spool_dir}: {error.strerror}") from error
 
 
 async def _demo(stack: AsyncExitStack) -> Target:
-    # Who has a model of their own does not wait for the import of this one.
+    # Imported only when no model is configured, because it takes a while.
     with uncollected():
         from holdfast.host.demo_model import demo_server, demo_target
 
     return demo_target((await stack.enter_async_context(demo_server())).base_url)
 
 
-async def _deps(
+def _judge(
+    settings: Settings, tools: HostTools, *, always: AlwaysGrants, config: Path | None
+) -> ConfiguredJudge:
+    return ConfiguredJudge(
+        mode=settings.approvals.mode,
+        rules=rules_of(settings.approvals),
+        home=Path.home(),
+        protected=own_folders(settings),
+        config=config,
+        always=always,
+        read=tools.read_command,
+        look=tools.look,
+    )
+
+
+def _agent(
     settings: Settings,
-    store: Store,
+    tools: HostTools,
     *,
-    calls: ModelCalls,
-    tooling: Tooling,
-    hidden: Redactor,
-    config: Path | None,
-) -> AgentDeps:
-    always = AlwaysGrants(store)
-    await always.load()
-    return AgentDeps(
-        store=store,
-        model=calls,
-        clock=SystemClock(),
-        judge=ConfiguredJudge(
-            mode=settings.approvals.mode,
-            rules=rules_of(settings.approvals),
-            home=Path.home(),
-            protected=own_places(settings),
-            config=config,
-            always=always,
-            read=tooling.read_command,
-            look=tooling.look,
-        ),
-        tools=tooling.registry,
-        tools_that_change=tooling.from_mcp,
+    judge: ConfiguredJudge,
+    secrets: Redactor,
+    targets: tuple[Target, ...],
+) -> AgentFactory:
+    return partial(
+        AgentDeps,
+        judge=judge,
+        tools=tools.registry,
+        tools_that_change=tools.from_mcp,
         workspace=settings.workspace,
-        workspaces=tooling.workspaces,
+        workspaces=tools.workspaces,
         instructions=settings.agent.instructions,
-        secrets=hidden,
+        secrets=secrets,
         spool=Spool(settings.spool_dir),
-        context_window=min(target.context_window for target in calls.targets),
+        context_window=min(target.context_window for target in targets),
         turns_max=settings.agent.turns_max,
         budget=settings.agent.run_budget(),
         answer_bytes_max=settings.agent.answer_bytes_max,
@@ -168,36 +161,21 @@ async def _deps(
 
 
 def _options(
-    settings: Settings, shared: Shared, *, targets: tuple[Target, ...], keys: tuple[ApiKey, ...] | None
+    settings: Settings,
+    targets: tuple[Target, ...],
+    *,
+    keys: tuple[ApiKey, ...] | None,
+    page: Mapping[str, bytes],
 ) -> ServerOptions:
-    by_name = {target.name: target for target in targets}
-
-    async def try_now(name: str) -> bool:
-        return name in by_name and await shared.try_now(by_name[name])
-
     return ServerOptions(
         keys=keys,
         hosts=(settings.server.host, *settings.server.hosts),
         cors_origins=settings.server.cors_origins,
         limits=limits_of(settings),
         model=targets[0].model,
-        targets=lambda: described(targets, shared),
-        try_now=try_now,
         data_dir=settings.data_dir,
         open_files=OpenFiles(connections_to_allow(settings)),
-    )
-
-
-def http_server(app: Edge, settings: Settings) -> uvicorn.Config:
-    """How the application is served: deadlines against slow senders, no log of its own."""
-    return uvicorn.Config(
-        app,
-        http=connection_with(limits_of(settings), app.knows, files=app.open_files),
-        ws="none",
-        log_config=None,
-        access_log=False,
-        lifespan="on",
-        server_header=False,
+        page=page,
     )
 
 
@@ -214,18 +192,3 @@ def limits_of(settings: Settings) -> Limits:
         runs_waiting_max=limits.queued_runs_max,
         deltas_kept_s=settings.server.keep_deltas_days * 86_400.0,
     )
-
-
-def described(targets: Sequence[Target], shared: Shared) -> Sequence[Mapping[str, Any]]:
-    """The targets with their health, without their keys."""
-    return [
-        {
-            "name": target.name,
-            "model": target.model,
-            "wire": target.wire,
-            "context_window": target.context_window,
-            "gated_ms": shared.gate_wait_ms(target),
-            "silent_ms": shared.breaker_wait_ms(target),
-        }
-        for target in targets
-    ]

@@ -27,7 +27,7 @@ SESSION = "doctor"
 
 def integrity(settings: Settings, *, on_progress: Progress) -> tuple[Finding, Checked]:
     """Whether everything in the store is readable and as it was written."""
-    path = settings.data_dir / "holdfast.db"
+    path = settings.store_path
     if not os.path.exists(path):  # noqa: PTH110  # never raises
         return ok("store", "there is none yet"), Checked()
     advice = (

@@ -22,7 +22,7 @@ from holdfast.tools.shell.reaper import Orphans, become_subreaper, collect_forev
 
 
 @dataclass(frozen=True, slots=True)
-class Tooling:
+class HostTools:
     """What a run can be given."""
 
     registry: Registry
@@ -33,9 +33,9 @@ class Tooling:
 
 
 @asynccontextmanager
-async def open_tooling(
+async def open_tools(
     settings: Settings, now_ms: Callable[[], int], *, config: Path | None = None
-) -> AsyncGenerator[Tooling]:
+) -> AsyncGenerator[HostTools]:
     """All tools; leaving ends MCP servers and lets background processes live on.
 
     `config` is the file that counts, if any: like all that is Holdfast's own, no tool for files opens it.
@@ -54,7 +54,7 @@ async def open_tooling(
     collecting = asyncio.create_task(collect_forever(Orphans()), name="collect orphans")
     try:
         async with _mcp(settings, environment) as from_mcp:
-            yield Tooling(
+            yield HostTools(
                 registry,
                 from_mcp,
                 partial(Workspace, kept_out=kept_out),
@@ -69,13 +69,13 @@ async def open_tooling(
         await background.close()
 
 
-def own_places(settings: Settings) -> tuple[Path, ...]:
+def own_folders(settings: Settings) -> tuple[Path, ...]:
     """The folders that are Holdfast's own."""
     return (settings.data_dir, settings.spool_dir, own_config_home())
 
 
 def _kept_out(settings: Settings, config: Path | None) -> tuple[str, ...]:
-    own = (*own_places(settings), *((config,) if config else ()))
+    own = (*own_folders(settings), *((config,) if config else ()))
     return tuple(os.path.realpath(path) for path in own)
 
 

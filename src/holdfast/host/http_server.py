@@ -1,0 +1,119 @@
+"""An application on a socket: how uvicorn serves it, and a server that its caller starts and ends."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from holdfast.host.runtime import Runtime
+from holdfast.runner.supervisor import RunnerLimits
+from holdfast.server.app import make_app
+from holdfast.server.options import Limits, ServerOptions
+from holdfast.server.streams.stream import Streams
+from holdfast.server.transport.connection import connection_with
+from holdfast.server.transport.edge import Edge
+
+HOST = "127.0.0.1"
+LOOK_S = 0.005
+LOOKS_MAX = 10  # how long the other end of a closed connection may take to notice
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The ASGI application, with its open event streams and the limits it keeps."""
+
+    edge: Edge
+    streams: Streams
+    limits: Limits
+
+
+def application(
+    runtime: Runtime, options: ServerOptions | None = None, limits: RunnerLimits | None = None
+) -> Application:
+    """The application on top of a runtime; its lifespan owns the runner."""
+    options = replace(options or ServerOptions(), targets=runtime.describe_targets, try_now=runtime.try_now)
+    streams = Streams()
+    edge = make_app(runtime.agent, streams, options=options, runner=limits)
+    return Application(edge, streams, options.limits)
+
+
+def http_config(app: Application, *, outermost: ASGIApp | None = None) -> uvicorn.Config:
+    """How an application is served: with deadlines against slow senders, and without uvicorn's own logs."""
+    return uvicorn.Config(
+        outermost or app.edge,
+        http=connection_with(app.limits, app.edge.knows, files=app.edge.open_files),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+    )
+
+
+@asynccontextmanager
+async def serving(app: Application, *, outermost: ASGIApp | None = None) -> AsyncGenerator[str]:
+    """Serve on a free loopback port until this is left; its URL. What still runs then resumes next time."""
+    with socket.create_server((HOST, 0)) as listening:
+        listening.setblocking(False)
+        server = InProcessServer(http_config(app, outermost=outermost))
+        task = asyncio.create_task(server.serve(sockets=[listening]), name="serve")
+        try:
+            await server.wait_until_ready(task)
+            yield f"http://{HOST}:{listening.getsockname()[1]}"
+        finally:
+            app.streams.end()
+            server.leave()
+            await task
+
+
+class InProcessServer(uvicorn.Server):
+    """A uvicorn server that leaves signals to its owner and ends when told to, without polling."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ready = asyncio.Event()
+        self._left = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self._ready.set()
+
+    async def main_loop(self) -> None:
+        """Wait until the owner leaves."""
+        await self._left.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End at once if no client is left, where uvicorn would wait a tenth of a second."""
+        for server in self.servers:
+            server.close()
+        for _ in range(LOOKS_MAX):
+            if not self.server_state.connections and not self.server_state.tasks:
+                await self.lifespan.shutdown()
+                return
+            await asyncio.sleep(LOOK_S)
+        await super().shutdown(sockets)
+
+    async def wait_until_ready(self, serving: asyncio.Task[None]) -> None:
+        """Return once requests are answered; raise OSError if the server ends before that."""
+        ready = asyncio.create_task(self._ready.wait())
+        await asyncio.wait({ready, serving}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if serving.done() or self.should_exit:
+            self.leave()
+            await serving
+            raise OSError("the server inside this process did not start; holdfast.log says why")
+
+    def leave(self) -> None:
+        """Let the server end."""
+        self.should_exit = True
+        self._left.set()

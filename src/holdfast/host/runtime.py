@@ -1,0 +1,111 @@
+"""The composition root: builds model calls, the agent and its runner from parts.
+
+`holdfast serve`, `holdfast chat`, the embedded `Agent` and the tests all start here and differ in the parts.
+"""
+
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from holdfast.agent.deps import AgentDeps
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Store
+from holdfast.interfaces.model import Model
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.models.attempt import CallDeps
+from holdfast.models.call import ModelCalls
+from holdfast.models.http import ModelHttp
+from holdfast.models.prices import Prices
+from holdfast.models.shared import Shared
+from holdfast.runner.inbox import Inbox
+from holdfast.runner.supervisor import RunnerLimits, Supervisor
+from holdfast.targets import Target
+
+
+class AgentFactory(Protocol):
+    """Makes what runs depend on, once the store and the model calls exist."""
+
+    def __call__(self, *, store: Store, model: Model, clock: Clock) -> AgentDeps:
+        """Usually `partial(AgentDeps, judge=…, tools=…, workspace=…)`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a runtime is built from. The caller closes the store and loads the prices."""
+
+    targets: tuple[Target, ...]
+    store: Store
+    agent: AgentFactory
+    clock: Clock = field(default_factory=SystemClock)
+    jitter: Callable[[], float] = random.random
+    http: Callable[[], ModelHttp] = ModelHttp
+    prices: Prices = field(default_factory=Prices)
+    unattended: bool = False  # nobody waits for an answer, so model calls may try for longer
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Everything that runs need; a server or an embedded agent adds a runner to it."""
+
+    agent: AgentDeps
+    targets: tuple[Target, ...]
+    shared: Shared
+
+    def describe_targets(self) -> Sequence[Mapping[str, Any]]:
+        """The targets with their health, without their keys."""
+        return [
+            {
+                "name": target.name,
+                "model": target.model,
+                "wire": target.wire,
+                "context_window": target.context_window,
+                "gated_ms": self.shared.gate_wait_ms(target),
+                "silent_ms": self.shared.breaker_wait_ms(target),
+            }
+            for target in self.targets
+        ]
+
+    async def try_now(self, name: str) -> bool:
+        """Open the gate of the target with this name; False if there is no such target or gate."""
+        named = [target for target in self.targets if target.name == name]
+        return bool(named) and await self.shared.try_now(named[0])
+
+
+@asynccontextmanager
+async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
+    """The runtime; leaving it closes the connections to models."""
+    async with parts.http() as http:
+        shared = Shared(parts.store, parts.clock)
+        await shared.load()
+        calls = CallDeps(
+            http,
+            shared,
+            parts.store,
+            parts.clock,
+            parts.jitter,
+            unattended=parts.unattended,
+            prices=parts.prices,
+        )
+        model = ModelCalls(calls, parts.targets)
+        agent = parts.agent(store=parts.store, model=model, clock=parts.clock)
+        yield Runtime(agent, parts.targets, shared)
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs without a server: messages go into the inbox, events come out of the store."""
+
+    inbox: Inbox
+    store: Store
+    supervisor: Supervisor
+
+
+@asynccontextmanager
+async def open_runner(parts: Parts, limits: RunnerLimits | None = None) -> AsyncGenerator[Runner]:
+    """A runtime and its runner; leaving it cancels runs, and the next start resumes them."""
+    async with open_runtime(parts) as runtime, Supervisor(runtime.agent, limits) as supervisor:
+        store = runtime.agent.store
+        yield Runner(Inbox(store, supervisor, runtime.agent.clock), store, supervisor)
