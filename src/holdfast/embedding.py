@@ -37,8 +37,8 @@ class Agent:
     """An async context manager whose runs keep the server's promises, in your event loop.
 
     `targets` are tried in order. `tools` are typed functions or Tools; they may run unless a `judge` decides
-    otherwise. `path` names a SQLite file that keeps the sessions; without it they end with the program. The agent
-    sets no signal handlers and doesn't touch your child processes.
+    otherwise. `path` names a SQLite file that keeps the sessions; without it they end with the program.
+    The agent sets no signal handlers and doesn't touch your child processes.
     """
 
     def __init__(
