@@ -7,8 +7,8 @@ import pytest
 from config.given import FILE, TARGET, given, loaded
 from holdfast.cli.config_check import check, report
 from holdfast.cli.config_trust import trust
-from holdfast.config.configuration import load
 from holdfast.config.environment import SPECIAL, variables
+from holdfast.config.load import load
 from holdfast.config.reference import reference
 from holdfast.config.validation import known_keys
 

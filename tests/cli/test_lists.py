@@ -8,10 +8,10 @@ import pytest
 from cli.test_serve import configure
 from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.cli.stored import StoredReads
+from holdfast.cli.offline_reader import OfflineReader
 from holdfast.client import Client, Refused
 from holdfast.config.settings import Secret, ServerSettings, Settings
-from holdfast.host.server_keys import keys_of, made_key
+from holdfast.host.server_keys import first_key, keys_of
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.options import ServerOptions
 from serving import Setting, served, target_of
@@ -54,14 +54,14 @@ async def test_a_key_is_listed_with_where_it_comes_from_by_server_and_store_alik
     tmp_path: Path, given: tuple[Secret, ...] | None, names: list[tuple[str, str]]
 ) -> None:
     settings = Settings(server=ServerSettings(data_dir=str(tmp_path), api_keys=given))
-    keys = keys_of(settings, await asyncio.to_thread(made_key, settings))
+    keys = keys_of(settings, await asyncio.to_thread(first_key, settings))
     assert keys is not None
     store = await SqliteStore.open(tmp_path / "holdfast.db")
     async with (
         ChaosServer() as chaos,
         served(target_of(chaos), store=store, setting=Setting(options=ServerOptions(keys=keys))) as server,
         Client(server.url, keys[0].secret) as client,
-        StoredReads(settings) as stored,
+        OfflineReader(settings) as stored,
     ):
         for reads in (client, stored):
             assert [(key.name, key.source) for key in await reads.keys()] == names

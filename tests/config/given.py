@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.config.configuration import BadConfiguration, ConfigFile, Given, Loaded, load
+from holdfast.config.load import BadConfiguration, ConfigFile, ConfigInputs, Loaded, load
 from holdfast.config.secret_values import TextFile
 
 FILE = Path("/etc/hf/holdfast.toml")
@@ -24,7 +24,7 @@ def given(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
     files: Mapping[str, TextFile] | None = None,
-) -> Given:
+) -> ConfigInputs:
     """What load is given."""
     there = files or {}
 
@@ -34,7 +34,9 @@ def given(
         raise FileNotFoundError(2, "No such file or directory", str(path))
 
     file = None if text is None else ConfigFile(FILE, text)
-    return Given(flags=flags or {}, environ={"HOME": "/home/u"} | dict(environ or {}), file=file, read=read)
+    return ConfigInputs(
+        flags=flags or {}, environ={"HOME": "/home/u"} | dict(environ or {}), file=file, read=read
+    )
 
 
 def loaded(
@@ -47,7 +49,7 @@ def loaded(
     return load(given(text, environ=environ, files=files))
 
 
-def refused(what: Given) -> str:
+def refused(what: ConfigInputs) -> str:
     """What a person is told who starts with this."""
     try:
         load(what)

@@ -10,12 +10,12 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from config.given import FILE, LONG_KEY, TARGET, given, loaded, refused
-from holdfast.config.configuration import BadConfiguration, Given, load
 from holdfast.config.consistency import TOOLS, rules_of
 from holdfast.config.environment import variables
-from holdfast.config.files import Found, find_file
+from holdfast.config.files import FoundFiles, find_file
+from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
-from holdfast.config.trust import TrustBook
+from holdfast.config.trust import TrustedFiles
 from holdfast.tools.registry import tools_in_the_box
 from holdfast.tools.shell.background import Background
 from holdfast.values import Budget
@@ -129,7 +129,7 @@ def test_a_variable_that_looks_like_ours_and_sets_nothing_is_a_warning() -> None
 def test_the_file_is_looked_for_where_it_is_named_then_here_then_at_home(tmp_path: Path) -> None:
     named, here, home = (tmp_path / name for name in ("named.toml", "here", "home"))
     environ = {"HOME": str(home)}
-    assert find_file(None, environ, directory=here) == Found()
+    assert find_file(None, environ, directory=here) == FoundFiles()
     user = home / ".config" / "holdfast" / "holdfast.toml"
     other = tmp_path / "xdg" / "holdfast" / "holdfast.toml"
     for path in (user, other, here / "holdfast.toml"):
@@ -138,7 +138,7 @@ def test_the_file_is_looked_for_where_it_is_named_then_here_then_at_home(tmp_pat
     for path in (user, other, here / "holdfast.toml", named):
         path.write_text("")
         environ["XDG_CONFIG_HOME"] = str(tmp_path / "xdg") if path != user else ""
-        TrustBook(tmp_path / "xdg" / "holdfast").trust(here / "holdfast.toml", "")
+        TrustedFiles(tmp_path / "xdg" / "holdfast").trust(here / "holdfast.toml", "")
         file = find_file(named if path == named else None, environ, directory=here).file
         found += [file.path] if file else []
     assert found == [user, other, here / "holdfast.toml", named]
@@ -166,7 +166,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf[server]\r\nport = 1\r\n")
     file = find_file(path, {}, directory=tmp_path).file
     assert file is not None
-    assert load(Given(file=file, environ={"HOME": "/home/u"})).settings.server.port == 1
+    assert load(ConfigInputs(file=file, environ={"HOME": "/home/u"})).settings.server.port == 1
 
 
 @pytest.mark.parametrize("by", ["flag", "variable"])

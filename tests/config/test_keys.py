@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from config.given import FILE, LONG_KEY, TARGET, given, loaded, refused
-from holdfast.config.configuration import ConfigFile, Given, load
+from holdfast.config.load import ConfigFile, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from holdfast.config.settings import Secret
 from holdfast.config.target_secrets import names_secret
@@ -133,7 +133,7 @@ def test_real_files_are_read_next_to_the_configuration_and_their_mode_is_looked_
         (tmp_path / name).write_text(f"{LONG_KEY}\n")
         (tmp_path / name).chmod(mode)
     file = ConfigFile(tmp_path / "holdfast.toml", "[server]\napi_keys = ['file:open', 'file:kept']\n")
-    it = load(Given(file=file, environ={"HOME": "/h"}))
+    it = load(ConfigInputs(file=file, environ={"HOME": "/h"}))
     assert it.settings.server.api_keys == (LONG_KEY, LONG_KEY)
     assert it.warnings == (
         f"{file.path}, line 2: server.api_keys[0] is in {tmp_path}/open, which everybody may read",
@@ -141,7 +141,7 @@ def test_real_files_are_read_next_to_the_configuration_and_their_mode_is_looked_
     (tmp_path / "open").write_bytes(b"\xff")
     for text in ("file:open", "file:a\\u0000b", "file:."):
         file = ConfigFile(tmp_path / "holdfast.toml", f'[server]\napi_keys = ["{text}"]\n')
-        assert "cannot be read" in refused(Given(file=file, environ={"HOME": "/h"}))
+        assert "cannot be read" in refused(ConfigInputs(file=file, environ={"HOME": "/h"}))
 
 
 def test_what_is_called_like_a_secret_is_told_from_what_only_sounds_like_one() -> None:
@@ -156,7 +156,7 @@ def test_what_is_called_like_a_secret_is_told_from_what_only_sounds_like_one() -
 
 def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> None:
     file = ConfigFile(FILE, TARGET, open_to_all=True)
-    assert load(Given(file=file, environ={"HOME": "/h"})).warnings == (
+    assert load(ConfigInputs(file=file, environ={"HOME": "/h"})).warnings == (
         f"{FILE}: holds a key, and everybody may read the file",
     )
     mcp = "[[mcp_servers]]\nname = 'a'\n"
@@ -167,6 +167,6 @@ def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> Non
         (f"{mcp}command = ['a']\nenv = {{ GITHUB_TOKEN = 'env:K', MODE = 'x' }}\n", False),
     ):
         file = ConfigFile(FILE, text, open_to_all=True)
-        assert bool(load(Given(file=file, environ={"HOME": "/h", "K": "k"})).warnings) is is_key, text
+        assert bool(load(ConfigInputs(file=file, environ={"HOME": "/h", "K": "k"})).warnings) is is_key, text
     kept = ConfigFile(FILE, TARGET.replace("sk-of-main-target", "env:K"), open_to_all=True)
-    assert load(Given(file=kept, environ={"HOME": "/h", "K": "k"})).warnings == ()
+    assert load(ConfigInputs(file=kept, environ={"HOME": "/h", "K": "k"})).warnings == ()

@@ -4,8 +4,8 @@ import pytest
 
 from config.given import FILE, TARGET, given, loaded, refused
 from holdfast.cli.config_check import report
-from holdfast.config.configuration import load
 from holdfast.config.files import ConfigFile
+from holdfast.config.load import load
 from holdfast.config.proxies import proxy_for
 from holdfast.config.target_secrets import secrets_of
 

@@ -11,10 +11,10 @@ from aiohttp import web
 
 from config.given import TARGET, given, loaded
 from holdfast.chaos.ports import closed_port
-from holdfast.config.configuration import complete, load
-from holdfast.config.known_targets import FoundServer, Known, KnownKey, LocalServer, shipped_known
+from holdfast.config.known_targets import FoundServer, KnownKey, KnownTargets, LocalServer, shipped_known
+from holdfast.config.load import load, load_or_probe
 from holdfast.config.local_servers import probe_local
-from holdfast.config.value_formats import unfit
+from holdfast.config.value_formats import format_error
 from holdfast.targets import Patience
 
 SHIPPED = shipped_known()
@@ -28,7 +28,7 @@ def test_the_data_file_is_in_order() -> None:
         for maker in ("OPENAI", "ANTHROPIC", "OPENROUTER", "GROQ", "MISTRAL", "DEEPSEEK", "XAI", "GEMINI")
     }
     for one in (*SHIPPED.known, *SHIPPED.local):
-        assert unfit("url", one.base_url) == ""
+        assert format_error("url", one.base_url) == ""
     assert all(urlsplit(key.base_url).scheme == "https" for key in SHIPPED.known)
 
 
@@ -149,7 +149,7 @@ async def serving(answer: object, *, status: int = 200) -> AsyncGenerator[LocalS
         await runner.cleanup()
 
 
-def knowing(*local: LocalServer) -> Known:
+def knowing(*local: LocalServer) -> KnownTargets:
     """The data file, with these servers on this machine."""
     return msgspec.structs.replace(SHIPPED, local=local)
 
@@ -198,11 +198,11 @@ async def test_a_server_that_never_answers_is_given_up_on() -> None:
 async def test_without_target_and_key_the_servers_of_this_machine_become_targets() -> None:
     async with serving(listing("a", "b")) as server:
         what = given("", environ={"HOLDFAST_MODEL": "b", "HERMES_STREAM_STALE_TIMEOUT": "7"})
-        it = await asyncio.to_thread(complete, what, known=knowing(server))
+        it = await asyncio.to_thread(load_or_probe, what, known=knowing(server))
         (target,) = it.settings.model_targets()
         assert (target.name, target.model, target.context_window) == (server.name, "b", 9)
         assert target.patience.gap_s == 7
         assert str(it.sources.of(("targets", 0))) == f"found at {server.base_url}"
-    assert (await asyncio.to_thread(complete, given(""), known=knowing())).is_demo
-    kept = await asyncio.to_thread(complete, given(TARGET), known=knowing(server))
+    assert (await asyncio.to_thread(load_or_probe, given(""), known=knowing())).is_demo
+    kept = await asyncio.to_thread(load_or_probe, given(TARGET), known=knowing(server))
     assert kept.settings.targets[0].name == "main"

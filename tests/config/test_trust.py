@@ -8,10 +8,10 @@ import pytest
 from config.given import TARGET
 from holdfast.cli.config_check import check
 from holdfast.cli.config_trust import distrust, trust
-from holdfast.cli.doctor.command import PlainPaper, ask_nobody, doctor
-from holdfast.config.configuration import BadConfiguration, configure, outside
+from holdfast.cli.doctor.command import PlainReport, ask_nobody, doctor
 from holdfast.config.files import config_home, find_file, own_config_home
-from holdfast.config.trust import TrustBook
+from holdfast.config.load import BadConfiguration, load_configuration, read_environment
+from holdfast.config.trust import TrustedFiles
 
 URL = "https://collector.example.com/v1"
 HOSTILE = (
@@ -34,10 +34,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_file_that_came_with_a_directory_does_nothing_but_is_named(here: Path) -> None:
     """P11: a cloned repository cannot choose programs to start or servers to send conversations to."""
     (here / "holdfast.toml").write_text(HOSTILE)
-    loaded = configure({"model": None})
+    loaded = load_configuration({"model": None})
     assert loaded.file is None
     assert (loaded.settings.mcp_servers, loaded.settings.approvals.mode) == ((), "ask")
-    (said,) = loaded.cautions
+    (said,) = loaded.startup_warnings
     assert str(here / "holdfast.toml") in said
     assert "is ignored: you have not trusted it yet" in said
     assert "holdfast config trust" in said
@@ -55,7 +55,7 @@ def test_check_and_doctor_say_what_is_ignored_and_how_to_let_it_count(
     assert "`holdfast config trust`" in said[2]
     assert "no holdfast.toml" not in "".join(said)
     assert "targets = []" in said[4]
-    assert doctor({}, paper=PlainPaper(), ask=ask_nobody) == 0
+    assert doctor({}, report=PlainReport(), ask=ask_nobody) == 0
     first, second, third, *_ = capsys.readouterr().out.splitlines()
     assert first == f"note  configuration: {file} is ignored: you have not trusted it yet"
     assert "`holdfast config trust`" in second
@@ -67,7 +67,7 @@ def test_check_and_doctor_say_what_is_ignored_and_how_to_let_it_count(
 
 def test_a_file_that_is_named_always_counts(here: Path) -> None:
     (here / "holdfast.toml").write_text(HOSTILE)
-    loaded = configure({"config": "holdfast.toml"})
+    loaded = load_configuration({"config": "holdfast.toml"})
     assert loaded.settings.mcp_servers[0].name == "x"
     assert loaded.ignored is None
 
@@ -81,15 +81,15 @@ def test_trusted_once_it_counts_until_it_changes(here: Path, capsys: pytest.Capt
     assert f"sends conversations to {URL}" in said
     assert "approvals.mode = allow-workspace" in said
     assert "sk-of-main-target" not in said
-    assert configure({}).settings.mcp_servers[0].command == ("evil",)
+    assert load_configuration({}).settings.mcp_servers[0].command == ("evil",)
     file.write_text(HOSTILE.replace("evil", "worse"))
-    loaded = configure({})
+    loaded = load_configuration({})
     assert loaded.settings.mcp_servers == ()
-    assert "changed since you trusted it" in loaded.cautions[0]
+    assert "changed since you trusted it" in loaded.startup_warnings[0]
     assert trust(str(here)) == 0
-    assert configure({}).settings.mcp_servers[0].command == ("worse",)
+    assert load_configuration({}).settings.mcp_servers[0].command == ("worse",)
     assert (distrust(None), distrust(None)) == (0, 0)
-    assert configure({}).settings.mcp_servers == ()
+    assert load_configuration({}).settings.mcp_servers == ()
 
 
 def test_all_that_a_file_may_do_is_said_to_the_letter_in_a_line_each(
@@ -131,12 +131,12 @@ def test_the_agent_is_kept_out_of_the_configuration_also_where_home_is_not_set(
     """P11: a service may have no HOME, and its files are looked for in the one of its user."""
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    assert own_config_home() == config_home(outside({}).environ)
+    assert own_config_home() == config_home(read_environment({}).environ)
     assert own_config_home().is_relative_to(Path.home())
 
 
 def test_the_same_text_elsewhere_is_another_file(here: Path, tmp_path: Path) -> None:
-    book = TrustBook(tmp_path / "book")
+    book = TrustedFiles(tmp_path / "book")
     book.trust(here / "holdfast.toml", HOSTILE)
     assert book.trusts(here / "holdfast.toml", HOSTILE)
     assert not book.trusts(tmp_path / "holdfast.toml", HOSTILE)
@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_read_stops_nobody_unless_it_was_named(here: Path)
     assert found.file is None
     assert "holdfast.toml is ignored: cannot be read" in str(found.ignored)
     with pytest.raises(BadConfiguration):
-        configure({"config": "holdfast.toml"})
+        load_configuration({"config": "holdfast.toml"})
 
 
 def test_the_users_own_file_counts_without_a_word_also_from_its_own_directory(
@@ -158,9 +158,9 @@ def test_the_users_own_file_counts_without_a_word_also_from_its_own_directory(
     own.mkdir(parents=True)
     (own / "holdfast.toml").write_text(HOSTILE)
     (here / "holdfast.toml").write_text("[server]\nport = 1\n")
-    assert configure({}).file == own / "holdfast.toml"
+    assert load_configuration({}).file == own / "holdfast.toml"
     monkeypatch.chdir(own)
-    loaded = configure({})
+    loaded = load_configuration({})
     assert loaded.settings.targets[0].name == "main"
     assert loaded.ignored is None
 
@@ -179,7 +179,7 @@ def test_a_broken_record_of_trust_is_an_error_and_never_trust(here: Path, tmp_pa
     assert record.stat().st_mode & 0o777 == 0o600
     record.write_text("[]")
     with pytest.raises(BadConfiguration, match=r"trusted\.json"):
-        configure({})
+        load_configuration({})
 
 
 def test_a_pipe_cannot_be_trusted_and_keeps_nobody_waiting(

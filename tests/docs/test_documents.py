@@ -7,7 +7,7 @@ import pytest
 
 from docs.reading import DOCS, DOCUMENTS, ROOT, anchors, blocks, generator, links
 from holdfast.chaos import ChaosServer
-from holdfast.config.configuration import ConfigFile, Given, load
+from holdfast.config.load import ConfigFile, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from promises import PROMISES
 from serving import served, target_of
@@ -60,4 +60,8 @@ def test_every_configuration_that_is_shown_is_one() -> None:
     assert shown
     for text in shown:
         file = ConfigFile(Path("/etc/holdfast/holdfast.toml"), text)
-        load(Given(environ={"HOME": "/h", "MAIN_API_KEY": "k"}, file=file, read=lambda _: TextFile("x" * 20)))
+        load(
+            ConfigInputs(
+                environ={"HOME": "/h", "MAIN_API_KEY": "k"}, file=file, read=lambda _: TextFile("x" * 20)
+            )
+        )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.host.lock import DirectoryBusy, DirectoryLock, holder_of
+from holdfast.host.lock import DirectoryBusy, DirectoryLock, read_holder
 from journal.file_faults import FAULTS
 
 URL = "http://127.0.0.1:8642"
@@ -16,12 +16,12 @@ def test_a_lock_that_is_taken_away_is_taken_again(tmp_path: Path, how: str) -> N
         lock.announce(URL)
         FAULTS[how](tmp_path / "lock", tmp_path)
         lock.keep()
-        holder = holder_of(tmp_path)
+        holder = read_holder(tmp_path)
         assert holder is not None
         assert holder.url == URL
         with pytest.raises(DirectoryBusy, match=URL), DirectoryLock(tmp_path):
             pass
-    assert holder_of(tmp_path) is None
+    assert read_holder(tmp_path) is None
 
 
 def test_whoever_lost_the_directory_does_not_take_it_back(
@@ -35,6 +35,6 @@ def test_whoever_lost_the_directory_does_not_take_it_back(
             first.keep()
             first.keep()
             assert caplog.text.count("another Holdfast works on this directory now") == 1
-            holder = holder_of(tmp_path)
+            holder = read_holder(tmp_path)
             assert holder is not None
             assert holder.url == "http://127.0.0.1:1"

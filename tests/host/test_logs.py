@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.settings import Settings
-from holdfast.host.logs import LogFile, to_terminal
+from holdfast.host.logs import LogFile, terminal_log
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_the_terminal_shows_what_is_amiss_here_and_not_what_strangers_send(
 ) -> None:
     """P9."""
     record = logging.LogRecord(name, level, "", 0, "words", None, None)
-    assert bool(to_terminal(Settings()).filter(record)) is shown
+    assert bool(terminal_log(Settings()).filter(record)) is shown
 
 
 def line(text: str) -> logging.LogRecord:

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.cli.serve import serve, url_of
 from holdfast.config.settings import ServerSettings, Settings
-from holdfast.host.server_keys import key_for_clients, made_key
+from holdfast.host.server_keys import first_key, key_for_clients
 
 
 def settings_at(folder: Path) -> Settings:
@@ -17,10 +17,10 @@ def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     """P11: its file is whole or not there."""
     settings = settings_at(tmp_path)
     assert key_for_clients(settings) == ""
-    key = made_key(settings)
+    key = first_key(settings)
     assert key is not None
     assert key.startswith("hf-")
-    assert (made_key(settings), key_for_clients(settings)) == (key, key)
+    assert (first_key(settings), key_for_clients(settings)) == (key, key)
     assert [path.name for path in tmp_path.iterdir()] == ["api-key"]
     assert (tmp_path / "api-key").stat().st_mode & 0o777 == 0o600
 
@@ -28,7 +28,7 @@ def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_key_file_that_is_empty_is_made_anew(tmp_path: Path) -> None:
     """P11: it would let everyone in."""
     (tmp_path / "api-key").write_text("\n")
-    made = made_key(settings_at(tmp_path))
+    made = first_key(settings_at(tmp_path))
     assert made is not None
     assert made.startswith("hf-")
 
@@ -37,7 +37,7 @@ def test_a_key_file_that_is_empty_is_made_anew(tmp_path: Path) -> None:
 def test_a_key_file_that_holds_no_key_or_half_of_one_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "api-key").write_bytes(content)
     with pytest.raises(OSError, match="api-key holds no whole key; remove it, and the next start makes one"):
-        made_key(settings_at(tmp_path))
+        first_key(settings_at(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from folds.golden import GOLDEN, LOGS, picture, read
 from holdfast import events as e
 from holdfast.cli.terminal.renderer import Renderer
-from holdfast.cli.terminal.style import Ink
+from holdfast.cli.terminal.style import Style
 from holdfast.codec import encode
 from holdfast.folds import rows, session
 from holdfast.folds import transcript as transcripts
@@ -70,7 +70,7 @@ def views(log: Log) -> dict[str, Any]:
     row = rows.SessionRow(session_id="s")
     for _, event in log:
         row = rows.apply_to_session(row, event)
-    teller = Renderer(Ink(lambda: 80))
+    renderer = Renderer(Style(lambda: 80))
     return {
         "folds": picture(log),
         "row": row,
@@ -78,7 +78,7 @@ def views(log: Log) -> dict[str, Any]:
         "hermes": {run_id: frames_of(log, run_id) for run_id in transcripts.fold(log).runs},
         "lines": [(line.seq, line.since_ms, line.type, line.text) for line in seen.lines],
         "spent": seen.spent_ms,
-        "told": "".join([teller.hear(event) for _, event in log]),
+        "told": "".join([renderer.hear(event) for _, event in log]),
     }
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.cli.doctor.machine import files_of_server
-from holdfast.host.lock import Holder
+from holdfast.host.lock import LockHolder
 from holdfast.server.transport.open_files import FREE_MIN, HEALTH_PLACES, OpenFiles
 from runner.program import Program, configure, program
 
@@ -58,7 +58,9 @@ async def test_a_crowd_of_connections_takes_nothing_from_the_store_and_from_heal
                 assert status == 200
                 assert alive["status"] == "ok"
                 assert "ulimit -n" in alive["warning"]
-                finding = await asyncio.to_thread(files_of_server, Holder(running.process.pid, running.url))
+                finding = await asyncio.to_thread(
+                    files_of_server, LockHolder(running.process.pid, running.url)
+                )
                 assert finding is not None
                 used = finding.facts["used"]
                 assert isinstance(used, int)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import indent
 from typing import TYPE_CHECKING
 
-from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
-from holdfast.cli.reads import Reads
+from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
+from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.client.answers import GrantShown, OpenAsk
 from holdfast.safe_text import exact, safe, safe_line
@@ -24,8 +24,8 @@ PAGES_MAX = 50
 def list_asks(flags: Mapping[str, object], *, form: str) -> int:
     """Print all approvals and questions that are open."""
 
-    async def work(reads: Reads) -> int:
-        asks = await reads.approvals()
+    async def work(reader: Reader) -> int:
+        asks = await reader.approvals()
         if form == "json":
             print_json(asks)
         elif not asks:
@@ -39,7 +39,7 @@ def list_asks(flags: Mapping[str, object], *, form: str) -> int:
             print_columns(("ID", "ASKED", "RUN", "ABOUT"), rows)
         return OK
 
-    return reading(flags, work)
+    return with_reader(flags, work)
 
 
 def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason: str) -> int:

@@ -8,15 +8,15 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from holdfast.cli.greeting import greet, said
-from holdfast.cli.reads import Reads
+from holdfast import __version__
+from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.output import restore
 from holdfast.client.address import Patience
-from holdfast.client.errors import ClientError, Unreachable
-from holdfast.config.configuration import BadConfiguration, Loaded
+from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
+from holdfast.config.load import BadConfiguration, Loaded
 from holdfast.folds.phases import IllegalEvent
-from holdfast.host.data_dir import Place, place_of
-from holdfast.host.fast_imports import uncollected
+from holdfast.host.data_dir import DataDirectory, find_data_directory
+from holdfast.host.fast_imports import gc_paused
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client
 
 OK, FAILED, STOPPED = 0, 1, 130
+NO_KEY = "invalid_api_key"
 LOOK_S = 10.0  # how long one who only reads waits for a server before reading without it
 
 # What a server of our own does beside the work: go on with every run that has no ending; work on what the
@@ -36,7 +37,7 @@ class Attached:
     """A server to work with: in this process (`loaded` is its configuration) or in another one."""
 
     client: "Client"
-    place: Place
+    directory: DataDirectory
     loaded: Loaded | None
     url: str
 
@@ -46,10 +47,10 @@ class Attached:
         return self.loaded is not None
 
 
-TROUBLE = (BadConfiguration, JournalError, IllegalEvent, OSError, ClientError, KeyboardInterrupt)
+EXPECTED_ERRORS = (BadConfiguration, JournalError, IllegalEvent, OSError, ClientError, KeyboardInterrupt)
 
 
-def told(error: BaseException) -> int:
+def report_error(error: BaseException) -> int:
     """Say what went wrong in one line; the exit code."""
     if isinstance(error, KeyboardInterrupt):
         return STOPPED
@@ -57,7 +58,7 @@ def told(error: BaseException) -> int:
         # Whoever read the output has enough; the interpreter is not to try again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    print(f"holdfast: {said(error)}", file=sys.stderr)
+    print(f"holdfast: {error_text(error)}", file=sys.stderr)
     return FAILED
 
 
@@ -69,86 +70,86 @@ def with_server(
 ) -> int:
     """Do the work with a server; the exit code. `works` says what a server of our own goes on with."""
     try:
-        place = place_of(flags)
+        directory = find_data_directory(flags)
         with ExitStack() as stack:
             try:
-                lock = stack.enter_context(DirectoryLock(place.data_dir))
+                lock = stack.enter_context(DirectoryLock(directory.data_dir))
             except DirectoryBusy:
-                return asyncio.run(_attached(place, work, patience=patience or Patience()))
-            return _owning(place, lock, work=work, works=works)
-    except TROUBLE as error:
-        return told(error)
+                return asyncio.run(_with_running_server(directory, work, patience=patience or Patience()))
+            return _with_own_server(directory, lock, work=work, works=works)
+    except EXPECTED_ERRORS as error:
+        return report_error(error)
     finally:
         restore()
 
 
-async def _attached(place: Place, work: Work, *, patience: Patience) -> int:
+async def _with_running_server(directory: DataDirectory, work: Work, *, patience: Patience) -> int:
     from holdfast.client.client import Client
 
-    async with Client(where=place.where, patience=patience) as client:
-        await greet(client, await _url(place), within_s=patience.call_s)
-        return await work(Attached(client, place, None, (await place.where()).url))
+    async with Client(where=directory.where, patience=patience) as client:
+        await check_server(client, await _url(directory), within_s=patience.call_s)
+        return await work(Attached(client, directory, None, (await directory.where()).url))
 
 
-async def _url(place: Place) -> str:
+async def _url(directory: DataDirectory) -> str:
     """What to call the server; one that is just starting has no address yet."""
-    found = await asyncio.to_thread(place.address)
-    return found.url if found else f"the server of {place.data_dir}"
+    found = await asyncio.to_thread(directory.address)
+    return found.url if found else f"the server of {directory.data_dir}"
 
 
-def reading(flags: Mapping[str, object], work: Callable[[Reads], Awaitable[int]]) -> int:
+def with_reader(flags: Mapping[str, object], work: Callable[[Reader], Awaitable[int]]) -> int:
     """Do work that only reads: through the server that runs, else from the store, which nothing locks."""
     try:
-        place = place_of(flags)
-        return asyncio.run(_reading(place, work))
-    except TROUBLE as error:
-        return told(error)
+        directory = find_data_directory(flags)
+        return asyncio.run(_with_reader(directory, work))
+    except EXPECTED_ERRORS as error:
+        return report_error(error)
 
 
-async def _reading(place: Place, work: Callable[[Reads], Awaitable[int]]) -> int:
-    if await asyncio.to_thread(place.address) is not None:
+async def _with_reader(directory: DataDirectory, work: Callable[[Reader], Awaitable[int]]) -> int:
+    if await asyncio.to_thread(directory.address) is not None:
         from holdfast.client.client import Client
 
-        async with Client(where=place.where, patience=Patience(call_s=2.0)) as client:
-            if await _is_there(client, await _url(place)):
+        async with Client(where=directory.where, patience=Patience(call_s=2.0)) as client:
+            if await _is_there(client, await _url(directory)):
                 return await work(client)
-    from holdfast.cli.stored import StoredReads
+    from holdfast.cli.offline_reader import OfflineReader
 
-    async with StoredReads(place.settings) as stored:
+    async with OfflineReader(directory.settings) as stored:
         if stored.is_new:
-            print(f"holdfast: nothing is kept in {place.data_dir} yet", file=sys.stderr)
+            print(f"holdfast: nothing is kept in {directory.data_dir} yet", file=sys.stderr)
         return await work(stored)
 
 
 async def _is_there(client: "Client", url: str) -> bool:
     try:
-        await greet(client, url, within_s=LOOK_S)
+        await check_server(client, url, within_s=LOOK_S)
     except Unreachable as error:
         print(f"holdfast: {error}; this is what the store holds", file=sys.stderr)
         return False
     return True
 
 
-def _owning(place: Place, lock: DirectoryLock, *, work: Work, works: WorkScope) -> int:
+def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Work, works: WorkScope) -> int:
     """Everything that a server needs is imported here, so that attaching is quick."""
-    with uncollected():
-        from holdfast.cli.exits import tools_die_first
-        from holdfast.host.logs import log_to
+    with gc_paused():
+        from holdfast.cli.exits import kill_tools_on_exit
+        from holdfast.host.logs import log_to_file
 
     os.umask(0o077)  # conversations, keys and logs are private
-    loaded = place.completed()
-    for warning in loaded.cautions:
+    loaded = directory.completed()
+    for warning in loaded.startup_warnings:
         print(f"holdfast: {warning}", file=sys.stderr)
-    log_to(loaded.settings)
+    log_to_file(loaded.settings)
 
     async def main() -> int:
         async with _own_client(loaded, lock, works=works) as (client, url):
-            return await work(Attached(client, place, loaded, url))
+            return await work(Attached(client, directory, loaded, url))
 
     import uvicorn
 
     loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
-    with tools_die_first(), asyncio.Runner(loop_factory=loop_factory) as runner:
+    with kill_tools_on_exit(), asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(main())
 
 
@@ -160,10 +161,10 @@ async def _own_client(
     from holdfast.client.client import Client
     from holdfast.host.assembly import open_application
     from holdfast.host.http_server import serving
-    from holdfast.host.server_keys import keys_of, made_key
+    from holdfast.host.server_keys import first_key, keys_of
 
     settings = loaded.settings
-    keys = keys_of(settings, await asyncio.to_thread(made_key, settings))
+    keys = keys_of(settings, await asyncio.to_thread(first_key, settings))
     goes_on = "all" if works == "all" else "asked"
     async with (
         open_application(settings, keys=keys, config=loaded.file, goes_on=goes_on) as app,
@@ -174,3 +175,33 @@ async def _own_client(
         lock.announce(url)
         async with Client(url, keys[0].secret if keys else "") as client:
             yield client, url
+
+
+async def check_server(client: "Client", url: str, *, within_s: float) -> None:
+    """Wait until it answers; raises Unreachable, or BadAnswer if it is none of ours."""
+    try:
+        async with asyncio.timeout(within_s):
+            found = await client.health()
+    except TimeoutError:
+        raise Unreachable(url, "it did not answer in time") from None
+    except (Refused, BadAnswer) as error:
+        raise BadAnswer(f"what answers at {url} is no Holdfast server: {error}") from error
+    if found.version != __version__:
+        # It is said and not refused: mostly all goes well, and if it does not, this is why.
+        of_it = f"is Holdfast {found.version}" if found.version else "does not say its version"
+        print(
+            f"holdfast: the server {of_it}, and this is {__version__}; restart it to have both the same",
+            file=sys.stderr,
+        )
+
+
+def error_text(error: BaseException) -> str:
+    """What went wrong, and what to do, in one line."""
+    if isinstance(error, Refused) and error.code == NO_KEY:
+        return (
+            "the server does not take the key of this configuration (server.api_keys, else the file api-key "
+            "in the data directory); use the --config of the server, or a key that it knows"
+        )
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.config.configuration import Loaded, configure
-from holdfast.config.files import Ignored
+from holdfast.config.files import IgnoredFile
+from holdfast.config.load import Loaded, load_configuration
 from holdfast.config.secret_values import command_parts
 from holdfast.config.settings import PatienceSettings, Secret, TargetSettings
 from holdfast.config.sources import BadConfiguration, KeyPath
@@ -24,7 +24,7 @@ VALUE_COLUMN = 44
 def check(flags: Mapping[str, object]) -> int:
     """Print the effective settings, or what is wrong with them; the exit code."""
     try:
-        loaded = configure(flags)
+        loaded = load_configuration(flags)
     except BadConfiguration as error:
         for line in error.lines:
             print(f"holdfast: {line}", file=sys.stderr)
@@ -53,7 +53,7 @@ def report(loaded: Loaded) -> Iterator[str]:
         yield from (f"# {note}" for note in loaded.notes)
 
 
-def _ignored(file: Ignored) -> Iterator[str]:
+def _ignored(file: IgnoredFile) -> Iterator[str]:
     yield f"# {file.path} is ignored: {file.why}."
     if file.sets:
         yield f"# It would set: {', '.join(file.sets)}."

@@ -4,11 +4,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.config.configuration import BadConfiguration, Given, Loaded, load, outside
 from holdfast.config.files import FILE_NAME, ConfigFile, config_home, read_config
+from holdfast.config.load import BadConfiguration, ConfigInputs, Loaded, load, read_environment
 from holdfast.config.secret_values import read_found_file
 from holdfast.config.sources import KeyPath, dotted
-from holdfast.config.trust import TrustBook, TrustUnreadable
+from holdfast.config.trust import TrustedFiles, TrustUnreadable
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.proxies import shown_proxy
 from holdfast.safe_text import exact
@@ -19,9 +19,9 @@ OK, FAILED = 0, 1
 def trust(name: str | None) -> int:
     """Show what the file may do and let it count; the exit code."""
     try:
-        file, given = _given(name)
-        loaded = load(given)
-        _book(given).trust(file.path, file.text)
+        file, inputs = _given(name)
+        loaded = load(inputs)
+        _book(inputs).trust(file.path, file.text)
     except (BadConfiguration, TrustUnreadable, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
@@ -36,7 +36,7 @@ def distrust(name: str | None) -> int:
     """Let the file no longer count; the exit code."""
     path = _path(name)
     try:
-        known = _book(outside({"config": None})).forget(path)
+        known = _book(read_environment({"config": None})).forget(path)
     except (BadConfiguration, TrustUnreadable, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
@@ -49,16 +49,16 @@ def _path(name: str | None) -> Path:
     return path / FILE_NAME if path.is_dir() else path
 
 
-def _given(name: str | None) -> tuple[ConfigFile, Given]:
+def _given(name: str | None) -> tuple[ConfigFile, ConfigInputs]:
     path = _path(name)
     file = read_config(path, read=read_found_file)
     if file is None:
         raise BadConfiguration([f"{path}: there is no such file"])
-    return file, outside({"config": str(path)})
+    return file, read_environment({"config": str(path)})
 
 
-def _book(given: Given) -> TrustBook:
-    return TrustBook(config_home(given.environ))
+def _book(inputs: ConfigInputs) -> TrustedFiles:
+    return TrustedFiles(config_home(inputs.environ))
 
 
 def powers(loaded: Loaded) -> Iterator[str]:

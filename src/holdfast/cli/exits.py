@@ -14,7 +14,7 @@ AT_ONCE = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @contextmanager
-def tools_die_first() -> Generator[None]:
+def kill_tools_on_exit() -> Generator[None]:
     """See to it until this is left, by an exception too; a signal that nobody else takes ends the program."""
     # Under nohup it is to outlive its terminal.
     taken = [number for number in AT_ONCE if signal.getsignal(number) != signal.SIG_IGN]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.cli.attach import FAILED, OK, TROUBLE, told
-from holdfast.cli.naming import LAST, run_named, session_named
+from holdfast.cli.attach import EXPECTED_ERRORS, FAILED, OK, report_error
+from holdfast.cli.ids import LAST, resolve_run, resolve_session
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import Event
 from holdfast.folds.rows import run_of
 from holdfast.folds.timeline import rendered, timeline
-from holdfast.host.data_dir import Place, place_of
+from holdfast.host.data_dir import DataDirectory, find_data_directory
 from holdfast.journal.sqlite.reader import SqliteReader
 
 
@@ -28,13 +28,13 @@ def inspect(name: str, flags: Mapping[str, object]) -> int:
         if path.suffix == ".jsonl":
             pairs, where = from_file(path), str(path)
         else:
-            place = place_of(flags)
-            pairs, where = asyncio.run(_named(name, place)), f"{name!r} (data in {place.data_dir})"
+            directory = find_data_directory(flags)
+            pairs, where = asyncio.run(_named(name, directory)), f"{name!r} (data in {directory.data_dir})"
         if pairs:
             print("\n".join(rendered(timeline(pairs))), flush=True)
             return OK
-    except (*TROUBLE, UnreadableEvent, msgspec.MsgspecError) as error:
-        return told(error)
+    except (*EXPECTED_ERRORS, UnreadableEvent, msgspec.MsgspecError) as error:
+        return report_error(error)
     print(f"holdfast: there is no session, run or .jsonl file {where}", file=sys.stderr)
     return FAILED
 
@@ -49,14 +49,14 @@ def from_file(path: Path) -> Sequence[tuple[int, Event]]:
     return pairs
 
 
-async def _named(name: str, place: Place) -> Sequence[tuple[int, Event]]:
+async def _named(name: str, directory: DataDirectory) -> Sequence[tuple[int, Event]]:
     """The events of the run or the session that is meant."""
-    from holdfast.cli.stored import StoredReads
+    from holdfast.cli.offline_reader import OfflineReader
 
-    async with StoredReads(place.settings) as reads:
-        whole = await session_named(reads, name) if name != LAST else name
-        whole = await run_named(reads, whole)
-    return await from_store(whole, place.data_dir)
+    async with OfflineReader(directory.settings) as reader:
+        whole = await resolve_session(reader, name) if name != LAST else name
+        whole = await resolve_run(reader, whole)
+    return await from_store(whole, directory.data_dir)
 
 
 async def from_store(name: str, data_dir: Path) -> Sequence[tuple[int, Event]]:

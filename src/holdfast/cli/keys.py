@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Mapping, Sequence
 
-from holdfast.cli.attach import OK, Attached, reading, with_server
-from holdfast.cli.reads import Reads
+from holdfast.cli.attach import OK, Attached, with_reader, with_server
+from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 
 ORIGINS: Mapping[str, str] = {
@@ -17,8 +17,8 @@ ORIGINS: Mapping[str, str] = {
 def list_keys(flags: Mapping[str, object], *, form: str) -> int:
     """Print the names of all keys."""
 
-    async def work(reads: Reads) -> int:
-        keys = await reads.keys()
+    async def work(reader: Reader) -> int:
+        keys = await reader.keys()
         if form == "json":
             print_json(keys)
         else:
@@ -29,7 +29,7 @@ def list_keys(flags: Mapping[str, object], *, form: str) -> int:
             print_columns(("NAME", "ADDED", "SCOPES", "FROM"), rows)
         return OK
 
-    return reading(flags, work)
+    return with_reader(flags, work)
 
 
 def add_key(flags: Mapping[str, object], name: str, *, scopes: Sequence[str], form: str) -> int:

@@ -1,14 +1,24 @@
 """The commands that start an agent, as values: whoever read the command line, they begin the same way."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias, assert_never
 
-from holdfast.host.fast_imports import ahead, uncollected
+from holdfast.host.fast_imports import gc_paused, import_in_background
+
+PORT_DIGITS = 5
+_COMMON = {
+    "--model": "model",
+    "--workspace": "workspace",
+    "--data-dir": "data_dir",
+    "--config": "config",
+}
+_SESSION = {"--session": "session", "-s": "session"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serve:
+class ServeCommand:
     """`holdfast serve`; None is "not given", here and below."""
 
     host: str | None = None
@@ -21,7 +31,7 @@ class Serve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
+class ChatCommand:
     """`holdfast chat`, and `holdfast` alone."""
 
     session: str = ""
@@ -32,7 +42,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunCommand:
     """`holdfast run`."""
 
     words: Sequence[str] = ()
@@ -44,26 +54,79 @@ class Run:
     config: str | None = None
 
 
-Start: TypeAlias = Serve | Chat | Run
+StartCommand: TypeAlias = ServeCommand | ChatCommand | RunCommand
 
 
-def start(wanted: Start) -> int:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """A command's options, by the field that each fills."""
+
+    make: Callable[..., StartCommand]
+    texts: Mapping[str, str]
+    flags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+_OPTIONS: Mapping[str, _Options] = MappingProxyType(
+    {
+        "run": _Options(RunCommand, _COMMON | _SESSION, {"--json": "as_json"}),
+        "chat": _Options(ChatCommand, _COMMON | _SESSION),
+        "serve": _Options(ServeCommand, _COMMON | {"--host": "host"}, {"--no-auth": "no_auth"}),
+    }
+)
+
+
+def parse_quickly(line: Sequence[str]) -> StartCommand | None:
+    """What the line asks for, if it is one of these and has nothing unusual."""
+    if not line or line[0].partition("=")[0] in _OPTIONS["chat"].texts:
+        return _parse(_OPTIONS["chat"], line)  # without a command it is the chat, with its options
+    options = _OPTIONS.get(line[0])
+    return None if options is None else _parse(options, line[1:])
+
+
+def _parse(options: _Options, line: Sequence[str]) -> StartCommand | None:
+    given: dict[str, Any] = {}
+    words: list[str] = []
+    rest = iter(line)
+    for word in rest:
+        name, equals, behind = word.partition("=")
+        if word in options.flags:
+            given[options.flags[word]] = True
+        elif name in options.texts and (name.startswith("--") or not equals):
+            value = behind if equals else next(rest, "")
+            if value.startswith("-") or not value:
+                return None
+            given[options.texts[name]] = value
+        elif word == "--port" and options.make is ServeCommand:
+            value = next(rest, "")
+            if not (value.isascii() and value.isdigit()) or len(value) > PORT_DIGITS:
+                return None
+            given["port"] = int(value)
+        elif word.startswith("-") and word != "-":
+            return None
+        else:
+            words.append(word)
+    if words and options.make is not RunCommand:
+        return None
+    return options.make(**given, words=words) if words else options.make(**given)
+
+
+def start(wanted: StartCommand) -> int:
     """Do it; the exit code."""
     # It reads the certificates of all authorities meanwhile, for which it needs nobody.
-    ahead("aiohttp")
+    import_in_background("aiohttp")
     match wanted:
-        case Serve():
+        case ServeCommand():
             return _serve(wanted)
-        case Chat():
+        case ChatCommand():
             return _chat(wanted)
-        case Run():
+        case RunCommand():
             return _run(wanted)
         case _:
             assert_never(wanted)
 
 
-def _serve(wanted: Serve) -> int:
-    with uncollected():
+def _serve(wanted: ServeCommand) -> int:
+    with gc_paused():
         from holdfast.cli.serve import serve
     flags = _flags(wanted) | {
         "host": wanted.host,
@@ -74,14 +137,14 @@ def _serve(wanted: Serve) -> int:
     return serve(flags)
 
 
-def _chat(wanted: Chat) -> int:
-    with uncollected():
+def _chat(wanted: ChatCommand) -> int:
+    with gc_paused():
         from holdfast.cli.chat.conversation import chat
     return chat(_flags(wanted), session=wanted.session, model=wanted.model or "")
 
 
-def _run(wanted: Run) -> int:
-    with uncollected():
+def _run(wanted: RunCommand) -> int:
+    with gc_paused():
         from holdfast.cli.run import Task, run, text_of
     task = Task(
         text=text_of(wanted.words),
@@ -92,5 +155,5 @@ def _run(wanted: Run) -> int:
     return run(_flags(wanted), task)
 
 
-def _flags(wanted: Start) -> dict[str, object]:
+def _flags(wanted: StartCommand) -> dict[str, object]:
     return {"data_dir": wanted.data_dir, "config": wanted.config, "agent_workspace": wanted.workspace}

@@ -26,16 +26,16 @@ def _do(line: Sequence[str]) -> None:
 
     # First of all: keys of models and of the server are in this process, and its tools run as the same user.
     hide_process()
-    from holdfast.cli.quick_line import quick
+    from holdfast.cli.launch import parse_quickly
 
     # A shell that asks how a line can go on asks by a variable, and with no line.
-    wanted = None if COMPLETE in os.environ else quick(line)  # noqa: TID251  # this is the edge
+    wanted = None if COMPLETE in os.environ else parse_quickly(line)  # noqa: TID251  # this is the edge
     if wanted is not None:
         from holdfast.cli.launch import start
 
         sys.exit(start(wanted))
-    from holdfast.host.fast_imports import uncollected
+    from holdfast.host.fast_imports import gc_paused
 
-    with uncollected():
+    with gc_paused():
         from holdfast.cli.commands import app
     app()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, STOPPED, Attached, with_server
-from holdfast.cli.naming import session_named
-from holdfast.cli.run_asks import Asks
+from holdfast.cli.ids import resolve_session
+from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import Output, TerminalOutput, output_for
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
@@ -64,28 +64,28 @@ def run(flags: Mapping[str, object], task: Task) -> int:
     async def work(attached: Attached) -> int:
         started = await attached.client.start(
             task.text,
-            session_id=await session_named(attached.client, task.session_id),
+            session_id=await resolve_session(attached.client, task.session_id),
             model=task.model,
-            more={"workspace": str(attached.place.settings.workspace)},
+            more={"workspace": str(attached.directory.settings.workspace)},
         )
-        return await told_here(attached.client, started, form=task.form)
+        return await show_run_here(attached.client, started, form=task.form)
 
     return with_server(flags, work)
 
 
-async def told_here(client: "Client", started: "Started", *, form: str) -> int:
+async def show_run_here(client: "Client", started: "Started", *, form: str) -> int:
     """Tell the run to its ending; what a person has read here is not unread on the page."""
     output = output_for(form)
-    code = await followed(client, started.run_id, output=output)
+    code = await follow_run(client, started.run_id, output=output)
     if isinstance(output, TerminalOutput) and code != STOPPED:  # who stops a run wants to leave
         with suppress(ClientError):  # the answer is there, and a mark is only a courtesy
             await client.mark_read(started.session_id)
     return code
 
 
-async def followed(client: "Client", run_id: str, *, output: Output) -> int:
+async def follow_run(client: "Client", run_id: str, *, output: Output) -> int:
     """Tell the run to its ending; Ctrl-C, SIGTERM or SIGHUP stops it, a second one leaves at once."""
-    telling = asyncio.create_task(_told(client, run_id, output=output))
+    telling = asyncio.create_task(_show_run(client, run_id, output=output))
     stopping = _Stopping(client, run_id, telling)
     loop = asyncio.get_running_loop()
     acts = dict.fromkeys(STOPPING, stopping.interrupt)
@@ -113,8 +113,8 @@ async def followed(client: "Client", run_id: str, *, output: Output) -> int:
         await output.close()
 
 
-async def _told(client: "Client", run_id: str, *, output: Output) -> int:
-    asks = Asks(client, output)
+async def _show_run(client: "Client", run_id: str, *, output: Output) -> int:
+    asks = RunAsks(client, output)
     ticking = asyncio.create_task(output.tick())
     try:
         async with aclosing(client.watch(run_id)) as heard:

@@ -10,7 +10,7 @@ from holdfast.cli.terminal.live_region import LiveRegion
 from holdfast.cli.terminal.output import is_drawable
 from holdfast.cli.terminal.phrases import plain_ending
 from holdfast.cli.terminal.renderer import Renderer
-from holdfast.cli.terminal.style import Ink
+from holdfast.cli.terminal.style import Style
 from holdfast.client.updates import Away, Back, Heard, LiveLine, Seen
 from holdfast.folds import transcript
 
@@ -28,11 +28,11 @@ class Output(Protocol):
         """A line of our own, for the person."""
         ...
 
-    async def hush(self) -> None:
+    async def pause(self) -> None:
         """Take back what is live: somebody else writes now."""
         ...
 
-    async def speak(self) -> None:
+    async def resume(self) -> None:
         """Show what is live again."""
         ...
 
@@ -54,8 +54,8 @@ class TerminalOutput:
 
     def __init__(self, out: TextIO, errors: TextIO) -> None:
         self._errors = errors
-        self.ink = Ink()
-        self._teller = Renderer(self.ink)
+        self.style = Style()
+        self._renderer = Renderer(self.style)
         self._region = LiveRegion(out)
         self._writing = asyncio.Lock()
         self._is_hushed = False
@@ -66,28 +66,28 @@ class TerminalOutput:
         text = ""
         match heard:
             case Seen(event=e.RunEnded() as ended):
-                text = self._teller.finished(ended)
+                text = self._renderer.finished(ended)
             case Seen():
-                text = self._teller.hear(heard.event)
+                text = self._renderer.hear(heard.event)
             case LiveLine():
-                self._teller.server_says = heard
+                self._renderer.server_says = heard
             case Away():
-                self._teller.lost(heard)
+                self._renderer.lost(heard)
             case Back():
-                self._teller.away = None
+                self._renderer.away = None
         await self._show(text)
 
     async def say(self, text: str) -> None:
         """See Output."""
         await self._show(text)
 
-    async def hush(self) -> None:
+    async def pause(self) -> None:
         """See Output."""
         async with self._writing:
             self._is_hushed = True
             await asyncio.to_thread(self._region.clear)
 
-    async def speak(self) -> None:
+    async def resume(self) -> None:
         """See Output."""
         self._is_hushed = False
         await self._show("")
@@ -118,8 +118,8 @@ class TerminalOutput:
                     await asyncio.to_thread(self._region.show, settled, "")
                 return
             now_ms = time.time_ns() // 1_000_000
-            status = self._teller.status(now_ms)
-            live = self._teller.live() + (self.ink.dim(f"⋯ {status}") if status else "")
+            status = self._renderer.status(now_ms)
+            live = self._renderer.live() + (self.style.dim(f"⋯ {status}") if status else "")
             await asyncio.to_thread(self._region.show, settled, live)
 
 
@@ -140,10 +140,10 @@ class PlainOutput:
         """See Output."""
         await asyncio.to_thread(_write, self._errors, text)
 
-    async def hush(self) -> None:
+    async def pause(self) -> None:
         """See Output."""
 
-    async def speak(self) -> None:
+    async def resume(self) -> None:
         """See Output."""
 
     async def tick(self) -> None:
@@ -176,10 +176,10 @@ class JsonOutput:
         """See Output."""
         await asyncio.to_thread(_write, self._errors, text)
 
-    async def hush(self) -> None:
+    async def pause(self) -> None:
         """See Output."""
 
-    async def speak(self) -> None:
+    async def resume(self) -> None:
         """See Output."""
 
     async def tick(self) -> None:

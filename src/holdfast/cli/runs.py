@@ -6,10 +6,10 @@ from contextlib import aclosing
 from datetime import timedelta
 
 from holdfast import events as e
-from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
-from holdfast.cli.naming import run_named, session_named
-from holdfast.cli.reads import Reads
-from holdfast.cli.run import EXIT_CODES, told_here
+from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
+from holdfast.cli.ids import resolve_run, resolve_session
+from holdfast.cli.reader import Reader
+from holdfast.cli.run import EXIT_CODES, show_run_here
 from holdfast.cli.run_output import output_for
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.client.answers import RunShown
@@ -24,8 +24,8 @@ PAGES_MAX = 100
 def list_runs(flags: Mapping[str, object], *, session: str, status: str, limit: int, form: str) -> int:
     """Print runs, newest first."""
 
-    async def work(reads: Reads) -> int:
-        found = await _found(reads, await session_named(reads, session), status=status, limit=limit)
+    async def work(reader: Reader) -> int:
+        found = await _found(reader, await resolve_session(reader, session), status=status, limit=limit)
         if form == "json":
             print_json(found)
         else:
@@ -35,20 +35,20 @@ def list_runs(flags: Mapping[str, object], *, session: str, status: str, limit: 
             print_columns(("RUN", "STATUS", "STARTED", "TOOK", "ABOUT"), rows)
         return OK
 
-    return reading(flags, work)
+    return with_reader(flags, work)
 
 
-async def _found(reads: Reads, session: str, *, status: str, limit: int) -> Sequence[RunShown]:
+async def _found(reader: Reader, session: str, *, status: str, limit: int) -> Sequence[RunShown]:
     """So many runs of this status: a page may hold fewer, since it is cut before they are looked at."""
     if status == "paused":
-        from holdfast.cli.stored import StoredReads
+        from holdfast.cli.offline_reader import OfflineReader
 
-        if not isinstance(reads, StoredReads):
+        if not isinstance(reader, OfflineReader):
             return ()  # a server carries its runs out
     found: list[RunShown] = []
     cursor = ""
     for _ in range(PAGES_MAX):
-        page = await reads.runs(
+        page = await reader.runs(
             session_id=session, status=status, limit=PAGE if status else limit, cursor=cursor
         )
         found += page.data
@@ -61,25 +61,25 @@ async def _found(reads: Reads, session: str, *, status: str, limit: int) -> Sequ
 def show_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
     """Print one run."""
 
-    async def work(reads: Reads) -> int:
-        run = await reads.run(await run_named(reads, run_id))
+    async def work(reader: Reader) -> int:
+        run = await reader.run(await resolve_run(reader, run_id))
         if form == "json":
             print_json(run)
         else:
             print("\n".join(_lines(run)))
         return OK
 
-    return reading(flags, work)
+    return with_reader(flags, work)
 
 
 def tail_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
     """Tell a run from its beginning to its end; leaving does not stop it."""
 
-    async def work(reads: Reads) -> int:
+    async def work(reader: Reader) -> int:
         output = output_for(form)
         ticking = asyncio.create_task(output.tick())
         try:
-            async with aclosing(reads.watch(await run_named(reads, run_id))) as heard:
+            async with aclosing(reader.watch(await resolve_run(reader, run_id))) as heard:
                 async for one in heard:
                     await output.hear(one)
                     if isinstance(one, Seen) and isinstance(one.event, e.RunEnded):
@@ -92,7 +92,7 @@ def tail_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
         await output.say("The run has no ending yet, and no server works on it.\n")
         return FAILED
 
-    return reading(flags, work)
+    return with_reader(flags, work)
 
 
 def stop_run(flags: Mapping[str, object], name: str) -> int:
@@ -100,7 +100,7 @@ def stop_run(flags: Mapping[str, object], name: str) -> int:
 
     async def work(attached: Attached) -> int:
         client = attached.client
-        run_id = await run_named(client, name)
+        run_id = await resolve_run(client, name)
         try:
             await client.stop(run_id)
         except Refused as error:
@@ -124,9 +124,9 @@ def retry_run(flags: Mapping[str, object], run_id: str, *, session: str, form: s
 
     async def work(attached: Attached) -> int:
         client = attached.client
-        of, where = await run_named(client, run_id), await session_named(client, session)
+        of, where = await resolve_run(client, run_id), await resolve_session(client, session)
         started = await client.retry(of, session_id=where)
-        return await told_here(client, started, form=form)
+        return await show_run_here(client, started, form=form)
 
     return with_server(flags, work)
 

@@ -15,14 +15,14 @@ from types import FrameType
 import uvicorn
 
 from holdfast import __version__
-from holdfast.cli.exits import tools_die_first
-from holdfast.config.configuration import BadConfiguration, Loaded, configure
+from holdfast.cli.exits import kill_tools_on_exit
+from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.host.assembly import open_application
 from holdfast.host.http_server import Application, http_config
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
-from holdfast.host.logs import log_to, to_terminal
+from holdfast.host.logs import log_to_file, terminal_log
 from holdfast.host.open_files import allow_open_files
-from holdfast.host.server_keys import keys_of, made_key
+from holdfast.host.server_keys import first_key, keys_of
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.auth import LINK_MS
 from holdfast.server.options import ApiKey
@@ -42,7 +42,7 @@ COLLECTED_AFTER = (5_000, 20, 20)
 def serve(flags: Mapping[str, object]) -> int:
     """Serve until SIGTERM, SIGHUP or Ctrl-C; the exit code."""
     try:
-        loaded = configure(flags)
+        loaded = load_configuration(flags)
     except BadConfiguration as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
@@ -52,35 +52,35 @@ def serve(flags: Mapping[str, object]) -> int:
         print(f"holdfast: {place}: agent.workspace names no folder: {workspace}", file=sys.stderr)
         return FAILED
     os.umask(0o077)  # conversations, keys and logs are their owner's business
-    for warning in loaded.cautions:
+    for warning in loaded.startup_warnings:
         print(f"holdfast: {warning}", file=sys.stderr)
     try:
         with DirectoryLock(loaded.settings.data_dir) as lock:
-            log_to(loaded.settings, to_terminal(loaded.settings))
-            key = made_key(loaded.settings)
+            log_to_file(loaded.settings, terminal_log(loaded.settings))
+            key = first_key(loaded.settings)
             loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
             gc.set_threshold(*COLLECTED_AFTER)
             allow_open_files(loaded.settings)
-            with tools_die_first(), asyncio.Runner(loop_factory=loop_factory) as runner:
-                runner.run(_serve(loaded, lock, made_key=key))
+            with kill_tools_on_exit(), asyncio.Runner(loop_factory=loop_factory) as runner:
+                runner.run(_serve(loaded, lock, first_key=key))
     except (DirectoryBusy, JournalError, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
     return OK
 
 
-async def _serve(loaded: Loaded, lock: DirectoryLock, *, made_key: str | None) -> None:
+async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) -> None:
     settings = loaded.settings
     async with AsyncExitStack() as stack:
         listening = _listen(settings.server.host, settings.server.port)
         stack.callback(listening.close)
-        keys = keys_of(settings, made_key)
+        keys = keys_of(settings, first_key)
         app = await stack.enter_async_context(open_application(settings, keys=keys, config=loaded.file))
         url = url_of(settings.server.host, listening.getsockname()[1])
         lock.announce(url)
 
         def greet() -> None:
-            _greet(url, loaded, made_key=made_key, way_in=_way_in(app.edge, url, keys))
+            _greet(url, loaded, first_key=first_key, way_in=_way_in(app.edge, url, keys))
 
         stack.callback(asyncio.create_task(_keep(lock), name="keep the lock").cancel)
         await _Server(app, greet).serve(sockets=[listening])
@@ -114,10 +114,10 @@ def _way_in(app: Edge, url: str, keys: tuple[ApiKey, ...] | None) -> str:
     return f"Open {url} (`holdfast sign-in` prints a link that signs you in)"
 
 
-def _greet(url: str, loaded: Loaded, *, made_key: str | None, way_in: str) -> None:
+def _greet(url: str, loaded: Loaded, *, first_key: str | None, way_in: str) -> None:
     settings = loaded.settings
     key = settings.data_dir / "api-key"
-    secret = f"$(cat {shlex.quote(str(key))})" if made_key is not None else "YOUR_KEY"
+    secret = f"$(cat {shlex.quote(str(key))})" if first_key is not None else "YOUR_KEY"
     auth = f' -H "Authorization: Bearer {secret}"' if settings.server.api_keys != () else ""
     further = " and every other address of this machine" if settings.server.host in _EVERY_ADDRESS else ""
     print(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")

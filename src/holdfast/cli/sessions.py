@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from holdfast.cli.attach import FAILED, OK, Attached, reading, with_server
-from holdfast.cli.naming import session_named
-from holdfast.cli.reads import Reads
+from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
+from holdfast.cli.ids import resolve_session
+from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.client.answers import SessionShown
 from holdfast.safe_text import safe, safe_line
@@ -18,8 +18,8 @@ ENTRIES_MAX = 500
 def list_sessions(flags: Mapping[str, object], *, words: str, archived: str, limit: int, form: str) -> int:
     """Print sessions, newest first, or those in which the words are found."""
 
-    async def work(reads: Reads) -> int:
-        page = await reads.sessions(words=words, limit=limit, archived=archived)
+    async def work(reader: Reader) -> int:
+        page = await reader.sessions(words=words, limit=limit, archived=archived)
         if form == "json":
             print_json(page.data)
         elif words:
@@ -30,14 +30,14 @@ def list_sessions(flags: Mapping[str, object], *, words: str, archived: str, lim
             )
         return OK
 
-    return reading(flags, work)
+    return with_reader(flags, work)
 
 
 def show_session(flags: Mapping[str, object], session_id: str, *, limit: int, form: str) -> int:
     """Print the end of a conversation."""
 
-    async def work(reads: Reads) -> int:
-        page = await reads.messages(await session_named(reads, session_id), limit=min(limit, ENTRIES_MAX))
+    async def work(reader: Reader) -> int:
+        page = await reader.messages(await resolve_session(reader, session_id), limit=min(limit, ENTRIES_MAX))
         if form == "json":
             print_json(page)
             return OK
@@ -45,17 +45,17 @@ def show_session(flags: Mapping[str, object], session_id: str, *, limit: int, fo
             print("… (more with --limit)")
         if sys.stdout.isatty():
             from holdfast.cli.chat.entries import entry_text
-            from holdfast.cli.terminal.style import Ink
+            from holdfast.cli.terminal.style import Style
 
-            ink = Ink()
-            print("".join(entry_text(ink, one) for one in page.data), end="")
+            style = Style()
+            print("".join(entry_text(style, one) for one in page.data), end="")
         else:
             print("\n\n".join(text for one in page.data if (text := _plain(one))))
         for mark in page.marks.values():
             print(f"({safe_line(mark)})")
         return OK
 
-    return reading(flags, work)
+    return with_reader(flags, work)
 
 
 def export_session(
@@ -63,8 +63,8 @@ def export_session(
 ) -> int:
     """Write a conversation to a file, or to the standard output."""
 
-    async def work(reads: Reads) -> int:
-        data = await reads.export(await session_named(reads, session_id), form=form)
+    async def work(reader: Reader) -> int:
+        data = await reader.export(await resolve_session(reader, session_id), form=form)
         if output:
             Path(output).write_bytes(data)  # noqa: ASYNC240  # nothing else goes on here
         else:
@@ -72,7 +72,7 @@ def export_session(
             sys.stdout.flush()
         return OK
 
-    return reading(flags, work)
+    return with_reader(flags, work)
 
 
 def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal["soon", "now"]) -> int:

@@ -4,11 +4,10 @@ import asyncio
 import sys
 from collections.abc import Mapping
 
-from holdfast.cli.attach import FAILED, OK, TROUBLE, told
-from holdfast.cli.greeting import greet
+from holdfast.cli.attach import EXPECTED_ERRORS, FAILED, OK, check_server, report_error
 from holdfast.client.address import Patience
 from holdfast.client.errors import Refused
-from holdfast.host.data_dir import Place, place_of
+from holdfast.host.data_dir import DataDirectory, find_data_directory
 
 OPEN_TO_ALL = "no_keys_needed"
 
@@ -16,26 +15,26 @@ OPEN_TO_ALL = "no_keys_needed"
 def sign_in(flags: Mapping[str, object], *, url: str) -> int:
     """Print the link, to a pipe too: whoever can run this can read the key anyway; the exit code."""
     try:
-        return asyncio.run(_sign_in(place_of(flags), url.rstrip("/")))
-    except TROUBLE as error:
-        return told(error)
+        return asyncio.run(_sign_in(find_data_directory(flags), url.rstrip("/")))
+    except EXPECTED_ERRORS as error:
+        return report_error(error)
 
 
-async def _sign_in(place: Place, url: str) -> int:
+async def _sign_in(directory: DataDirectory, url: str) -> int:
     from holdfast.client.client import Client
 
-    found = await asyncio.to_thread(place.address)
+    found = await asyncio.to_thread(directory.address)
     if found is None:
         print(
-            f"holdfast: no server works on {place.data_dir}; start one with `holdfast serve`, or name its "
-            "data directory with --data-dir",
+            f"holdfast: no server is running on {directory.data_dir}; start one with `holdfast serve`, "
+            "or name another data directory with --data-dir",
             file=sys.stderr,
         )
         return FAILED
     page = url or found.url
     patience = Patience(call_s=10.0)
-    async with Client(where=place.where, patience=patience) as client:
-        await greet(client, found.url, within_s=patience.call_s)
+    async with Client(where=directory.where, patience=patience) as client:
+        await check_server(client, found.url, within_s=patience.call_s)
         try:
             link = await client.sign_in_link()
         except Refused as error:

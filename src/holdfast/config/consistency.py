@@ -16,7 +16,7 @@ from holdfast.config.settings import (
     Settings,
     TargetSettings,
 )
-from holdfast.config.sources import Fault, KeyPath
+from holdfast.config.sources import ConfigIssue, KeyPath
 from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
@@ -46,7 +46,7 @@ TOOLS = (
 MCP_TOOL = "mcp__"
 
 
-def faults_of(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator[Fault]:
+def faults_of(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator[ConfigIssue]:
     """The faults of one table whose keys are each in order; paths are from the table on."""
     match settings:
         case ServerSettings():
@@ -65,55 +65,61 @@ def faults_of(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
             return
 
 
-def _server(server: ServerSettings) -> Iterator[Fault]:
+def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
     loopback = is_loopback(server.host)
     if not server.data_dir.strip():
-        yield Fault(("data_dir",), "must not be empty")
+        yield ConfigIssue(("data_dir",), "must not be empty")
     if not loopback and server.api_keys is None:
-        yield Fault(("host",), "is not loopback, so api_keys must hold a key (set HOLDFAST_API_KEY, for one)")
+        yield ConfigIssue(
+            ("host",), "is not loopback, so api_keys must hold a key (set HOLDFAST_API_KEY, for one)"
+        )
     if not loopback and server.api_keys == ():
-        yield Fault(("api_keys",), f"is empty, which is for loopback only; host is {server.host}")
+        yield ConfigIssue(("api_keys",), f"is empty, which is for loopback only; host is {server.host}")
     if server.api_keys == () and "*" in server.cors_origins:
-        yield Fault(("cors_origins",), "must not be * while api_keys is empty: any web page could come in")
+        yield ConfigIssue(
+            ("cors_origins",), "must not be * while api_keys is empty: any web page could come in"
+        )
     for index, key in enumerate(server.api_keys or ()):
         path: KeyPath = ("api_keys", index)
         if not key:
-            yield Fault(path, "must not be empty")
+            yield ConfigIssue(path, "must not be empty")
         elif len(key) < KEY_CHARS_MIN:
             short = f"has fewer than {KEY_CHARS_MIN} characters"
-            yield Fault(path, short if loopback else f"{short}; host is not loopback", is_warning=loopback)
+            yield ConfigIssue(
+                path, short if loopback else f"{short}; host is not loopback", is_warning=loopback
+            )
 
 
-def _target(target: TargetSettings) -> Iterator[Fault]:
+def _target(target: TargetSettings) -> Iterator[ConfigIssue]:
     url = urlsplit(target.base_url)
     local = is_local(url.hostname or "")
     call_path = CALL_PATHS[target.wire]
     if url.path.rstrip("/").endswith(call_path):
-        yield Fault(("base_url",), f"must end before {call_path}, which every call adds")
+        yield ConfigIssue(("base_url",), f"must end before {call_path}, which every call adds")
     if not (target.api_key or target.headers or local):
-        yield Fault((), "has no api_key", is_warning=True)
+        yield ConfigIssue((), "has no api_key", is_warning=True)
     if url.scheme == "http" and target.api_key and not local:
-        yield Fault(("base_url",), "is http, so the key travels unencrypted", is_warning=True)
+        yield ConfigIssue(("base_url",), "is http, so the key travels unencrypted", is_warning=True)
 
 
-def _retry(retry: RetrySettings) -> Iterator[Fault]:
+def _retry(retry: RetrySettings) -> Iterator[ConfigIssue]:
     if retry.backoff_base_s > retry.backoff_max_s:
-        yield Fault(
+        yield ConfigIssue(
             ("backoff_base_s",), f"must not be more than backoff_max_s, which is {retry.backoff_max_s:g}"
         )
 
 
-def _rule(table: Mapping[str, object]) -> Iterator[Fault]:
+def _rule(table: Mapping[str, object]) -> Iterator[ConfigIssue]:
     """As the policy reads it: an empty list that somebody wrote is not the same as none."""
     try:
         rule = rule_from(table)
     except BadRule as error:
-        yield Fault((), f"cannot be meant: {error}")
+        yield ConfigIssue((), f"cannot be meant: {error}")
         return
     if rule.tool not in {*TOOLS, EVERY_TOOL} and not rule.tool.startswith(MCP_TOOL):
         near = difflib.get_close_matches(rule.tool, TOOLS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(TOOLS)}"
-        yield Fault((rule.verdict,), f"names no tool; {hint}")
+        yield ConfigIssue((rule.verdict,), f"names no tool; {hint}")
 
 
 def rules_of(approvals: ApprovalSettings) -> tuple[Rule, ...]:
@@ -131,27 +137,27 @@ def rules_of(approvals: ApprovalSettings) -> tuple[Rule, ...]:
     )
 
 
-def _mcp_server(server: McpServerSettings) -> Iterator[Fault]:
+def _mcp_server(server: McpServerSettings) -> Iterator[ConfigIssue]:
     if bool(server.command) == bool(server.url):
-        yield Fault((), "needs either a command or a url")
+        yield ConfigIssue((), "needs either a command or a url")
     elif server.command and not server.command[0].strip():
-        yield Fault(("command",), "must begin with the name of a program")
+        yield ConfigIssue(("command",), "must begin with the name of a program")
     elif server.command and server.headers:
-        yield Fault(("headers",), "are for a url; a command takes env")
+        yield ConfigIssue(("headers",), "are for a url; a command takes env")
     elif server.url and server.env:
-        yield Fault(("env",), "is for a command; a url takes headers")
+        yield ConfigIssue(("env",), "is for a command; a url takes headers")
     else:
         yield from _unusable(server)
 
 
-def _unusable(server: McpServerSettings) -> Iterator[Fault]:
+def _unusable(server: McpServerSettings) -> Iterator[ConfigIssue]:
     """As the tools read it: what they refuse must not wait until the server starts."""
     from holdfast.tools.mcp.config import BadMcpServer
 
     try:
         mcp_config(server)
     except BadMcpServer as error:
-        yield Fault((), f"cannot be used: {error}")
+        yield ConfigIssue((), f"cannot be used: {error}")
 
 
 def mcp_config(server: McpServerSettings) -> "McpServerConfig":
@@ -167,7 +173,7 @@ def mcp_config(server: McpServerSettings) -> "McpServerConfig":
     )
 
 
-def _together(settings: Settings) -> Iterator[Fault]:
+def _together(settings: Settings) -> Iterator[ConfigIssue]:
     hedging = settings.targets and settings.targets[0].retry.hedge
     if hedging and len(settings.targets) == 1:
-        yield Fault(("targets", 0, "retry", "hedge"), "needs a second target to ask", is_warning=True)
+        yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target to ask", is_warning=True)

@@ -8,7 +8,7 @@ from typing import cast
 
 from msgspec import inspect
 
-from holdfast.config.sources import BadConfiguration, KeyPath, Source
+from holdfast.config.sources import BadConfiguration, KeyPath, SettingSource
 from holdfast.config.validation import SETTINGS, Tree, plain
 from holdfast.tools.shell.marker import VARIABLE as MARK
 
@@ -28,7 +28,7 @@ YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True, slots=True)
-class Knob:
+class HermesVariable:
     """A variable of hermes-agent and the patience that it is here, on the wires that it is about."""
 
     variable: str
@@ -37,11 +37,11 @@ class Knob:
 
 
 HERMES_PATIENCE = (
-    Knob("HERMES_CODEX_TTFB_TIMEOUT_SECONDS", "first_event_s", ("responses",)),
-    Knob("HERMES_CODEX_TTFB_MAX_SECONDS", "first_event_cap_s", ("responses",)),
-    Knob("HERMES_CODEX_EVENT_STALE_TIMEOUT_SECONDS", "gap_s", ("responses",)),
-    Knob("HERMES_CODEX_TTFB_STRICT", "strict", ("responses",)),
-    Knob("HERMES_STREAM_STALE_TIMEOUT", "gap_s", ("chat", "anthropic")),
+    HermesVariable("HERMES_CODEX_TTFB_TIMEOUT_SECONDS", "first_event_s", ("responses",)),
+    HermesVariable("HERMES_CODEX_TTFB_MAX_SECONDS", "first_event_cap_s", ("responses",)),
+    HermesVariable("HERMES_CODEX_EVENT_STALE_TIMEOUT_SECONDS", "gap_s", ("responses",)),
+    HermesVariable("HERMES_CODEX_TTFB_STRICT", "strict", ("responses",)),
+    HermesVariable("HERMES_STREAM_STALE_TIMEOUT", "gap_s", ("chat", "anthropic")),
 )
 HERMES_SERVER: Mapping[str, KeyPath] = {
     "API_SERVER_KEY": API_KEYS,
@@ -55,9 +55,9 @@ class Layers:
 
     def __init__(self) -> None:
         self.tree: Tree = {}
-        self.sources: dict[KeyPath, Source] = {}
+        self.sources: dict[KeyPath, SettingSource] = {}
 
-    def put(self, path: KeyPath, value: object, source: Source) -> None:
+    def put(self, path: KeyPath, value: object, source: SettingSource) -> None:
         """Set a key that nobody has set; a place taken by something else than a table is left alone."""
         table = self.tree
         for step in path[:-1]:
@@ -105,7 +105,7 @@ def put_flags(layers: Layers, flags: Mapping[str, object]) -> None:
     """Lay the flags: agent_workspace is --workspace, log_level is --log-level; None is not given."""
     known = variables()
     for name, value in flags.items():
-        source = Source("flag", f"--{name.removeprefix('agent_').replace('_', '-')}")
+        source = SettingSource("flag", f"--{name.removeprefix('agent_').replace('_', '-')}")
         if value is None or name in {"model", "config"}:
             continue
         if name == "no_auth":
@@ -126,10 +126,10 @@ def put_environment(layers: Layers, environ: Mapping[str, str]) -> None:
     """Lay the variables of our own; an empty one is as good as none. Raises BadConfiguration."""
     for name, (path, kind) in variables().items():
         if text := environ.get(name, "").strip():
-            layers.put(path, from_text(text, kind), Source("environment", name))
+            layers.put(path, from_text(text, kind), SettingSource("environment", name))
     match environ.get(NO_AUTH, "").strip().lower():
         case word if word in YES:
-            layers.put(API_KEYS, [], Source("environment", NO_AUTH))
+            layers.put(API_KEYS, [], SettingSource("environment", NO_AUTH))
         case word if word and word not in NO:
             raise BadConfiguration([f"{NO_AUTH}: must be 1 or 0"])
         case _:
@@ -139,7 +139,7 @@ def put_environment(layers: Layers, environ: Mapping[str, str]) -> None:
 def put_single_key(layers: Layers, environ: Mapping[str, str]) -> None:
     """Lay the variable that holds one key, which a file may also refer to by its name."""
     if environ.get(API_KEY, "").strip():
-        layers.put(API_KEYS, [f"env:{API_KEY}"], Source("environment", API_KEY))
+        layers.put(API_KEYS, [f"env:{API_KEY}"], SettingSource("environment", API_KEY))
 
 
 def from_text(text: str, kind: inspect.Type) -> object:
@@ -177,7 +177,7 @@ def put_hermes_server(layers: Layers, environ: Mapping[str, str]) -> Iterator[st
             value = int(text)
         if layers.has(path):
             yield f"{name} is not used: {path[-1]} is given by {layers.sources[path]}"
-        layers.put(path, value, Source("hermes", name))
+        layers.put(path, value, SettingSource("hermes", name))
 
 
 def put_hermes_patience(layers: Layers, environ: Mapping[str, str]) -> Iterator[str]:
@@ -198,12 +198,12 @@ def put_hermes_patience(layers: Layers, environ: Mapping[str, str]) -> Iterator[
             patience = table.setdefault("patience", {})
             if isinstance(patience, dict) and knob.key not in patience:
                 cast("Tree", patience)[knob.key] = value
-                layers.sources[path] = Source("hermes", knob.variable)
+                layers.sources[path] = SettingSource("hermes", knob.variable)
             else:
                 yield f"{knob.variable} is not used for target {index + 1}: it has {knob.key}"
 
 
-def _patience(knob: Knob, text: str) -> float | bool | None:
+def _patience(knob: HermesVariable, text: str) -> float | bool | None:
     if knob.key == "strict":
         return text.lower() in YES
     try:

@@ -15,7 +15,7 @@ from holdfast.config.secret_values import (
     read_text_file,
 )
 from holdfast.config.sources import BadConfiguration
-from holdfast.config.trust import TrustBook, TrustUnreadable
+from holdfast.config.trust import TrustedFiles, TrustUnreadable
 from holdfast.safe_text import safe_line
 from holdfast.tools.files.regular_files import NotRegular
 
@@ -35,7 +35,7 @@ class ConfigFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
+class IgnoredFile:
     """The file of the working directory, which does not count: it is only named."""
 
     path: Path
@@ -49,11 +49,11 @@ class Ignored:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFiles:
     """The file that counts, if any, and the one that does not."""
 
     file: ConfigFile | None = None
-    ignored: Ignored | None = None
+    ignored: IgnoredFile | None = None
 
 
 def config_home(environ: Mapping[str, str]) -> Path:
@@ -74,7 +74,7 @@ def own_environ() -> dict[str, str]:
     return environ
 
 
-def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Path) -> Found:
+def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Path) -> FoundFiles:
     """The file that was named, else that of the directory if it is trusted, else that of the user.
 
     A file that lies in a directory may have come with somebody else's repository, and it could name programs
@@ -90,29 +90,29 @@ def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Pat
         file = read_config(named)
         if file is None:
             raise BadConfiguration([f"{named}: there is no such file"])
-        return Found(file)
+        return FoundFiles(file)
     home = config_home(environ)
     if directory.resolve() == home.resolve():
-        return Found(read_config(home / FILE_NAME))
-    here = _file_of(directory, TrustBook(home))
-    return here if here.file else Found(read_config(home / FILE_NAME), here.ignored)
+        return FoundFiles(read_config(home / FILE_NAME))
+    here = _file_of(directory, TrustedFiles(home))
+    return here if here.file else FoundFiles(read_config(home / FILE_NAME), here.ignored)
 
 
-def _file_of(directory: Path, book: TrustBook) -> Found:
+def _file_of(directory: Path, book: TrustedFiles) -> FoundFiles:
     """The directory's file if it counts; one that is not trusted can do nothing but be named."""
     path = directory / FILE_NAME
     try:
         file = read_config(path, read=read_found_file)
         if file is None or book.trusts(path, file.text):
-            return Found(file)
+            return FoundFiles(file)
         why = "it changed since you trusted it" if book.knows(path) else "you have not trusted it yet"
     except NotRegular:
-        return Found(ignored=Ignored(path, "it is no regular file"))
+        return FoundFiles(ignored=IgnoredFile(path, "it is no regular file"))
     except BadConfiguration as error:
-        return Found(ignored=Ignored(path, str(error).removeprefix(f"{path}: ")))
+        return FoundFiles(ignored=IgnoredFile(path, str(error).removeprefix(f"{path}: ")))
     except TrustUnreadable as error:
         raise BadConfiguration([str(error)]) from error
-    return Found(ignored=Ignored(path, why, _sets(file.text), ADVICE))
+    return FoundFiles(ignored=IgnoredFile(path, why, _sets(file.text), ADVICE))
 
 
 def _sets(text: str) -> tuple[str, ...]:

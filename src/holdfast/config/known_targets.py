@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
-from holdfast.config.sources import Source
+from holdfast.config.sources import SettingSource
 from holdfast.targets import Wire
 
 
@@ -37,7 +37,7 @@ class _Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     not_for_chat: tuple[str, ...]
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KnownTargets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The data file."""
 
     known: tuple[KnownKey, ...]
@@ -53,26 +53,26 @@ class FoundServer:
     model: str
 
 
-def shipped_known() -> Known:
+def shipped_known() -> KnownTargets:
     """The data file that comes with the program."""
     text = (files("holdfast.config") / "known_targets.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), Known)
+    return msgspec.convert(tomllib.loads(text), KnownTargets)
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TargetTable:
     """A table of [[targets]] as a person would have written it, and what it was made of."""
 
     values: dict[str, object]
-    source: Source
-    elsewhere: Source | None = None
+    source: SettingSource
+    elsewhere: SettingSource | None = None
 
-    def source_of(self, key: str) -> Source:
+    def source_of(self, key: str) -> SettingSource:
         """What a key of it was made of."""
         return self.elsewhere if key == "base_url" and self.elsewhere else self.source
 
 
-def tables_by_key(known: Known, environ: Mapping[str, str]) -> Iterator[Table]:
+def tables_by_key(known: KnownTargets, environ: Mapping[str, str]) -> Iterator[TargetTable]:
     """A table for each known variable that is set."""
     for key in known.known:
         if environ.get(key.variable, "").strip():
@@ -86,11 +86,11 @@ def tables_by_key(known: Known, environ: Mapping[str, str]) -> Iterator[Table]:
                 "api_key": f"env:{key.variable}",
                 "context_window": key.context_window,
             }
-            moved = Source("environment", key.base_url_variable) if elsewhere else None
-            yield Table(values, Source("known key", key.variable), moved)
+            moved = SettingSource("environment", key.base_url_variable) if elsewhere else None
+            yield TargetTable(values, SettingSource("known key", key.variable), moved)
 
 
-def table_of(found: FoundServer) -> Table:
+def table_of(found: FoundServer) -> TargetTable:
     """The table for a server that was found."""
     values = msgspec.structs.asdict(found.server) | {"model": found.model}
-    return Table(dict[str, object](values), Source("local server", found.server.base_url))
+    return TargetTable(dict[str, object](values), SettingSource("local server", found.server.base_url))

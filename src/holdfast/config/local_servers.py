@@ -8,7 +8,7 @@ from http import HTTPStatus
 import aiohttp
 import msgspec
 
-from holdfast.config.known_targets import FoundServer, Known
+from holdfast.config.known_targets import FoundServer, KnownTargets
 
 PROBE_S = 0.5
 LIST_BYTES_MAX = 4_194_304
@@ -23,7 +23,7 @@ class _List(msgspec.Struct, frozen=True):
 
 
 async def probe_local(
-    known: Known, *, preferred: str = "", patience_s: float = PROBE_S
+    known: KnownTargets, *, preferred: str = "", patience_s: float = PROBE_S
 ) -> tuple[FoundServer, ...]:
     """The servers of this machine that list a model for chat, all asked at once with one short deadline."""
     client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))

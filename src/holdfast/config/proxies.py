@@ -7,7 +7,7 @@ from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 from holdfast.config.environment import Layers
-from holdfast.config.sources import Source
+from holdfast.config.sources import SettingSource
 from holdfast.config.validation import Tree
 from holdfast.config.value_formats import is_loopback
 
@@ -24,7 +24,7 @@ PROXY_VARIABLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class EnvironmentProxy:
     """A proxy that a variable names; only one that speaks HTTP is of use."""
 
     variable: str
@@ -44,7 +44,7 @@ def put_proxies(layers: Layers, environ: Mapping[str, str]) -> list[str]:
         named = proxy_for(base_url, environ) if isinstance(base_url, str) and "proxy" not in target else None
         if named is not None and named.is_usable:
             target["proxy"] = named.url
-            layers.sources[("targets", index, "proxy")] = Source("environment", named.variable)
+            layers.sources[("targets", index, "proxy")] = SettingSource("environment", named.variable)
         elif named is not None:
             unusable[named.variable] = None
     return [
@@ -54,7 +54,7 @@ def put_proxies(layers: Layers, environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def proxy_for(base_url: str, environ: Mapping[str, str]) -> Named | None:
+def proxy_for(base_url: str, environ: Mapping[str, str]) -> EnvironmentProxy | None:
     """The proxy on the way to a URL; None for this machine and for what NO_PROXY excepts."""
     try:
         url = urlsplit(base_url)
@@ -72,12 +72,12 @@ def _is_here(host: str) -> bool:
     return is_loopback(host) or host.endswith(".localhost") or host in UNSPECIFIED
 
 
-def _named(url: SplitResult, environ: Mapping[str, str]) -> Named | None:
+def _named(url: SplitResult, environ: Mapping[str, str]) -> EnvironmentProxy | None:
     for name in (f"{url.scheme}_proxy", ALL):
         variable, text = _variable(name, environ)
         # A web server hands the header "Proxy:" of any client to its scripts under this name.
         if text and not (variable == "HTTP_PROXY" and CGI in environ):
-            return Named(variable, text if "://" in text else f"http://{text}")
+            return EnvironmentProxy(variable, text if "://" in text else f"http://{text}")
     return None
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import inspect
 
 from holdfast.config.environment import HERMES_PATIENCE, HERMES_SERVER, SPECIAL, variables
-from holdfast.config.known_targets import Known, shipped_known
+from holdfast.config.known_targets import KnownTargets, shipped_known
 from holdfast.config.proxies import PROXY_VARIABLES
 from holdfast.config.sources import KeyPath, dotted
 from holdfast.config.validation import SETTINGS, plain
@@ -85,7 +85,7 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _known(known: Known) -> Iterator[str]:
+def _known(known: KnownTargets) -> Iterator[str]:
     yield KNOWN_INTRO.format(local=", ".join(f"{one.name} at `{one.base_url}`" for one in known.local))
     yield from ("| key | target | wire | address | model |", "| --- | --- | --- | --- | --- |")
     for one in known.known:

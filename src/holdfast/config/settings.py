@@ -10,7 +10,7 @@ from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import Budget
 
 # What a text stands for, where its type alone does not say.
-Meaning: TypeAlias = Literal[
+TextFormat: TypeAlias = Literal[
     "",
     "host",
     "host name",
@@ -49,7 +49,7 @@ class Secret(str):
         return "Secret('…')" if self else "Secret('')"
 
 
-def says(sentence: str, meaning: Meaning = "") -> msgspec.Meta:
+def doc(sentence: str, meaning: TextFormat = "") -> msgspec.Meta:
     """The sentence of a key, for the reference, and what its text stands for."""
     return msgspec.Meta(description=sentence, extra={"meaning": meaning})
 
@@ -57,68 +57,62 @@ def says(sentence: str, meaning: Meaning = "") -> msgspec.Meta:
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[server.limits]: what one client may ask for."""
 
-    body_bytes_max: Annotated[AtLeast1, says("Largest request body.")] = 10_000_000
-    json_depth_max: Annotated[AtLeast1, says("Deepest nesting of a request's JSON.")] = 64
-    content_parts_max: Annotated[AtLeast1, says("Most content parts of one message.")] = 1_000
+    body_bytes_max: Annotated[AtLeast1, doc("Largest request body.")] = 10_000_000
+    json_depth_max: Annotated[AtLeast1, doc("Deepest nesting of a request's JSON.")] = 64
+    content_parts_max: Annotated[AtLeast1, doc("Most content parts of one message.")] = 1_000
     queued_runs_max: Annotated[
-        AtLeast0, says("Most runs that wait for a free place; a further one is told to come back later.")
+        AtLeast0, doc("Most runs that wait for a free place; a further one is told to come back later.")
     ] = 1_000
-    subscribers_max: Annotated[AtLeast1, says("Most event streams open at once.")] = 1_000
-    header_s: Annotated[Seconds, says("How long a client may take to send a request's head; 0 is off.")] = (
-        10.0
-    )
-    body_s: Annotated[Seconds, says("How long a client may be silent while it sends a body; 0 is off.")] = (
-        30.0
-    )
+    subscribers_max: Annotated[AtLeast1, doc("Most event streams open at once.")] = 1_000
+    header_s: Annotated[Seconds, doc("How long a client may take to send a request's head; 0 is off.")] = 10.0
+    body_s: Annotated[Seconds, doc("How long a client may be silent while it sends a body; 0 is off.")] = 30.0
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[server]: where the server listens, who may come in, and where everything is kept."""
 
     host: Annotated[
-        str, says("The address to listen on; any other than loopback needs a configured key.", "host")
+        str, doc("The address to listen on; any other than loopback needs a configured key.", "host")
     ] = "127.0.0.1"
-    port: Annotated[Port, says("The port to listen on; 0 picks a free one.")] = 8642
+    port: Annotated[Port, doc("The port to listen on; 0 picks a free one.")] = 8642
     hosts: Annotated[
         tuple[str, ...],
-        says(
+        doc(
             "Further names that the server is called by; a request for any other name is refused. One that "
             "listens on every address is called by each of them.",
             "host name",
         ),
     ] = ()
-    data_dir: Annotated[str, says("Where the database, blobs, key and lock are kept.", "path")] = (
+    data_dir: Annotated[str, doc("Where the database, blobs, key and lock are kept.", "path")] = (
         "~/.local/share/holdfast"
     )
     api_keys: Annotated[
         tuple[Secret, ...] | None,
-        says(
-            "Who may come in; absent: a key is made at first start; empty: everyone on this machine.", "key"
-        ),
+        doc("Who may come in; absent: a key is made at first start; empty: everyone on this machine.", "key"),
     ] = None
     cors_origins: Annotated[
-        tuple[str, ...], says("Web pages of other origins that may call the API; * is all of them.", "origin")
+        tuple[str, ...], doc("Web pages of other origins that may call the API; * is all of them.", "origin")
     ] = ()
-    max_concurrent_runs: Annotated[AtLeast1, says("Most runs at work at once; further ones wait.")] = 64
-    on_restart: Annotated[OnRestart, says("What happens to a run that a crash or a restart cut off.")] = (
+    max_concurrent_runs: Annotated[AtLeast1, doc("Most runs at work at once; further ones wait.")] = 64
+    on_restart: Annotated[OnRestart, doc("What happens to a run that a crash or a restart cut off.")] = (
         "resume"
     )
     drain_s: Annotated[
-        Seconds, says("How long runs may go on to a safe point after the first signal to end; 0: not at all.")
+        Seconds, doc("How long runs may go on to a safe point after the first signal to end; 0: not at all.")
     ] = 10.0
     durability: Annotated[
-        Durability, says("What an event survives: a power cut, or only the end of the process (faster).")
+        Durability, doc("What an event survives: a power cut, or only the end of the process (faster).")
     ] = "power"
     keep_deltas_days: Annotated[
         AtLeast0,
-        says(
+        doc(
             "How long the pieces in which an answer came are kept apart once the run is over; 0: for ever. "
             "Nothing of its text goes."
         ),
     ] = 30
     spool_dir: Annotated[
         str,
-        says(
+        doc(
             "Where output is kept while the database cannot take it, a directory for nothing else; "
             "empty: inside data_dir.",
             "path",
@@ -130,67 +124,67 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[log]: the log file, which always has every line, and what is printed."""
 
-    file: Annotated[str, says("The log file, rotated; empty: holdfast.log in data_dir.", "path")] = ""
-    level: Annotated[LogLevel, says("From which level on a line is printed, too.")] = "info"
+    file: Annotated[str, doc("The log file, rotated; empty: holdfast.log in data_dir.", "path")] = ""
+    level: Annotated[LogLevel, doc("From which level on a line is printed, too.")] = "info"
 
 
 class PatienceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[targets.patience]: how many seconds of silence each state of an attempt may last; 0 is off."""
 
-    connect_s: Annotated[Seconds | None, says("Until the connection stands.")] = None
-    upload_s: Annotated[Seconds | None, says("Without a byte of the request being taken.")] = None
-    first_event_s: Annotated[Seconds | None, says("Until the first event of any kind.")] = None
+    connect_s: Annotated[Seconds | None, doc("Until the connection stands.")] = None
+    upload_s: Annotated[Seconds | None, doc("Without a byte of the request being taken.")] = None
+    first_event_s: Annotated[Seconds | None, doc("Until the first event of any kind.")] = None
     first_event_cap_s: Annotated[
-        Seconds | None, says("The most that size and learning may raise first_event_s to.")
+        Seconds | None, doc("The most that size and learning may raise first_event_s to.")
     ] = None
-    first_progress_s: Annotated[Seconds | None, says("From the first event to the first output.")] = None
-    gap_s: Annotated[Seconds | None, says("Between two pieces of output.")] = None
-    strict: Annotated[bool, says("Whether first_event_s holds for large requests too.")] = False
+    first_progress_s: Annotated[Seconds | None, doc("From the first event to the first output.")] = None
+    gap_s: Annotated[Seconds | None, doc("Between two pieces of output.")] = None
+    strict: Annotated[bool, doc("Whether first_event_s holds for large requests too.")] = False
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[targets.retry]: how often one call may try, and for how long if nobody is there."""
 
     attempts_max: Annotated[
-        AtLeast1, says("Most attempts of one call on all targets; the default target's number counts.")
+        AtLeast1, doc("Most attempts of one call on all targets; the default target's number counts.")
     ] = 5
-    attempts_per_target_max: Annotated[AtLeast1, says("Most attempts of one call on one target.")] = 3
+    attempts_per_target_max: Annotated[AtLeast1, doc("Most attempts of one call on one target.")] = 3
     unreachable_s: Annotated[
         Seconds,
-        says(
+        doc(
             "How long a target is tried again while nobody answers at its address; this uses up no attempts. "
             "A target that has never answered gets at most 10 s, one with a fallback elsewhere 5 s."
         ),
     ] = 60.0
     unreachable_resumed_s: Annotated[
         Seconds,
-        says("The same in a run that goes on after a crash or a restart: the model may come back later."),
+        doc("The same in a run that goes on after a crash or a restart: the model may come back later."),
     ] = 300.0
     backoff_base_s: Annotated[
-        Seconds, says("The wait before a second attempt, doubled for each further one.")
+        Seconds, doc("The wait before a second attempt, doubled for each further one.")
     ] = 1.0
-    backoff_max_s: Annotated[Seconds, says("The longest such wait.")] = 20.0
+    backoff_max_s: Annotated[Seconds, doc("The longest such wait.")] = 20.0
     hedge: Annotated[
         bool,
-        says("Whether the next target is asked as well when half of the first-event patience has passed."),
+        doc("Whether the next target is asked as well when half of the first-event patience has passed."),
     ] = False
 
 
 class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[targets]]: the models to ask; the first is the default, the rest are fallbacks in order."""
 
-    name: Annotated[str, says("What the target is called here.", "name")]
+    name: Annotated[str, doc("What the target is called here.", "name")]
     wire: Annotated[
-        Wire, says("The protocol: OpenAI Responses, OpenAI Chat Completions or Anthropic Messages.")
+        Wire, doc("The protocol: OpenAI Responses, OpenAI Chat Completions or Anthropic Messages.")
     ]
-    base_url: Annotated[str, says("The endpoint, without the path of the single call.", "url")]
-    model: Annotated[str, says("The model, as the endpoint calls it.", "name")]
-    api_key: Annotated[Secret, says("The key; a local server may want none.", "key")] = Secret("")
-    context_window: Annotated[AtLeast1, says("How many tokens the model takes in at once.")] = 200_000
-    headers: Annotated[dict[str, Secret], says("Further headers of every request.", "header")] = {}
+    base_url: Annotated[str, doc("The endpoint, without the path of the single call.", "url")]
+    model: Annotated[str, doc("The model, as the endpoint calls it.", "name")]
+    api_key: Annotated[Secret, doc("The key; a local server may want none.", "key")] = Secret("")
+    context_window: Annotated[AtLeast1, doc("How many tokens the model takes in at once.")] = 200_000
+    headers: Annotated[dict[str, Secret], doc("Further headers of every request.", "header")] = {}
     proxy: Annotated[
         Secret | None,
-        says(
+        doc(
             "The HTTP proxy on the way, http://USER:PASSWORD@HOST:PORT; absent: as HTTPS_PROXY, HTTP_PROXY, "
             "ALL_PROXY and NO_PROXY say, and none to this machine; empty: none.",
             "proxy",
@@ -218,9 +212,9 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[agent.budget]: what one run may use up; 0 is no limit."""
 
-    tokens: Annotated[AtLeast0, says("Most tokens, read and written.")] = 0
-    cost_usd: Annotated[Amount, says("Most dollars, as far as the price is known.")] = 0.0
-    minutes: Annotated[Amount, says("Most minutes of work, without waiting for people.")] = 0.0
+    tokens: Annotated[AtLeast0, doc("Most tokens, read and written.")] = 0
+    cost_usd: Annotated[Amount, doc("Most dollars, as far as the price is known.")] = 0.0
+    minutes: Annotated[Amount, doc("Most minutes of work, without waiting for people.")] = 0.0
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -228,15 +222,15 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     instructions: Annotated[
         str,
-        says(
+        doc(
             "What the model is told first, or file:PATH; AGENTS.md of the workspace is added.", "text or file"
         ),
     ] = ""
-    workspace: Annotated[str, says("The directory that runs work in.", "path")] = "."
-    turns_max: Annotated[AtLeast0, says("Most model answers of one run; 0 is no limit.")] = 100
+    workspace: Annotated[str, doc("The directory that runs work in.", "path")] = "."
+    turns_max: Annotated[AtLeast0, doc("Most model answers of one run; 0 is no limit.")] = 100
     answer_bytes_max: Annotated[
         AtLeast1,
-        says(
+        doc(
             "Most bytes of one model answer: text, reasoning and tool arguments. Past it the run is cut off."
         ),
     ] = ANSWER_BYTES_MAX
@@ -253,23 +247,23 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[approvals.rules]]: which actions run unasked, ask, or never run; each says exactly one of these."""
 
-    allow: Annotated[str, says("The tool whose fitting actions run unasked.", "name")] = ""
-    ask: Annotated[str, says("The tool whose fitting actions always ask.", "name")] = ""
-    deny: Annotated[str, says("The tool whose fitting actions never run.", "name")] = ""
+    allow: Annotated[str, doc("The tool whose fitting actions run unasked.", "name")] = ""
+    ask: Annotated[str, doc("The tool whose fitting actions always ask.", "name")] = ""
+    deny: Annotated[str, doc("The tool whose fitting actions never run.", "name")] = ""
     argv: Annotated[
         tuple[str, ...],
-        says("The words that a fitting command begins with; allow covers only harmless words behind them."),
+        doc("The words that a fitting command begins with; allow covers only harmless words behind them."),
     ] = ()
-    exact: Annotated[bool, says("Whether an allowed command has the words of argv and no others.")] = False
+    exact: Annotated[bool, doc("Whether an allowed command has the words of argv and no others.")] = False
     paths: Annotated[
         tuple[str, ...],
-        says(
+        doc(
             "The paths that a fitting action may touch; "
             "deny and ask also fit a search or listing from above.",
             "path",
         ),
     ] = ()
-    host: Annotated[str, says("The host that a fitting action calls.", "host name")] = ""
+    host: Annotated[str, doc("The host that a fitting action calls.", "host name")] = ""
 
     @property
     def verdict(self) -> RuleVerdict:
@@ -287,11 +281,11 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     mode: Annotated[
         ApprovalMode,
-        says("Ask for all that changes something, allow it inside the workspace, or ask nobody and deny."),
+        doc("Ask for all that changes something, allow it inside the workspace, or ask nobody and deny."),
     ] = "ask"
-    expires_s: Annotated[AtLeast0, says("How long a question stays open; 0: until it is answered.")] = 86_400
+    expires_s: Annotated[AtLeast0, doc("How long a question stays open; 0: until it is answered.")] = 86_400
     on_expiry: Annotated[
-        OnExpiry, says("Whether a run goes on without the action, or ends, when nobody answered.")
+        OnExpiry, doc("Whether a run goes on without the action, or ends, when nobody answered.")
     ] = "continue"
     rules: tuple[RuleSettings, ...] = ()
 
@@ -299,11 +293,11 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[mcp_servers]]: servers of further tools, either started by a command or called at a URL."""
 
-    name: Annotated[str, says("What the server is called here; its tools carry it as a prefix.", "name")]
-    command: Annotated[tuple[str, ...], says("The program to start and its arguments.")] = ()
-    url: Annotated[str, says("Where a running server is.", "url with query")] = ""
-    env: Annotated[dict[str, Secret], says("Environment variables of the started program.", "variable")] = {}
-    headers: Annotated[dict[str, Secret], says("Further headers of every request to the URL.", "header")] = {}
+    name: Annotated[str, doc("What the server is called here; its tools carry it as a prefix.", "name")]
+    command: Annotated[tuple[str, ...], doc("The program to start and its arguments.")] = ()
+    url: Annotated[str, doc("Where a running server is.", "url with query")] = ""
+    env: Annotated[dict[str, Secret], doc("Environment variables of the started program.", "variable")] = {}
+    headers: Annotated[dict[str, Secret], doc("Further headers of every request to the URL.", "header")] = {}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

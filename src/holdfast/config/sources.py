@@ -13,7 +13,7 @@ LISTED = {"targets": "target", "mcp_servers": "MCP server"}
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SettingSource:
     """Who gave a setting its value."""
 
     kind: SourceKind
@@ -35,11 +35,11 @@ class Source:
                 return self.name
 
 
-DEFAULT = Source("default")
+DEFAULT = SettingSource("default")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ConfigIssue:
     """What is wrong with a setting, as the predicate of a sentence; no text of it holds a value."""
 
     path: KeyPath
@@ -55,18 +55,18 @@ class BadConfiguration(Exception):
         super().__init__("\n".join(self.lines))
 
 
-class Sources:
+class SettingSources:
     """The source of every key that somebody has set."""
 
-    def __init__(self, given: Mapping[KeyPath, Source], *, otherwise: Source = DEFAULT) -> None:
+    def __init__(self, given: Mapping[KeyPath, SettingSource], *, otherwise: SettingSource = DEFAULT) -> None:
         self._given = dict(given)
         self._otherwise = otherwise
 
-    def of(self, path: KeyPath) -> Source:
+    def of(self, path: KeyPath) -> SettingSource:
         """Who set exactly this key."""
         return self._given.get(path, DEFAULT)
 
-    def near(self, path: KeyPath) -> Source:
+    def near(self, path: KeyPath) -> SettingSource:
         """Where to look for a fault of this key: at the key itself, else at what it stands in."""
         for length in range(len(path), 0, -1):
             if (source := self._given.get(path[:length])) is not None:
@@ -74,7 +74,7 @@ class Sources:
         return self._otherwise
 
 
-def sentence(fault: Fault, sources: Sources, *, tree: Mapping[str, object]) -> str:
+def sentence(fault: ConfigIssue, sources: SettingSources, *, tree: Mapping[str, object]) -> str:
     """The fault with its place in front."""
     place = sources.near(fault.path)
     subject = subject_of(fault.path, tree)

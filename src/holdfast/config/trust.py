@@ -16,7 +16,7 @@ class TrustUnreadable(Exception):
     """The record of trust is there and cannot be used; the text says which file."""
 
 
-class TrustBook:
+class TrustedFiles:
     """The files that count without being named, each by its place and the digest of its text.
 
     A file that changed after it was trusted is another file. The book lies beside the user's own

@@ -10,9 +10,9 @@ from msgspec import inspect
 
 from holdfast.config.consistency import faults_of
 from holdfast.config.secret_values import References, Unresolved
-from holdfast.config.settings import Meaning, Secret, Settings
-from holdfast.config.sources import Fault, KeyPath, dotted
-from holdfast.config.value_formats import unfit, unfit_name
+from holdfast.config.settings import Secret, Settings, TextFormat
+from holdfast.config.sources import ConfigIssue, KeyPath, dotted
+from holdfast.config.value_formats import format_error, name_error
 
 Tree: TypeAlias = dict[str, object]
 
@@ -39,12 +39,12 @@ _GOT: tuple[tuple[type, str], ...] = (
 )
 
 
-def plain(kind: inspect.Type) -> tuple[inspect.Type, Meaning]:
+def plain(kind: inspect.Type) -> tuple[inspect.Type, TextFormat]:
     """A key's type without what surrounds it, and what its text stands for."""
-    meaning: Meaning = ""
+    meaning: TextFormat = ""
     while isinstance(kind, inspect.Metadata | inspect.UnionType):
         if isinstance(kind, inspect.Metadata):
-            extra = cast("dict[str, Meaning]", kind.extra or {})  # pyright: ignore[reportUnknownMemberType]
+            extra = cast("dict[str, TextFormat]", kind.extra or {})  # pyright: ignore[reportUnknownMemberType]
             meaning = extra.get("meaning", meaning)
             kind = kind.type
         else:
@@ -57,7 +57,7 @@ class Checker:
 
     def __init__(self, references: References) -> None:
         self._references = references
-        self.faults: list[Fault] = []
+        self.faults: list[ConfigIssue] = []
         self._errors = 0
 
     def settings(self, tree: Tree) -> Tree:
@@ -81,11 +81,11 @@ class Checker:
                 self._fault((*path, field.name), "must not be empty")
         if self._errors == errors:
             for fault in faults_of(msgspec.convert(checked, kind.cls), checked):
-                self.faults.append(Fault((*path, *fault.path), fault.text, is_warning=fault.is_warning))
+                self.faults.append(ConfigIssue((*path, *fault.path), fault.text, is_warning=fault.is_warning))
                 self._errors += not fault.is_warning
         return checked
 
-    def _value(self, value: object, kind: inspect.Type, path: KeyPath, meaning: Meaning = "") -> object:
+    def _value(self, value: object, kind: inspect.Type, path: KeyPath, meaning: TextFormat = "") -> object:
         kind, own = plain(kind)
         meaning = own or meaning
         match kind:
@@ -108,7 +108,7 @@ class Checker:
                 return None
 
     def _list(
-        self, items: list[object], kind: inspect.VarTupleType, path: KeyPath, *, meaning: Meaning
+        self, items: list[object], kind: inspect.VarTupleType, path: KeyPath, *, meaning: TextFormat
     ) -> list[object]:
         seen: set[str] = set()
         for index, item in enumerate(items):
@@ -120,15 +120,15 @@ class Checker:
             self._value(item, kind.item_type, (*path, index), meaning) for index, item in enumerate(items)
         ]
 
-    def _table(self, table: Tree, kind: inspect.DictType, path: KeyPath, *, meaning: Meaning) -> Tree:
+    def _table(self, table: Tree, kind: inspect.DictType, path: KeyPath, *, meaning: TextFormat) -> Tree:
         for name in table:
-            if why := unfit_name(meaning, name):
+            if why := name_error(meaning, name):
                 self._fault((*path, name), why)
         return {
             name: self._value(value, kind.value_type, (*path, name), meaning) for name, value in table.items()
         }
 
-    def _text(self, text: str, kind: inspect.Type, path: KeyPath, *, meaning: Meaning) -> str:
+    def _text(self, text: str, kind: inspect.Type, path: KeyPath, *, meaning: TextFormat) -> str:
         try:
             if isinstance(kind, inspect.CustomType):
                 text = self._references.secret(text, path)
@@ -139,7 +139,7 @@ class Checker:
         except Unresolved as error:
             self._fault(path, str(error))
             return Secret()
-        if why := unfit(meaning, text):
+        if why := format_error(meaning, text):
             self._fault(path, why)
         return text
 
@@ -177,7 +177,7 @@ class Checker:
             self._fault(path, f"must be {_WANTED[type(kind)]}, not {got}")
 
     def _fault(self, path: KeyPath, text: str) -> None:
-        self.faults.append(Fault(path, text))
+        self.faults.append(ConfigIssue(path, text))
         self._errors += 1
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from urllib.parse import SplitResult, urlsplit
 
-from holdfast.config.settings import Meaning
+from holdfast.config.settings import TextFormat
 
 PORT_MAX = 65_535
 NAME_CHARS_MAX = 256
@@ -24,13 +24,13 @@ def is_loopback(host: str) -> bool:
         return host.lower() in LOOPBACK_NAMES
 
 
-def unfit(meaning: Meaning, text: str) -> str:
+def format_error(meaning: TextFormat, text: str) -> str:
     """Why a text cannot stand for this, as the predicate of a sentence; empty if it can."""
     check = CHECKS.get(meaning)
     return check(text) if check is not None else ""
 
 
-def unfit_name(meaning: Meaning, name: str) -> str:
+def name_error(meaning: TextFormat, name: str) -> str:
     """Why the name of a header or a variable cannot be one; empty if it can."""
     if meaning == "header" and not _HEADER_NAME.fullmatch(name):
         return "is not the name of a header"
@@ -126,7 +126,7 @@ def _no_nul(text: str) -> str:
     return "must not hold a NUL character" if "\0" in text else ""
 
 
-CHECKS: Mapping[Meaning, Callable[[str], str]] = {
+CHECKS: Mapping[TextFormat, Callable[[str], str]] = {
     "header": _header,
     "host": _host,
     "host name": _host_name,

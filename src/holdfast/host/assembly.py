@@ -17,7 +17,7 @@ from holdfast.config.consistency import rules_of
 from holdfast.config.secret_values import command_parts
 from holdfast.config.settings import Settings
 from holdfast.config.target_secrets import names_secret, secrets_of, without_scheme
-from holdfast.host.fast_imports import uncollected
+from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.runtime import AgentFactory, Parts, open_runtime
@@ -112,7 +112,7 @@ def _make_spool_dir(settings: Settings) -> None:
 
 async def _demo(stack: AsyncExitStack) -> Target:
     # Imported only when no model is configured, because it takes a while.
-    with uncollected():
+    with gc_paused():
         from holdfast.host.demo_model import demo_server, demo_target
 
     return demo_target((await stack.enter_async_context(demo_server())).base_url)

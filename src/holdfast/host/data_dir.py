@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.client.address import Address
-from holdfast.config.configuration import Given, Loaded, complete, load, outside
+from holdfast.config.load import ConfigInputs, Loaded, load, load_or_probe, read_environment
 from holdfast.config.settings import Settings
-from holdfast.host.lock import Holder, holder_of
+from holdfast.host.lock import LockHolder, read_holder
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DataDirectory:
     """Settings as far as files and the environment say them; model servers are looked for when needed."""
 
-    given: Given
+    inputs: ConfigInputs
     settings: Settings
 
     @property
@@ -26,7 +26,7 @@ class Place:
 
     def completed(self) -> Loaded:
         """The whole configuration, for one who serves; before there is an event loop."""
-        return complete(self.given)
+        return load_or_probe(self.inputs)
 
     def address(self) -> Address | None:
         """The server that works on the directory, if one does.
@@ -35,7 +35,7 @@ class Place:
         """
         from holdfast.host.server_keys import key_for_clients
 
-        holder = living_holder(self.data_dir)
+        holder = running_server(self.data_dir)
         if holder is None:
             return None
         return Address(holder.url, key_for_clients(self.settings))
@@ -48,9 +48,9 @@ class Place:
         return found
 
 
-def living_holder(data_dir: Path) -> Holder | None:
+def running_server(data_dir: Path) -> LockHolder | None:
     """Who works on the directory, as far as a living process announced itself."""
-    holder = holder_of(data_dir)
+    holder = read_holder(data_dir)
     return holder if holder is not None and _lives(holder.pid) else None
 
 
@@ -64,7 +64,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def place_of(flags: Mapping[str, object]) -> Place:
+def find_data_directory(flags: Mapping[str, object]) -> DataDirectory:
     """The place that flags, environment and file name; raises BadConfiguration."""
-    given = outside(flags)
-    return Place(given, load(given).settings)
+    inputs = read_environment(flags)
+    return DataDirectory(inputs, load(inputs).settings)

@@ -14,7 +14,7 @@ HOLDER_BYTES = 128
 _log = logging.getLogger(__name__)
 
 
-class Holder(msgspec.Struct):
+class LockHolder(msgspec.Struct):
     """Who holds the directory."""
 
     pid: int
@@ -58,7 +58,7 @@ class DirectoryLock:
 
     def announce(self, url: str) -> None:
         """Say who holds the directory and where to reach them."""
-        self._said = msgspec.json.encode(Holder(os.getpid(), url))
+        self._said = msgspec.json.encode(LockHolder(os.getpid(), url))
         self._write(self._said)
 
     def _write(self, text: bytes) -> None:
@@ -99,14 +99,14 @@ class DirectoryLock:
         self._write(self._said)
 
     def _who(self) -> str:
-        holder = holder_of(self._path.parent)
+        holder = read_holder(self._path.parent)
         who = f"pid {holder.pid}, {holder.url}" if holder else "it is just starting"
         return f"another Holdfast works on {self._path.parent} ({who}); stop it, or use another --data-dir"
 
 
-def holder_of(folder: Path) -> Holder | None:
+def read_holder(folder: Path) -> LockHolder | None:
     """Who announced themselves in the directory's lock, if anyone."""
     try:
-        return msgspec.json.decode((folder / "lock").read_bytes()[:BYTES_MAX], type=Holder)
+        return msgspec.json.decode((folder / "lock").read_bytes()[:BYTES_MAX], type=LockHolder)
     except (OSError, msgspec.MsgspecError):
         return None

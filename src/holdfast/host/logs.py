@@ -40,7 +40,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
             print(f"holdfast: cannot write {self.baseFilename}: {error.strerror}", file=sys.stderr)
 
 
-def log_to(settings: Settings, *further: logging.Handler) -> None:
+def log_to_file(settings: Settings, *further: logging.Handler) -> None:
     """Every line goes to the file, and to whatever else there is as far as that wants it."""
     file = LogFile(settings.log_file)
     for chatty in CHATTY:
@@ -49,7 +49,7 @@ def log_to(settings: Settings, *further: logging.Handler) -> None:
     logging.basicConfig(level=logging.INFO, format=form, handlers=[file, *further])
 
 
-def to_terminal(settings: Settings) -> logging.Handler:
+def terminal_log(settings: Settings) -> logging.Handler:
     """What a person who watches a server should see."""
     terminal = logging.StreamHandler()
     terminal.setLevel(settings.log.level.upper())

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from holdfast.config.settings import Settings
 from holdfast.config.target_secrets import KEY_CHARS_MIN
-from holdfast.config.value_formats import unfit
+from holdfast.config.value_formats import format_error
 from holdfast.journal.safe_files import write_whole
 from holdfast.server.options import ApiKey
 
 KEY_BYTES_MAX = 4_096
 
 
-def made_key(settings: Settings) -> str | None:
+def first_key(settings: Settings) -> str | None:
     """The key that is made at the first start, where the configuration has no word about keys.
 
     Raises OSError, also where the file holds something that can be no key.
@@ -52,7 +52,7 @@ def _kept(path: Path) -> str:
         key = path.read_bytes()[:KEY_BYTES_MAX].decode("ascii", "replace").strip()
     except FileNotFoundError:
         return ""
-    if unfit("key", key) or 0 < len(key) < KEY_CHARS_MIN:
+    if format_error("key", key) or 0 < len(key) < KEY_CHARS_MIN:
         raise OSError(f"{path} holds no whole key; remove it, and the next start makes one")
     return key
 

@@ -24,8 +24,8 @@ from holdfast.chaos import (
     rate_limited_s,
 )
 from holdfast.cli.doctor import machine
-from holdfast.cli.doctor.command import ColourPaper, JsonPaper, PlainPaper, ask_nobody, doctor, examine
-from holdfast.cli.doctor.findings import Finding, fault, note
+from holdfast.cli.doctor.command import ColourReport, JsonReport, PlainReport, ask_nobody, doctor, examine
+from holdfast.cli.doctor.findings import DoctorFinding, fault, note
 from holdfast.cli.doctor.targets import ADVICE, ask_targets
 from holdfast.config.settings import ServerSettings, Settings
 from holdfast.host.lock import DirectoryLock
@@ -58,9 +58,9 @@ def config(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-def found(config: Path, name: str, **flags: object) -> Finding:
+def found(config: Path, name: str, **flags: object) -> DoctorFinding:
     """The finding of one check, with no model asked."""
-    findings = examine({"config": config, **flags}, PlainPaper(), ask=ask_nobody)
+    findings = examine({"config": config, **flags}, PlainReport(), ask=ask_nobody)
     return next(finding for finding in findings if finding.name == name)
 
 
@@ -77,7 +77,7 @@ async def _fill(folder: Path) -> None:
 def test_on_a_healthy_machine_everything_is_checked_and_the_exit_code_is_0(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert doctor({"config": config}, paper=JsonPaper()) == 0
+    assert doctor({"config": config}, report=JsonReport()) == 0
     report = json.loads(capsys.readouterr().out)
     by_name = {finding["name"]: finding for finding in report["findings"]}
     expected = {"configuration", "versions", "server", "port", "store", "clock", "spool", "saving", "ripgrep"}
@@ -215,7 +215,7 @@ def test_a_directory_that_cannot_even_be_looked_for_is_a_fault_and_all_else_is_c
     """P12: a line that says so, and no traceback."""
     (config.parent / "a-file").touch()
     flags = {"config": config, "data_dir": str(config.parent / name)}
-    findings = {one.name: one for one in examine(flags, PlainPaper(), ask=ask_nobody)}
+    findings = {one.name: one for one in examine(flags, PlainReport(), ask=ask_nobody)}
     assert {"store", "spool", "saving", "disk room", "target main"} <= set(findings)
     assert findings["store"].text == "there is none yet"
 
@@ -246,11 +246,11 @@ def test_missing_programs_are_said(config: Path) -> None:
 
 
 def test_on_a_terminal_a_finding_has_a_mark_and_its_advice_below(capsys: pytest.CaptureFixture[str]) -> None:
-    paper = ColourPaper()
-    with paper.busy("reading the store"):
-        paper.progress("reading the store: 5000 of 9000 events")
-    paper.write(fault("store", "broken [bold]", "restore a backup"))
-    paper.end([fault("store", "broken", "x"), note("spool", "1 waits", "y")])
+    report = ColourReport()
+    with report.busy("reading the store"):
+        report.progress("reading the store: 5000 of 9000 events")
+    report.write(fault("store", "broken [bold]", "restore a backup"))
+    report.end([fault("store", "broken", "x"), note("spool", "1 waits", "y")])
     out = capsys.readouterr().out
     assert "✗ store  broken [bold]\n  → restore a backup\n" in out
     assert out.endswith("1 fault, 1 note. What to do stands below each.\n")

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.cli.hermes.command import import_hermes
 from holdfast.cli.hermes.settings import TakenSettings, read_settings
-from holdfast.config.configuration import configure
+from holdfast.config.load import load_configuration
 
 CONFIG = """
 _config_version: 50
@@ -67,7 +67,7 @@ def test_a_server_starts_with_what_was_taken(home: Path, capsys: pytest.CaptureF
     assert not [secret for secret in ("sk-or-", "proxy-key", "the-key-of", "blue") if secret in said]
     assert "target nous: it signs in through a browser" in said
     assert "MCP servers (files)" in said
-    loaded = configure({})
+    loaded = load_configuration({})
     main, proxy = loaded.settings.targets
     assert (main.name, main.wire, main.model, main.api_key) == (
         "openrouter",
@@ -253,7 +253,7 @@ def test_keys_that_hermes_auth_stored_are_taken_and_never_shown(
     before = (home / "auth.json").read_bytes()
     assert import_hermes(None, {}, how="do") == 0
     said = capsys.readouterr()
-    main, proxy = configure({}).settings.targets
+    main, proxy = load_configuration({}).settings.targets
     assert (main.name, main.api_key) == ("openrouter", "sk-or-first-key")
     assert (proxy.api_key, proxy.base_url) == ("proxy-key-of-pool", "http://127.0.0.1:4000/v1")
     tokens = ["codex-sign-in", "codex-again-1", "sk-or-", "proxy-key-of-pool", "sk-ant-oat", "sk-deep-unused"]

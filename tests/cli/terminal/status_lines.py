@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from folds.live_line_states import RUN
 from holdfast import events as e
 from holdfast.cli.terminal.renderer import Renderer
-from holdfast.cli.terminal.style import Ink
+from holdfast.cli.terminal.style import Style
 from holdfast.client import LiveLine
 
 
 def status_after(events: Iterable[e.Event], *, now_ms: int, server_says: str = "", of_run: str = RUN) -> str:
-    telling = Renderer(Ink(lambda: 80))
+    telling = Renderer(Style(lambda: 80))
     for event in events:
         telling.hear(event)
     if server_says:

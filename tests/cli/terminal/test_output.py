@@ -17,10 +17,10 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.cli.approvals import list_asks
 from holdfast.cli.chat.conversation import chat
-from holdfast.cli.run import told_here
-from holdfast.cli.run_asks import Asks
+from holdfast.cli.run import show_run_here
+from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import PlainOutput, TerminalOutput, output_for
-from holdfast.cli.terminal.style import Ink
+from holdfast.cli.terminal.style import Style
 from holdfast.client import Client, Refused
 from holdfast.client.errors import Envelope
 from holdfast.journal.sqlite.store import SqliteStore
@@ -107,13 +107,13 @@ async def test_an_answer_that_is_not_taken_is_asked_for_again(monkeypatch: pytes
     """P3: the person hears why, and is not left before a run that waits in silence."""
     asked = e.QuestionAsked(at_ms=1, run_id="r", question_id="q", tool_call_id="t", text="Which?")
     server, shown = Refusing(), list[bytes]()
-    await asyncio.to_thread(Ink().dim, "what draws is imported when it is needed")
+    await asyncio.to_thread(Style().dim, "what draws is imported when it is needed")
     monkeypatch.setenv("PROMPT_TOOLKIT_NO_CPR", "1")
     with watched(monkeypatch) as screen, create_pipe_input() as keys, create_app_session(input=keys):
         monkeypatch.setattr(sys, "stderr", sys.stdout)
         loop = asyncio.get_running_loop()
         loop.add_reader(screen, lambda: shown.append(os.read(screen, 4096)))
-        asks = Asks(cast("Client", server), output_for("text"), again_s=0.0)
+        asks = RunAsks(cast("Client", server), output_for("text"), again_s=0.0)
         keys.send_text("one\rtwo\r")
         await asks.hear(asked)
         await server.taken.wait()
@@ -126,16 +126,16 @@ async def test_an_answer_that_is_not_taken_is_asked_for_again(monkeypatch: pytes
 async def test_what_a_person_has_read_in_a_terminal_is_not_unread_on_the_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await asyncio.to_thread(Ink().dim, "what draws is imported when it is needed")
+    await asyncio.to_thread(Style().dim, "what draws is imported when it is needed")
     async with (
         ChaosServer([Say("for a script")], [Say("for a person")]) as chaos,
         served(target_of(chaos)) as server,
         Client(server.url) as client,
     ):
         script = await client.start("hello")
-        assert await told_here(client, script, form="json") == 0
+        assert await show_run_here(client, script, form="json") == 0
         person = await client.start("hello")
         with watched(monkeypatch):
-            assert await told_here(client, person, form="text") == 0
+            assert await show_run_here(client, person, form="text") == 0
         unread = {one.session_id: one.unread for one in (await client.sessions()).data}
         assert unread == {script.session_id: True, person.session_id: False}

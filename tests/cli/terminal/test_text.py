@@ -8,7 +8,7 @@ from cli.terminal.screen import Screen
 from holdfast.cli.terminal.answer_text import AGAIN, AnswerText
 from holdfast.cli.terminal.blocks import CODE_LINES_MAX, Block, BlockCutter
 from holdfast.cli.terminal.columns import fitted
-from holdfast.cli.terminal.style import Ink, without_padding
+from holdfast.cli.terminal.style import Style, without_padding
 from holdfast.safe_text import columns_of, cut, exact, safe, safe_line
 
 SEQUENCES = [
@@ -24,8 +24,8 @@ SEQUENCES = [
 TEXT = "A para\nof two lines.\n\n```python\nx = 1\n\ny = 2\n```\nAfter it.\n\n~~~\nplain\n~~~\n\n- a\n- b"
 
 
-def ink() -> Ink:
-    return Ink(lambda: 60)
+def style() -> Style:
+    return Style(lambda: 60)
 
 
 @given(st.text() | st.lists(st.sampled_from([*SEQUENCES, "words", "\n", "\t", "\u202e"])).map("".join))
@@ -50,7 +50,7 @@ def test_an_exact_text_shows_what_would_lurk() -> None:
 
 def test_nothing_of_what_a_model_wrote_is_lost_on_the_screen() -> None:
     screen = Screen(60)
-    screen.write(ink().block(Block("# A Vec<T>\n![alt](http://i) <b>x</b> [l](http://l)")))
+    screen.write(style().block(Block("# A Vec<T>\n![alt](http://i) <b>x</b> [l](http://l)")))
     assert screen.text == "A Vec<T>\n\n[image: alt] (http://i) <b>x</b> l (http://l)"
 
 
@@ -67,8 +67,8 @@ def test_padding_at_the_end_of_lines_goes_and_nothing_else(pieces: list[str]) ->
 )
 def test_hostile_text_is_shown_in_time(text: str) -> None:
     """P10: what a model writes cannot hold the terminal up; the time limit of the suite is the judge."""
-    assert ink().block(Block(text))
-    assert ink().rendered(text)
+    assert style().block(Block(text))
+    assert style().rendered(text)
     whole(text)
 
 
@@ -103,7 +103,7 @@ def test_paragraphs_and_code_are_settled_each_by_its_own_rule() -> None:
 
 
 def test_an_answer_is_on_the_screen_once_however_it_comes() -> None:
-    text, printed = AnswerText(ink()), ""
+    text, printed = AnswerText(style()), ""
     for letter in TEXT:
         printed += text.add(letter)
     printed += text.end()
@@ -122,7 +122,7 @@ def test_an_answer_is_on_the_screen_once_however_it_comes() -> None:
 
 def test_a_new_attempt_that_begins_alike_goes_on_unseen() -> None:
     """P9: the recovery of an answer leaves no mark on it."""
-    text = AnswerText(ink())
+    text = AnswerText(style())
     shown = text.add("First.\n\nSecond, and ha")
     text.supersede()
     assert text.live == ""
@@ -135,14 +135,14 @@ def test_a_new_attempt_that_begins_alike_goes_on_unseen() -> None:
 
 
 def test_a_new_attempt_that_says_something_else_is_shown_whole_below_a_line() -> None:
-    text = AnswerText(ink())
+    text = AnswerText(style())
     shown = text.add("Alike.\n\nFirst.\n\nSec")
     text.supersede()
     shown += text.add("Alike.\n\nOther") + text.end()
     screen = Screen(60)
     screen.write(shown)
     assert screen.text == f"Alike.\n\nFirst.\n\n{AGAIN}\n\nAlike.\n\nOther"
-    text = AnswerText(ink())
+    text = AnswerText(style())
     shown = text.add("One.\n\nTwo.\n\n")
     text.supersede()
     shown += text.add("One.") + text.end()
@@ -176,7 +176,7 @@ def test_letters_of_two_columns_keep_a_list_in_line_and_are_cut_where_the_room_e
 @pytest.mark.parametrize("begin", ["", "  ", "  · ", "■ "])
 def test_a_wrapped_line_is_indented_like_its_first_and_loses_no_word(begin: str) -> None:
     words = " ".join(f"word{number}" for number in range(40))
-    first, *rest = Ink(lambda: 40).line(begin + words).splitlines()
+    first, *rest = Style(lambda: 40).line(begin + words).splitlines()
     assert first.startswith(begin + "word0")
     assert rest
     assert all(line.startswith(" " * len(begin) + "word") and len(line) <= 40 for line in rest)

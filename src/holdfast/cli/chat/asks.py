@@ -1,79 +1,60 @@
-"""Approvals and questions in the chat: shown in place, answered by a word in the input line."""
+"""Approvals and questions in the chat: shown in place, answered in the input line."""
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
-from holdfast import events as e
-from holdfast.cli.asking import Reply, Unclear, Verdict, read_answer
-from holdfast.cli.terminal.phrases import approval_text, question_text
-from holdfast.cli.terminal.renderer import Asked, ask_id
+from holdfast.cli.asks import QuestionReply, Unclear, read_answer, send_answer, shown_ask
+from holdfast.cli.terminal.renderer import AskEvent, ask_id
 from holdfast.client.errors import Refused
 from holdfast.safe_text import safe_line
-from holdfast.values import GrantRule
 
 if TYPE_CHECKING:
-    from holdfast.cli.chat.conversation import Chat
+    from holdfast.cli.chat.conversation import ChatScreen
     from holdfast.cli.chat.prompt import Typed
 
 
 class ChatAsks:
-    """Shows one ask after the other; the teller knows which are open."""
+    """Shows one ask after the other; the renderer knows which are open."""
 
-    def __init__(self, chat: "Chat") -> None:
+    def __init__(self, chat: "ChatScreen") -> None:
         self._chat = chat
         self._shown = ""
 
     def clear(self) -> None:
-        """Nothing is asked any more."""
+        """Take back what is asked."""
         self._shown = ""
         self._chat.prompt.resume()
 
-    async def hear(self) -> None:
-        """Keep up with what is asked and what is settled."""
-        asks = self._chat.teller.asks
+    async def update(self) -> None:
+        """Show the next open ask, and take back one that is settled."""
+        asks = self._chat.renderer.asks
         if self._shown and self._shown not in asks:
             self.clear()
         if not self._shown and asks:
             await self._show(next(iter(asks.values())))
 
     async def take(self, typed: "Typed") -> None:
-        """The person's answer; it counts for what was on the screen, and for nothing else."""
+        """Send the person's answer. It counts only for the ask that was on the screen."""
         chat = self._chat
-        asked = chat.teller.asks.get(typed.about)
+        asked = chat.renderer.asks.get(typed.about)
         if asked is None:
-            await chat.prompt.print(chat.ink.dim("  That was answered already."))
+            await chat.prompt.print(chat.style.dim("  This was already answered."))
             return
         answer = read_answer(asked, typed.line)
+        if isinstance(answer, Unclear):
+            await chat.prompt.print(chat.style.dim(f"  {answer.hint}"))
+            return
         try:
-            match answer:
-                case Unclear():
-                    await chat.prompt.print(chat.ink.dim(f"  {answer.hint}"))
-                case Verdict():
-                    await chat.client.approve(
-                        asked.run_id, ask_id(asked), choice=answer.choice, reason=answer.reason
-                    )
-                case Reply():
-                    await chat.client.answer(asked.run_id, ask_id(asked), answer=answer.text)
-                    await chat.prompt.print(chat.ink.dim(f"  you said: {safe_line(answer.text, 200)}"))
-                case _:
-                    assert_never(answer)
+            await send_answer(chat.client, asked, answer)
         except Refused as error:
-            # Somebody else was quicker, or it expired: the log says which, and it is on its way.
+            # Someone else answered first, or it expired; the event that says which is on its way.
             await chat.complain(error)
+            return
+        if isinstance(answer, QuestionReply):
+            await chat.prompt.print(chat.style.dim(f"  You said: {safe_line(answer.text, 200)}"))
 
-    async def _show(self, asked: Asked) -> None:
+    async def _show(self, asked: AskEvent) -> None:
         chat = self._chat
         self._shown = ask_id(asked)
-        if isinstance(asked, e.QuestionAsked):
-            text = question_text(chat.ink, asked)
-        else:
-            text = approval_text(chat.ink, asked, await self._rule(asked))
+        text = await shown_ask(chat.client, chat.style, asked)
         chat.prompt.ask(self._shown)
         await chat.prompt.print(text)
-
-    async def _rule(self, asked: e.ApprovalAsked) -> GrantRule | None:
-        if not {"session", "always"} & set(asked.choices):
-            return None
-        try:
-            return await self._chat.client.rule(asked.run_id, asked.approval_id, choice="session")
-        except Refused:
-            return None

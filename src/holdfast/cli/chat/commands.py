@@ -12,7 +12,8 @@ from holdfast.safe_text import safe_line
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from holdfast.cli.chat.conversation import Chat
+    from holdfast.cli.chat.conversation import ChatScreen
+
 
 COMMANDS = (
     ("/help", "what there is"),
@@ -33,7 +34,7 @@ SESSIONS_SHOWN = 15
 class Commands:
     """What each of them does."""
 
-    def __init__(self, chat: "Chat") -> None:
+    def __init__(self, chat: "ChatScreen") -> None:
         self._chat = chat
         self._known: Mapping[str, Callable[[str], Awaitable[None]]] = {
             "/help": self._help,
@@ -55,7 +56,7 @@ class Commands:
             return False
         meant = [word] if word in self._known else [name for name, _ in COMMANDS if name.startswith(word)]
         if not (meant in (["/steer"], ["/queue"]) and _is_message(rest)):
-            await self._chat.prompt.print(person_text(self._chat.ink, line))
+            await self._chat.prompt.print(person_text(self._chat.style, line))
         if len(meant) != 1:
             what = f"Which one: {', '.join(meant)}?" if meant else f"There is no {safe_line(word, 40)}."
             await self._say(f"{what} /help says what there is.")
@@ -66,17 +67,17 @@ class Commands:
         return True
 
     async def _say(self, text: str) -> None:
-        await self._chat.prompt.print(self._chat.ink.dim(text))
+        await self._chat.prompt.print(self._chat.style.dim(text))
 
     async def _help(self, _: str) -> None:
-        ink = self._chat.ink
+        style = self._chat.style
         width = max(len(name) for name, _ in COMMANDS) + 2
-        lines = [ink.line(f"{name:<{width}}{about}", "dim", hang=width) for name, about in COMMANDS]
+        lines = [style.line(f"{name:<{width}}{about}", "dim", hang=width) for name, about in COMMANDS]
         keys = (
             "Enter sends, Esc Enter makes a new line, Ctrl-C stops the run and twice leaves, Tab completes."
         )
         busy = "What you type while a run works is told to it at its next step."
-        await self._chat.prompt.print("".join([*lines, "\n", ink.dim(keys), ink.dim(busy)]))
+        await self._chat.prompt.print("".join([*lines, "\n", style.dim(keys), style.dim(busy)]))
 
     async def _stop(self, _: str) -> None:
         await self._chat.stop()
@@ -105,12 +106,12 @@ class Commands:
 
     async def _retry(self, _: str) -> None:
         chat = self._chat
-        if not chat.teller.last_run:
+        if not chat.renderer.last_run:
             await self._say("There is nothing to try again.")
-        elif chat.teller.run_id:
+        elif chat.renderer.run_id:
             await self._say("A run is under way; stop it first (/stop).")
         else:
-            await chat.client.retry(chat.teller.last_run, session_id=chat.session_id)
+            await chat.client.retry(chat.renderer.last_run, session_id=chat.session_id)
 
     async def _model(self, name: str) -> None:
         chat = self._chat
@@ -131,7 +132,7 @@ class Commands:
             return
         page = await chat.client.sessions(limit=SESSIONS_SHOWN)
         chat.known = [(one.session_id, _about(one, 50)) for one in page.data]
-        lines = [f"{one.session_id}  {_about(one, chat.ink.width() - 40)}" for one in page.data]
+        lines = [f"{one.session_id}  {_about(one, chat.style.width() - 40)}" for one in page.data]
         await self._say("\n".join([*(lines or ["There are none yet."]), "Go on with one: /sessions ID"]))
 
     async def _new(self, _: str) -> None:

@@ -16,10 +16,10 @@ from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.asks import ChatAsks
 from holdfast.cli.chat.commands import COMMANDS, Commands, looks_like_command, names_command
 from holdfast.cli.chat.entries import entry_text, person_text
-from holdfast.cli.naming import Unnamed, session_named
+from holdfast.cli.ids import AmbiguousName, resolve_session
 from holdfast.cli.terminal.output import is_drawable
 from holdfast.cli.terminal.renderer import Renderer
-from holdfast.cli.terminal.style import Ink
+from holdfast.cli.terminal.style import Style
 from holdfast.client.address import Patience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.client.updates import Away, Back, LiveLine, Seen
@@ -43,12 +43,12 @@ def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
         return FAILED
 
     async def work(attached: Attached) -> int:
-        return await Chat(attached, model=model).run(session)
+        return await ChatScreen(attached, model=model).run(session)
 
     return with_server(flags, work, works="all", patience=PATIENCE)
 
 
-class Chat:
+class ChatScreen:
     """One terminal; the session may change while it is open."""
 
     def __init__(self, attached: Attached, *, model: str) -> None:
@@ -56,18 +56,18 @@ class Chat:
         from holdfast.cli.chat.prompt import ChatPrompt, Words
 
         self.attached = attached
-        self.ink = Ink()
+        self.style = Style()
         self.model = model
         self.session_id = ""
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
-        self.teller = Renderer(self.ink)
+        self.renderer = Renderer(self.style)
         self.asks = ChatAsks(self)
-        self._history = ChatHistory(attached.place.data_dir / "chat-history")
+        self._history = ChatHistory(attached.directory.data_dir / "chat-history")
         self.prompt = ChatPrompt(
             history=self._history,
             words=Words(COMMANDS, lambda: self.known),
             live=self._live,
-            status=lambda: self.teller.status(time.time_ns() // 1_000_000),
+            status=lambda: self.renderer.status(time.time_ns() // 1_000_000),
             interrupt=self._interrupt,
         )
         self._commands = Commands(self)
@@ -77,7 +77,7 @@ class Chat:
         self._interrupted_s = -TWICE_S
 
     def _live(self) -> str:
-        return self.teller.live()  # of the session that is open now
+        return self.renderer.live()  # of the session that is open now
 
     @property
     def client(self) -> "Client":
@@ -123,19 +123,19 @@ class Chat:
         targets = await self.client.targets()
         model = self.model or (targets[0].model if targets else "")
         where = "" if self.attached.is_own else f" · attached to {self.attached.url}"
-        text = self.ink.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
+        text = self.style.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
         if self.attached.loaded is not None and self.attached.loaded.is_demo:
-            text += self.ink.dim(
+            text += self.style.dim(
                 "No model is configured, so the built-in demo model answers. Say hello to it."
             )
-        text += self.ink.dim("/help says what there is. Ctrl-C stops a run, twice leaves.")
+        text += self.style.dim("/help says what there is. Ctrl-C stops a run, twice leaves.")
         await self.prompt.print(text)
 
     def _goodbye(self) -> str:
         if not self.session_id:
             return ""
         again = f"holdfast chat --session {self.session_id}"
-        if self._stopped.issuperset(self.teller.open_runs):
+        if self._stopped.issuperset(self.renderer.open_runs):
             return f"To come back: {again}"
         if self.attached.is_own:
             return f"The run is paused, and goes on when you come back: {again}"
@@ -156,24 +156,24 @@ class Chat:
 
     async def complain(self, error: ClientError) -> None:
         """Say what went wrong; the conversation goes on."""
-        await self.prompt.print(self.ink.line(f"✗ {safe_line(str(error))}", "red"))
+        await self.prompt.print(self.style.line(f"✗ {safe_line(str(error))}", "red"))
 
     async def send(self, text: str, *, when_busy: str = "steer") -> None:
         """Say something to the session; while a run works it hears this at its next step."""
         client_id = secrets.token_hex(8)
-        self.teller.own.add(client_id)
-        await self.prompt.print(person_text(self.ink, text))
+        self.renderer.own.add(client_id)
+        await self.prompt.print(person_text(self.style, text))
         try:
             started = await self.client.start(
                 text,
                 session_id=self.session_id,
                 when_busy="queue" if when_busy == "queue" else "steer",
                 model=self.model,
-                more={"client_id": client_id, "workspace": str(self.attached.place.settings.workspace)},
+                more={"client_id": client_id, "workspace": str(self.attached.directory.settings.workspace)},
             )
         except (Refused, Unreachable, BadAnswer) as error:
             await self.complain(error)
-            await self.prompt.print(self.ink.dim("  It was not sent; it is back in the input line."))
+            await self.prompt.print(self.style.dim("  It was not sent; it is back in the input line."))
             self.prompt.put_back(text)
             return
         if started.session_id != self.session_id:
@@ -183,26 +183,26 @@ class Chat:
     async def open(self, name: str) -> bool:
         """Show the end of a session and go on with it; False if there is none."""
         try:
-            session_id = await session_named(self.client, name)
+            session_id = await resolve_session(self.client, name)
             page = await self.client.messages(session_id, limit=SHOWN_AT_FIRST)
             runs = await self.client.runs(session_id=session_id, limit=20)
-        except (Refused, Unnamed) as error:
+        except (Refused, AmbiguousName) as error:
             await self.complain(error)
             if isinstance(error, Refused) and error.code == "session_not_found":
                 there = "/sessions" if self.prompt.is_running else "holdfast sessions list"
-                await self.prompt.print(self.ink.dim(f"  {there} shows those that are there."))
+                await self.prompt.print(self.style.dim(f"  {there} shows those that are there."))
             return False
         await self.close_session()
         working = {run.run_id for run in runs.data if run.outcome is None}
         of_runs = [entry for entry in page.data if entry.get("run_id") in working]
         shown = [entry for entry in page.data if entry not in of_runs or entry.get("kind") == "person"]
-        text = self.ink.dim("…") if page.has_more else ""
-        await self.prompt.print(text + "".join(entry_text(self.ink, entry) for entry in shown))
+        text = self.style.dim("…") if page.has_more else ""
+        await self.prompt.print(text + "".join(entry_text(self.style, entry) for entry in shown))
         after = min((int(entry["seq"]) for entry in of_runs), default=page.last_seq + 1) - 1
         # Of the transcript, not of the list: a fork's list has only the runs that began in it.
         answered = [run_id for entry in page.data if (run_id := str(entry.get("run_id") or ""))]
-        self.teller.last_run = answered[-1] if answered else ""
-        self.teller.open_runs = [run.run_id for run in reversed(runs.data) if run.run_id in working]
+        self.renderer.last_run = answered[-1] if answered else ""
+        self.renderer.open_runs = [run.run_id for run in reversed(runs.data) if run.run_id in working]
         self._watch(session_id, after=after, epoch=page.epoch)
         return True
 
@@ -213,7 +213,7 @@ class Chat:
             await asyncio.wait({self._watching})
             self._watching = None
         self.session_id = ""
-        self.teller = Renderer(self.ink, own=self.teller.own)
+        self.renderer = Renderer(self.style, own=self.renderer.own)
         self.asks.clear()
 
     def _watch(self, session_id: str, *, after: int, epoch: str = "") -> None:
@@ -236,24 +236,24 @@ class Chat:
                         case Seen():
                             await self._hear(one.event)
                         case LiveLine():
-                            self.teller.server_says = one
+                            self.renderer.server_says = one
                         case Away():
-                            self.teller.lost(one)
+                            self.renderer.lost(one)
                         case Back():
-                            self.teller.away = None
+                            self.renderer.away = None
                     await self.prompt.print("")
         except ClientError as error:
             await self.complain(error)
             await self.prompt.print(
-                self.ink.dim(f"  Go on with /sessions {session_id} when the server is there.")
+                self.style.dim(f"  Go on with /sessions {session_id} when the server is there.")
             )
-            self.teller.away = None
+            self.renderer.away = None
 
     async def _hear(self, event: e.Event) -> None:
-        await self.prompt.print(self.teller.hear(event))
+        await self.prompt.print(self.renderer.hear(event))
         if isinstance(event, e.RunEnded) and event.outcome not in {"completed", "refused", "cancelled"}:
-            await self.prompt.print(self.ink.dim("  /retry tries it again."))
-        await self.asks.hear()
+            await self.prompt.print(self.style.dim("  /retry tries it again."))
+        await self.asks.update()
         if isinstance(event, e.RunEnded):
             with suppress(ClientError):  # what was read here is not unread on the page; only a courtesy
                 await self.client.mark_read(self.session_id)
@@ -264,19 +264,19 @@ class Chat:
         self._interrupted_s = now_s
         if is_second:
             self.prompt.leave()
-        elif self.teller.run_id:
+        elif self.renderer.run_id:
             self._stopping = asyncio.create_task(self.stop())
         elif self.prompt.typed:
             self.prompt.clear()
             self._interrupted_s = -TWICE_S
         else:
-            self._stopping = asyncio.create_task(self.prompt.print(self.ink.dim("Ctrl-C again leaves.")))
+            self._stopping = asyncio.create_task(self.prompt.print(self.style.dim("Ctrl-C again leaves.")))
 
     async def stop(self) -> None:
         """Ask the run under way to stop."""
-        run_id = self.teller.run_id
+        run_id = self.renderer.run_id
         if not run_id:
-            await self.prompt.print(self.ink.dim("Nothing is under way."))
+            await self.prompt.print(self.style.dim("Nothing is under way."))
             return
         try:
             await self.client.stop(run_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.cli.demo.acts import Pace
 from holdfast.client import Address
-from holdfast.host.lock import holder_of
+from holdfast.host.lock import read_holder
 
 START_S, END_S, LOOK_S = 60.0, 15.0, 0.05
 OF_OTHERS = ("HOLDFAST_", "HERMES_", "API_SERVER_")
@@ -77,7 +77,7 @@ class TourServer:
         try:
             async with asyncio.timeout(START_S):
                 while True:
-                    holder = await asyncio.to_thread(holder_of, self._folder / "data")
+                    holder = await asyncio.to_thread(read_holder, self._folder / "data")
                     if holder is not None and holder.pid == self._process.pid:
                         return Address(holder.url, self._key)
                     if self._process.returncode is not None:

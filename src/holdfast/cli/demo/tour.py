@@ -29,7 +29,7 @@ class NotAsPromised(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class DemoStage:
     """What every act plays with."""
 
     model: ChaosServer
@@ -68,7 +68,7 @@ async def _tour(screen: Screen, pace: acts.Pace) -> None:
 
 
 @asynccontextmanager
-async def _stage(screen: Screen, pace: acts.Pace) -> AsyncGenerator[Stage]:
+async def _stage(screen: Screen, pace: acts.Pace) -> AsyncGenerator[DemoStage]:
     async with AsyncExitStack() as stack:
         folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="holdfast-demo-")
         stack.push_async_callback(asyncio.to_thread, folder.cleanup)
@@ -77,11 +77,11 @@ async def _stage(screen: Screen, pace: acts.Pace) -> AsyncGenerator[Stage]:
         stack.push_async_callback(server.close)
         await server.start()
         client = await stack.enter_async_context(Client(where=server.where))
-        yield Stage(model, server, client, screen, pace)
+        yield DemoStage(model, server, client, screen, pace)
 
 
 async def _watched(
-    stage: Stage, run_id: str, on_event: Callable[[Seen], Awaitable[None]] | None = None
+    stage: DemoStage, run_id: str, on_event: Callable[[Seen], Awaitable[None]] | None = None
 ) -> list[Seen]:
     """The run to its end, shown while it goes on."""
     found: list[Seen] = []
@@ -110,7 +110,7 @@ async def _beside(work: Coroutine[Any, Any, str]) -> AsyncGenerator[asyncio.Task
         await asyncio.wait({task})
 
 
-async def _answered(stage: Stage, act: acts.Act) -> None:
+async def _answered(stage: DemoStage, act: acts.Act) -> None:
     """The acts in which the answer arrives all the same."""
     plain = naive_answer(stage.model.base_url, act.said, patience_s=stage.pace.first_event_s + 1)
     async with _beside(plain) as naive:
@@ -126,7 +126,7 @@ async def _answered(stage: Stage, act: acts.Act) -> None:
         stage.screen.verdict(ours, f"{await naive}.")
 
 
-async def _stopped(stage: Stage, act: acts.Act) -> None:
+async def _stopped(stage: DemoStage, act: acts.Act) -> None:
     """The act in which a person stops a run that has a program running."""
     started = await stage.client.start(act.said)
     running: list[Process] = []
@@ -170,7 +170,7 @@ def _is_left(process: Process) -> bool:
     return now is not None and now.born_ticks == process.born_ticks and not now.is_dead
 
 
-async def _crashed(stage: Stage, act: acts.Act) -> None:
+async def _crashed(stage: DemoStage, act: acts.Act) -> None:
     """The act in which the server is killed."""
     plain = naive_crash(stage.model.base_url, act.said, pieces=stage.pace.words_before_kill)
     async with _beside(plain) as naive:
@@ -190,7 +190,7 @@ async def _crashed(stage: Stage, act: acts.Act) -> None:
 class _Killing:
     """Kills the server once enough of the answer was seen, and starts it again."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: DemoStage) -> None:
         self._stage = stage
         self._shown = ""
         self._is_done = False
@@ -213,7 +213,7 @@ class _Killing:
             await server.start()
 
 
-PLAYS: Mapping[acts.Act, Callable[[Stage, acts.Act], Awaitable[None]]] = {
+PLAYS: Mapping[acts.Act, Callable[[DemoStage, acts.Act], Awaitable[None]]] = {
     acts.STALL: _answered,
     acts.DROP: _answered,
     acts.LIMIT: _answered,

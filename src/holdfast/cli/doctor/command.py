@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.cli.doctor import machine, store
-from holdfast.cli.doctor.findings import Finding, State, counted, fault, note, ok
+from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.targets import ask_targets
-from holdfast.config.configuration import BadConfiguration, Loaded, configure
+from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.targets import Target
 
-Ask: TypeAlias = Callable[[Sequence[Target]], Awaitable[Sequence[Finding]]]
+Ask: TypeAlias = Callable[[Sequence[Target]], Awaitable[Sequence[DoctorFinding]]]
 
 OK, FAILED = 0, 1
 MARKS: Mapping[State, tuple[str, str]] = {
@@ -26,7 +26,7 @@ MARKS: Mapping[State, tuple[str, str]] = {
 }
 
 
-class Paper(Protocol):
+class Report(Protocol):
     """Where findings go as they are made."""
 
     def busy(self, what: str) -> AbstractContextManager[object]:
@@ -37,35 +37,37 @@ class Paper(Protocol):
         """Say how far it has come."""
         ...
 
-    def write(self, finding: Finding) -> None:
+    def write(self, finding: DoctorFinding) -> None:
         """One finding more."""
         ...
 
-    def end(self, findings: Sequence[Finding]) -> None:
+    def end(self, findings: Sequence[DoctorFinding]) -> None:
         """All there is."""
         ...
 
 
-def doctor(flags: Mapping[str, object], *, paper: Paper | None = None, ask: Ask = ask_targets) -> int:
+def doctor(flags: Mapping[str, object], *, report: Report | None = None, ask: Ask = ask_targets) -> int:
     """Check everything and say so; the exit code is 1 if there is a fault."""
-    paper = paper or (ColourPaper() if sys.stdout.isatty() else PlainPaper())
-    findings: list[Finding] = []
-    for finding in examine(flags, paper, ask=ask):
+    report = report or (ColourReport() if sys.stdout.isatty() else PlainReport())
+    findings: list[DoctorFinding] = []
+    for finding in examine(flags, report, ask=ask):
         findings.append(finding)
-        paper.write(finding)
-    paper.end(findings)
+        report.write(finding)
+    report.end(findings)
     return FAILED if any(finding.state == "fault" for finding in findings) else OK
 
 
-async def ask_nobody(targets: Sequence[Target]) -> Sequence[Finding]:
+async def ask_nobody(targets: Sequence[Target]) -> Sequence[DoctorFinding]:
     """In place of asking."""
     return [note(f"target {target.name}", "not asked", "run it without --offline") for target in targets]
 
 
-def examine(flags: Mapping[str, object], paper: Paper, *, ask: Ask = ask_targets) -> Iterator[Finding]:
+def examine(
+    flags: Mapping[str, object], report: Report, *, ask: Ask = ask_targets
+) -> Iterator[DoctorFinding]:
     """Every finding, in order."""
     try:
-        loaded = configure(flags)
+        loaded = load_configuration(flags)
     except BadConfiguration as error:
         yield fault("configuration", str(error), "correct it; `holdfast config check` shows what counts")
         yield machine.versions()
@@ -78,7 +80,7 @@ def examine(flags: Mapping[str, object], paper: Paper, *, ask: Ask = ask_targets
     yield served
     yield machine.port(settings, holder)
     yield machine.disk_room(settings.data_dir)
-    yield from _store(loaded, paper)
+    yield from _store(loaded, report)
     yield machine.open_files(settings)
     if holder is not None and (found := machine.files_of_server(holder)) is not None:
         yield found
@@ -90,16 +92,16 @@ def examine(flags: Mapping[str, object], paper: Paper, *, ask: Ask = ask_targets
         advice = "set a key such as ANTHROPIC_API_KEY, start a local model server, or write [[targets]]"
         yield note("targets", "none: the built-in demo model answers", advice)
     else:
-        with paper.busy(f"asking {counted(len(settings.targets), 'target')}"):
+        with report.busy(f"asking {counted(len(settings.targets), 'target')}"):
             answers = asyncio.run(_answers(ask, settings.model_targets()))
         yield from answers
 
 
-async def _answers(ask: Ask, targets: Sequence[Target]) -> Sequence[Finding]:
+async def _answers(ask: Ask, targets: Sequence[Target]) -> Sequence[DoctorFinding]:
     return await ask(targets)
 
 
-def _configuration(loaded: Loaded) -> Iterator[Finding]:
+def _configuration(loaded: Loaded) -> Iterator[DoctorFinding]:
     if loaded.ignored is not None:
         yield note(
             "configuration", f"{loaded.ignored.path} is ignored: {loaded.ignored.why}", loaded.ignored.advice
@@ -110,23 +112,23 @@ def _configuration(loaded: Loaded) -> Iterator[Finding]:
         yield note("configuration", warning, "see `holdfast config check`")
 
 
-def _store(loaded: Loaded, paper: Paper) -> Iterator[Finding]:
+def _store(loaded: Loaded, report: Report) -> Iterator[DoctorFinding]:
     settings = loaded.settings
 
     def on_progress(done: int, total: int) -> None:
-        paper.progress(f"reading the store: {done} of {total} events")
+        report.progress(f"reading the store: {done} of {total} events")
 
-    with paper.busy("reading the store"):
+    with report.busy("reading the store"):
         whole, checked = store.integrity(settings, on_progress=on_progress)
     yield whole
     yield machine.clock(checked.newest_ms)
     yield store.spool(settings)
-    with paper.busy("measuring the disk"):
+    with report.busy("measuring the disk"):
         saving = store.saving(settings)
     yield saving
 
 
-class PlainPaper:
+class PlainReport:
     """Lines for a file or a pipe."""
 
     def busy(self, what: str) -> AbstractContextManager[object]:
@@ -137,30 +139,30 @@ class PlainPaper:
     def progress(self, what: str) -> None:
         """See Paper."""
 
-    def write(self, finding: Finding) -> None:
+    def write(self, finding: DoctorFinding) -> None:
         """See Paper."""
         print(f"{finding.state:<5} {finding.name}: {finding.text}", flush=True)
         if finding.advice:
             print(f"      {finding.advice}", flush=True)
 
-    def end(self, findings: Sequence[Finding]) -> None:
+    def end(self, findings: Sequence[DoctorFinding]) -> None:
         """See Paper."""
         print(summary(findings))
 
 
-class JsonPaper(PlainPaper):
+class JsonReport(PlainReport):
     """One JSON document for a program."""
 
-    def write(self, finding: Finding) -> None:
+    def write(self, finding: DoctorFinding) -> None:
         """See Paper."""
 
-    def end(self, findings: Sequence[Finding]) -> None:
+    def end(self, findings: Sequence[DoctorFinding]) -> None:
         """See Paper."""
         healthy = not any(finding.state == "fault" for finding in findings)
         print(msgspec.json.format(msgspec.json.encode({"ok": healthy, "findings": findings})).decode())
 
 
-class ColourPaper(PlainPaper):
+class ColourReport(PlainReport):
     """Marks in colour and a spinner, for a terminal."""
 
     def __init__(self) -> None:
@@ -177,19 +179,19 @@ class ColourPaper(PlainPaper):
         """See Paper."""
         self._update(what)
 
-    def write(self, finding: Finding) -> None:
+    def write(self, finding: DoctorFinding) -> None:
         """See Paper."""
         mark, style = MARKS[finding.state]
         self._console.print(Text.assemble((mark, style), " ", (finding.name, "bold"), f"  {finding.text}"))
         if finding.advice:
             self._console.print(Text(f"  → {finding.advice}", style="cyan"))
 
-    def end(self, findings: Sequence[Finding]) -> None:
+    def end(self, findings: Sequence[DoctorFinding]) -> None:
         """See Paper."""
         self._console.print(Text(f"\n{summary(findings)}", style="bold"))
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[DoctorFinding]) -> str:
     """The findings in one line."""
     faults = sum(finding.state == "fault" for finding in findings)
     notes = sum(finding.state == "note" for finding in findings)

@@ -8,7 +8,7 @@ import msgspec
 State: TypeAlias = Literal["ok", "note", "fault"]
 
 
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+class DoctorFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of one check; a fault makes the exit code 1, a note does not."""
 
     name: str
@@ -23,16 +23,16 @@ def counted(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def ok(name: str, text: str, **facts: object) -> Finding:
+def ok(name: str, text: str, **facts: object) -> DoctorFinding:
     """All is well."""
-    return Finding(name, "ok", text, facts=facts)
+    return DoctorFinding(name, "ok", text, facts=facts)
 
 
-def note(name: str, text: str, advice: str, **facts: object) -> Finding:
+def note(name: str, text: str, advice: str, **facts: object) -> DoctorFinding:
     """It works, and could be better."""
-    return Finding(name, "note", text, advice, facts)
+    return DoctorFinding(name, "note", text, advice, facts)
 
 
-def fault(name: str, text: str, advice: str, **facts: object) -> Finding:
+def fault(name: str, text: str, advice: str, **facts: object) -> DoctorFinding:
     """It does not work, or will not."""
-    return Finding(name, "fault", text, advice, facts)
+    return DoctorFinding(name, "fault", text, advice, facts)

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import apsw
 
 from holdfast import __version__
-from holdfast.cli.doctor.findings import Finding, fault, note, ok
+from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
 from holdfast.config.settings import Settings
-from holdfast.host.lock import Holder, holder_of
+from holdfast.host.lock import LockHolder, read_holder
 from holdfast.host.open_files import files_to_allow, files_wanted
 from holdfast.server.transport.open_files import FREE_MIN
 from holdfast.tools.shell.tags import BASH, why_daemons_hide
@@ -29,7 +29,7 @@ CLOCK_SLACK_MS = 60_000
 CLOCK_MIN_MS = 1_767_225_600_000  # this program did not exist before 2026
 
 
-def versions() -> Finding:
+def versions() -> DoctorFinding:
     """What runs here."""
     facts = {
         "holdfast": __version__,
@@ -40,7 +40,7 @@ def versions() -> Finding:
     return ok("versions", ", ".join(f"{name} {version}" for name, version in facts.items()), **facts)
 
 
-def ripgrep(path: str | None = None) -> Finding:
+def ripgrep(path: str | None = None) -> DoctorFinding:
     """Whether searching files is quick; `path` is where programs are looked for."""
     found = shutil.which("rg", path=path)
     if found:
@@ -48,7 +48,7 @@ def ripgrep(path: str | None = None) -> Finding:
     return note("ripgrep", "not found: search_files works, but slower", "install ripgrep (the program rg)")
 
 
-def page() -> Finding:
+def page() -> DoctorFinding:
     """Whether this installation has the page."""
     if (files("holdfast") / "web" / "index.html").is_file():
         return ok("page", "built")
@@ -57,7 +57,7 @@ def page() -> Finding:
     )
 
 
-def programs(settings: Settings) -> list[Finding]:
+def programs(settings: Settings) -> list[DoctorFinding]:
     """Whether the programs of MCP servers can be started."""
     return [
         ok(f"MCP server {server.name}", f"its program is {found}")
@@ -72,7 +72,7 @@ def programs(settings: Settings) -> list[Finding]:
     ]
 
 
-def daemons(bash: str = BASH) -> Finding:
+def daemons(bash: str = BASH) -> DoctorFinding:
     """Whether what a tool left running is found after a crash."""
     why = why_daemons_hide(bash)
     if not why:
@@ -81,7 +81,7 @@ def daemons(bash: str = BASH) -> Finding:
     return note("processes of tools", why, advice)
 
 
-def open_files(settings: Settings) -> Finding:
+def open_files(settings: Settings) -> DoctorFinding:
     """Whether as many files and sockets may be open as the settings allow clients to ask for."""
     allowed, wanted = files_to_allow(settings), files_wanted(settings)
     if allowed == resource.RLIM_INFINITY or allowed >= wanted:
@@ -92,7 +92,7 @@ def open_files(settings: Settings) -> Finding:
     return make("open files", text, advice, allowed=allowed, wanted=wanted)
 
 
-def files_of_server(holder: Holder) -> Finding | None:
+def files_of_server(holder: LockHolder) -> DoctorFinding | None:
     """Whether the running server has files left to open; None where nobody may look."""
     try:
         used = len(os.listdir(f"/proc/{holder.pid}/fd"))  # noqa: PTH208
@@ -106,7 +106,7 @@ def files_of_server(holder: Holder) -> Finding | None:
     return fault("server's files", text, advice, used=used, allowed=allowed)
 
 
-def clock(newest_ms: int, now_ms: int | None = None) -> Finding:
+def clock(newest_ms: int, now_ms: int | None = None) -> DoctorFinding:
     """Whether the clock can be right: it is not behind what has been written."""
     now_ms = round(time.time() * 1000) if now_ms is None else now_ms
     shown = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now_ms / 1000))
@@ -119,7 +119,7 @@ def clock(newest_ms: int, now_ms: int | None = None) -> Finding:
     return ok("clock", f"says {shown}")
 
 
-def data_directory(folder: Path) -> Finding:
+def data_directory(folder: Path) -> DoctorFinding:
     """Whether the directory is there, writable, and its owner's alone."""
     name = "data directory"
     if not os.path.exists(folder):  # noqa: PTH110  # never raises, not even where nobody may look
@@ -147,9 +147,9 @@ def _is_open(path: Path) -> bool:
     return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
-def serving(folder: Path) -> tuple[Finding, Holder | None]:
+def serving(folder: Path) -> tuple[DoctorFinding, LockHolder | None]:
     """Who serves the directory, if anyone."""
-    holder = holder_of(folder) if _is_locked(folder / "lock") else None
+    holder = read_holder(folder) if _is_locked(folder / "lock") else None
     if holder is not None:
         return ok("server", f"running at {holder.url} (pid {holder.pid})", url=holder.url), holder
     return ok("server", "nobody serves this data directory now"), None
@@ -169,7 +169,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def port(settings: Settings, holder: Holder | None) -> Finding:
+def port(settings: Settings, holder: LockHolder | None) -> DoctorFinding:
     """Whether the server can listen where it is told to."""
     host, number = settings.server.host, settings.server.port
     if holder is not None and urlsplit(holder.url).port == number:
@@ -185,7 +185,7 @@ def port(settings: Settings, holder: Holder | None) -> Finding:
     return ok("port", f"{host}:{number} is free" if number else f"a free one of {host} is picked")
 
 
-def disk_room(folder: Path) -> Finding:
+def disk_room(folder: Path) -> DoctorFinding:
     """Whether there is room to write."""
     free = shutil.disk_usage(existing(folder)).free
     text = f"{free / MIB / 1024:.1f} GiB free"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast import events as e
-from holdfast.cli.doctor.findings import Finding, counted, fault, note, ok
+from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
 from holdfast.cli.doctor.machine import existing
 from holdfast.config.settings import Durability, Settings
 from holdfast.interfaces.journal import JournalError
@@ -25,7 +25,7 @@ SLOW_MS = 50.0
 SESSION = "doctor"
 
 
-def integrity(settings: Settings, *, on_progress: Progress) -> tuple[Finding, Checked]:
+def integrity(settings: Settings, *, on_progress: Progress) -> tuple[DoctorFinding, Checked]:
     """Whether everything in the store is readable and as it was written."""
     path = settings.store_path
     if not os.path.exists(path):  # noqa: PTH110  # never raises
@@ -47,7 +47,7 @@ def integrity(settings: Settings, *, on_progress: Progress) -> tuple[Finding, Ch
     return ok("store", text, events=checked.events, blobs=checked.blobs), checked
 
 
-def spool(settings: Settings) -> Finding:
+def spool(settings: Settings) -> DoctorFinding:
     """Whether output waits outside the store."""
     try:
         files = spool_files(settings.spool_dir)
@@ -63,7 +63,7 @@ def spool(settings: Settings) -> Finding:
     return note("spool", text, "leave them: a start of the server takes them into the store", records=records)
 
 
-def saving(settings: Settings) -> Finding:
+def saving(settings: Settings) -> DoctorFinding:
     """What it costs on this disk that an event is saved before it is shown (P1)."""
     try:
         with tempfile.TemporaryDirectory(prefix=".doctor-", dir=existing(settings.data_dir)) as name:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.cli.doctor.findings import Finding, fault, note, ok
+from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
 from holdfast.decisions.deadlines import is_local
 from holdfast.decisions.failure_rules import RULES
 from holdfast.decisions.failure_texts import proxy_place
@@ -111,7 +111,7 @@ class _Ear:
         return self._clock.now_ms()
 
 
-async def ask_targets(targets: Sequence[Target], *, call_s: float = 0.0) -> Sequence[Finding]:
+async def ask_targets(targets: Sequence[Target], *, call_s: float = 0.0) -> Sequence[DoctorFinding]:
     """One finding a target, all asked at once; `call_s` 0 is the usual patience."""
     async with ModelHttp() as http, asyncio.TaskGroup() as group:
         asked = [
@@ -124,7 +124,7 @@ def _call_s(target: Target) -> float:
     return CALL_LOCAL_S if is_local(urlsplit(target.base_url).hostname or "") else CALL_S
 
 
-async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> Finding:
+async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> DoctorFinding:
     clock, store = SystemClock(), MemoryStore()
     ear = _Ear(clock)
     patience = Patience(
@@ -148,14 +148,14 @@ async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> Finding:
     return failed(target, failure)
 
 
-def _answered(target: Target, took_s: float, *, first_s: float) -> Finding:
+def _answered(target: Target, took_s: float, *, first_s: float) -> DoctorFinding:
     first = f", the first word after {first_s:.1f} s" if first_s > 0 else ""
     way = f", through {proxy_place(target)}" if target.proxy else ""
     told = f"{target.model} answered in {took_s:.1f} s{first}{way}"
     return ok(f"target {target.name}", told, took_s=took_s)
 
 
-def failed(target: Target, failure: Failure) -> Finding:
+def failed(target: Target, failure: Failure) -> DoctorFinding:
     """What a failure means for the person who configured the target; the key is in no word of it."""
     secrets = Redactor([target.api_key, *target.headers.values(), *proxy_secrets(target.proxy)])
     text = f"{failure.kind.replace('_', ' ')}: {secrets.redact_text(failure.text)}"

@@ -11,13 +11,13 @@ from typing import Literal, TypeAlias
 
 from rich.progress import Progress, SpinnerColumn
 
-from holdfast.cli.hermes.config_file import FileOutcome, Plan, plan_of
+from holdfast.cli.hermes.config_file import FileOutcome, ImportPlan, plan_of
 from holdfast.cli.hermes.log import Written, written
 from holdfast.cli.hermes.messages import HermesSession
 from holdfast.cli.hermes.sessions import HermesSessions
 from holdfast.cli.hermes.settings import TakenSettings, read_settings
-from holdfast.config.configuration import BadConfiguration, Given, load, outside
 from holdfast.config.files import config_home
+from holdfast.config.load import BadConfiguration, ConfigInputs, load, read_environment
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import Appended, IfSessionNew, JournalError
 from holdfast.journal.sqlite.reader import SqliteReader
@@ -35,7 +35,7 @@ Fate: TypeAlias = Literal["taken", "known", "empty", "unfit"]
 
 
 @dataclass(slots=True)
-class Tally:
+class ImportCounts:
     """What became of the sessions, and how much of those that were taken has no place here."""
 
     fates: Counter[Fate] = field(default_factory=Counter["Fate"])
@@ -50,29 +50,29 @@ class Tally:
 def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal["try", "do"]) -> int:
     """Take over what there is, or only say what would be taken; the exit code."""
     try:
-        given = outside(flags)
-        settings = load(given).settings
+        inputs = read_environment(flags)
+        settings = load(inputs).settings
     except BadConfiguration as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
-    folder = hermes_home(home, given)
+    folder = hermes_home(home, inputs)
     if not os.path.isdir(folder):  # noqa: PTH112  # never raises, not even where nobody may look
         print(f"holdfast: there is no directory {folder}; name the home of hermes-agent", file=sys.stderr)
         return FAILED
     taken = read_settings(folder)
-    plan = plan_of(taken, config_home(given.environ))
-    sessions = HermesSessions(folder, page=_page_of(given))
+    plan = plan_of(taken, config_home(inputs.environ))
+    sessions = HermesSessions(folder, page=_page_of(inputs))
     try:
         if how == "do":
             tally = _store_all(sessions.read(), settings.data_dir, taken=taken)
-            outcome = plan.carry_out(given.environ)
+            outcome = plan.carry_out(inputs.environ)
         else:
             tally = asyncio.run(_judge_all(sessions.read(), settings.data_dir))
-            outcome = plan.outcome(given.environ)
+            outcome = plan.outcome(inputs.environ)
     except (DirectoryBusy, JournalError, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
-    faults = plan.faults(given.environ) if outcome == "wrong" else ()
+    faults = plan.faults(inputs.environ) if outcome == "wrong" else ()
     _tell_settings(taken, plan, outcome=outcome)
     _tell_sessions(tally, problems=[*faults, *taken.problems, *sessions.problems])
     if how == "try":
@@ -80,19 +80,19 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
     return OK
 
 
-def hermes_home(home: str | None, given: Given) -> Path:
+def hermes_home(home: str | None, inputs: ConfigInputs) -> Path:
     """The directory that was named, else the one that hermes-agent itself would use."""
-    named = home or given.environ.get("HERMES_HOME") or f"{given.environ.get('HOME', '')}/.hermes"
+    named = home or inputs.environ.get("HERMES_HOME") or f"{inputs.environ.get('HOME', '')}/.hermes"
     return Path(named).expanduser()
 
 
-def _page_of(given: Given) -> Path | None:
+def _page_of(inputs: ConfigInputs) -> Path | None:
     """Where the web UI keeps its files, if it was told to keep them elsewhere."""
-    named = given.environ.get("HERMES_WEBUI_STATE_DIR", "")
+    named = inputs.environ.get("HERMES_WEBUI_STATE_DIR", "")
     return Path(named).expanduser() if named else None
 
 
-def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSettings) -> Tally:
+def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSettings) -> ImportCounts:
     bar = Progress("{task.description}", SpinnerColumn(), transient=True, disable=not sys.stdout.isatty())
     with DirectoryLock(data_dir), bar:
         task = bar.add_task("Sessions: 0", total=None)
@@ -105,8 +105,8 @@ def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSe
 
 async def _append_all(
     found: Iterator[HermesSession], data_dir: Path, *, hidden: Redactor, on_one: Callable[[int], None]
-) -> Tally:
-    tally = Tally()
+) -> ImportCounts:
+    tally = ImportCounts()
     store = await SqliteStore.open(data_dir / "holdfast.db")
     try:
         while (session := await asyncio.to_thread(next, found, None)) is not None:
@@ -133,11 +133,11 @@ async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: 
     return "taken" if isinstance(result, Appended) else "known"
 
 
-async def _judge_all(found: Iterator[HermesSession], data_dir: Path) -> Tally:
+async def _judge_all(found: Iterator[HermesSession], data_dir: Path) -> ImportCounts:
     """What an import would do, without the lock and without a write."""
     database = data_dir / "holdfast.db"
     reader = SqliteReader(database) if await asyncio.to_thread(database.exists) else None
-    tally = Tally()
+    tally = ImportCounts()
     try:
         while (session := await asyncio.to_thread(next, found, None)) is not None:
             log = written(session)
@@ -164,7 +164,7 @@ def _workspace(session: HermesSession) -> str:
     return path if path.startswith("/") and Path(path).is_dir() else ""
 
 
-def _tell_settings(taken: TakenSettings, plan: Plan, *, outcome: FileOutcome) -> None:
+def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutcome) -> None:
     for target in taken.targets:
         with_key = ", with its key" if target.key else ""
         print(f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}")
@@ -180,7 +180,7 @@ def _tell_settings(taken: TakenSettings, plan: Plan, *, outcome: FileOutcome) ->
     print(words[outcome])
 
 
-def _tell_sessions(tally: Tally, *, problems: Sequence[str]) -> None:
+def _tell_sessions(tally: ImportCounts, *, problems: Sequence[str]) -> None:
     fates = tally.fates
     print(f"{fates.get('taken', 0)} sessions taken, {fates.get('known', 0)} there already")
     left: Mapping[Fate, str] = {

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from holdfast.cli.hermes.settings import TakenSettings, TakenTarget
-from holdfast.config.configuration import BadConfiguration, Given, load
 from holdfast.config.files import FILE_NAME, ConfigFile
+from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile, read_text_file
 
 KEYS = "keys"
@@ -16,7 +16,7 @@ FileOutcome: TypeAlias = Literal["nothing", "written", "same", "other", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ImportPlan:
     """What would be written where: the configuration, and the keys that it refers to."""
 
     folder: Path
@@ -39,7 +39,7 @@ class Plan:
             return TextFile(self.keys[path.name]) if path.name in self.keys else read_text_file(path)
 
         try:
-            load(Given(environ=environ, file=ConfigFile(self.path, self.text), read=read))
+            load(ConfigInputs(environ=environ, file=ConfigFile(self.path, self.text), read=read))
         except BadConfiguration as error:
             return error.lines
         return ()
@@ -72,17 +72,17 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def plan_of(taken: TakenSettings, folder: Path) -> Plan:
+def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     """The plan for these settings; an empty text if there is nothing to say."""
     if not (taken.targets or taken.server or taken.server_key):
-        return Plan(folder, "", {})
+        return ImportPlan(folder, "", {})
     keys = {f"hermes-{target.name}": target.key for target in taken.targets if target.key}
     lines = ["# Taken over from hermes-agent. Keys are in the files that are named here.", *_server(taken)]
     for target in taken.targets:
         lines += _target(target)
     if taken.server_key:
         keys["hermes-api-server"] = taken.server_key
-    return Plan(folder, "\n".join(lines) + "\n", keys)
+    return ImportPlan(folder, "\n".join(lines) + "\n", keys)
 
 
 def _server(taken: TakenSettings) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The text of an answer on its way to the terminal: each block is printed once, the last one is live."""
 
 from holdfast.cli.terminal.blocks import Block, BlockCutter
-from holdfast.cli.terminal.style import Ink
+from holdfast.cli.terminal.style import Style
 
 LIVE_CHARS_MAX = 4_000  # more than a screen shows
 AGAIN = "↻ the connection broke, so the answer starts again:"
@@ -10,8 +10,8 @@ AGAIN = "↻ the connection broke, so the answer starts again:"
 class AnswerText:
     """One stretch of text; when its attempt is superseded, a new one that begins alike goes on unseen."""
 
-    def __init__(self, ink: Ink) -> None:
-        self._ink = ink
+    def __init__(self, style: Style) -> None:
+        self._ink = style
         self._cutter = BlockCutter()
         self._screen: list[Block] = []  # what is on the screen of this stretch
         self._matched = 0  # and how much of it the present attempt has said too

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from holdfast import events as e
-from holdfast.cli.terminal.style import Ink
+from holdfast.cli.terminal.style import Style
 from holdfast.folds.entries import ending_words
 from holdfast.safe_text import exact, safe, safe_line
 from holdfast.values import GrantRule
@@ -37,76 +37,83 @@ def tool_words(asked: e.ToolAsked) -> str:
     return safe_line(f"{asked.name}  {said or asked.bad_args}", ARGS_CHARS_MAX)
 
 
-def tool_line(ink: Ink, words: str, ended: e.ToolEnded) -> str:
+def tool_line(style: Style, words: str, ended: e.ToolEnded) -> str:
     """A tool call that is over: how it went, what it was, how long it took."""
-    sign, style = ("✓", "green") if ended.ok else ("✗", "red")
+    sign, colour = ("✓", "green") if ended.ok else ("✗", "red")
     how = "" if ended.ending == "finished" else f" · {ended.ending.replace('_', ' ')}"
     tail = f"  {seconds(ended.ms)}{how}"
-    width = max(10, ink.width() - len(tail) - 2)
-    line = ink.line(f"{sign} {safe_line(words, width)}{tail}", style if not ended.ok else "dim")
+    width = max(10, style.width() - len(tail) - 2)
+    line = style.line(f"{sign} {safe_line(words, width)}{tail}", colour if not ended.ok else "dim")
     if not ended.ok and ended.result.strip():
         first = next((one for one in safe(ended.result).splitlines() if one.strip()), "")
-        line += ink.line(f"  {safe_line(first, RESULT_CHARS_MAX)}", "dim red")
+        line += style.line(f"  {safe_line(first, RESULT_CHARS_MAX)}", "dim red")
     return line
 
 
-def approval_text(ink: Ink, asked: e.ApprovalAsked, rule: GrantRule | None = None) -> str:
-    """One exact action, everything that was found in it, and what can be answered."""
+def ask_text(style: Style, asked: e.ApprovalAsked | e.QuestionAsked, rule: GrantRule | None = None) -> str:
+    """An approval or a question, and how to answer it."""
+    if isinstance(asked, e.QuestionAsked):
+        return _question_text(style, asked)
+    return _approval_text(style, asked, rule)
+
+
+def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None) -> str:
+    """One exact action, everything that was found in it, and the possible answers."""
     action = asked.action
-    text = "\n" + ink.line(f"May this be done?  ({exact(action.tool)})", "bold yellow")
+    text = "\n" + style.line(f"May this be done?  ({exact(action.tool)})", "bold yellow")
     for line in exact(action.summary).split("\n"):
-        text += ink.line(f"  {line}", "bold")
+        text += style.line(f"  {line}", "bold")
     # A command may name any path, and still run in another.
     if action.paths and (action.tool == "shell" or not all(path in action.summary for path in action.paths)):
         what = "in" if action.tool == "shell" else "paths:"
-        text += ink.line(f"  {what} {', '.join(exact(path) for path in action.paths)}")
+        text += style.line(f"  {what} {', '.join(exact(path) for path in action.paths)}")
     if action.host:
-        text += ink.line(f"  host: {exact(action.host)}")
+        text += style.line(f"  host: {exact(action.host)}")
     lines = exact(action.diff).splitlines()
     for line in lines[:DIFF_LINES_MAX]:
-        text += ink.line(f"  {line}", {"+": "green", "-": "red"}.get(line[:1], "dim"))
+        text += style.line(f"  {line}", {"+": "green", "-": "red"}.get(line[:1], "dim"))
     if len(lines) > DIFF_LINES_MAX:
-        text += ink.line(f"  … and {len(lines) - DIFF_LINES_MAX} more lines", "yellow")
+        text += style.line(f"  … and {len(lines) - DIFF_LINES_MAX} more lines", "yellow")
     for finding in asked.findings:
-        text += ink.line(f"  · {exact(finding)}", "yellow")
+        text += style.line(f"  · {exact(finding)}", "yellow")
     if rule is not None and {"session", "always"} & set(asked.choices):
-        text += ink.dim(f"  session and always would allow: {rule_words(rule)}")
-    return text + choices_text(ink, asked.choices)
+        text += style.dim(f"  session and always would allow: {_rule_text(rule)}")
+    return text + _choices_text(style, asked.choices)
 
 
-def choices_text(ink: Ink, choices: tuple[str, ...]) -> str:
+def _choices_text(style: Style, choices: tuple[str, ...]) -> str:
     """The words that can be answered."""
     said = " · ".join(CHOICE_WORDS.get(one, one) for one in choices)
-    return ink.line(f"  Answer with a word: {said}", "cyan")
+    return style.line(f"  Answer with a word: {said}", "cyan")
 
 
-def rule_words(rule: GrantRule) -> str:
+def _rule_text(rule: GrantRule) -> str:
     """A rule as people read it."""
     words = [rule.tool, " ".join(rule.argv), ", ".join(rule.paths), rule.host]
     return exact("  ".join(word for word in words if word))
 
 
-def question_text(ink: Ink, asked: e.QuestionAsked) -> str:
+def _question_text(style: Style, asked: e.QuestionAsked) -> str:
     """What a run wants to know."""
-    text = "\n" + ink.line(safe(asked.text), "bold yellow")
+    text = "\n" + style.line(safe(asked.text), "bold yellow")
     for number, choice in enumerate(asked.choices, 1):
-        text += ink.line(f"  {number}  {safe_line(choice)}")
+        text += style.line(f"  {number}  {safe_line(choice)}")
     how = "a number or your own words" if asked.choices else "your own words"
-    return text + ink.dim(f"  Answer with {how}.")
+    return text + style.dim(f"  Answer with {how}.")
 
 
-def ending_text(ink: Ink, ended: e.RunEnded) -> str:
+def ending_text(style: Style, ended: e.RunEnded) -> str:
     """How a run ended, if not simply well: with the whole trace when it failed."""
     if ended.outcome == "completed":
         return ""
     words = safe_line(ending_words(ended.outcome, ended.cause, failure=ended.failure))
     if ended.outcome == "cancelled":
-        return "\n" + ink.dim(f"■ {words}")
-    text = "\n" + ink.line(f"✗ {words}", "red")
+        return "\n" + style.dim(f"■ {words}")
+    text = "\n" + style.line(f"✗ {words}", "red")
     for line in _trace(ended):
-        text += ink.dim(f"  {safe_line(line)}")
+        text += style.dim(f"  {safe_line(line)}")
     if ended.failure is not None and ended.failure.hint:
-        text += ink.line(f"  {safe_line(ended.failure.hint)}", "yellow")
+        text += style.line(f"  {safe_line(ended.failure.hint)}", "yellow")
     return text
 
 

@@ -8,30 +8,41 @@ from typing import Any, TypeAlias
 from holdfast import events as e
 from holdfast.cli.terminal.answer_text import AnswerText
 from holdfast.cli.terminal.phrases import ending_text, tool_line, tool_words
-from holdfast.cli.terminal.style import Ink
+from holdfast.cli.terminal.style import Style
 from holdfast.client.updates import Away, LiveLine
 from holdfast.folds.doing import CERTAIN, MOVING, Doing
 from holdfast.safe_text import safe, safe_line
 
-Asked: TypeAlias = e.ApprovalAsked | e.QuestionAsked
+AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
 THOUGHT_CHARS_MAX = 4_000
 TOOL_CHARS_MAX = 60
 TRIES_TOLD = 8  # some ten seconds
 
 
-def ask_id(asked: Asked) -> str:
-    """By which it is answered."""
+def ask_id(asked: AskEvent) -> str:
+    """The id by which it is answered."""
     return asked.approval_id if isinstance(asked, e.ApprovalAsked) else asked.question_id
+
+
+def settled_id(event: e.Event) -> str:
+    """The id of the ask that the event settles; empty if it settles none."""
+    match event:
+        case e.ApprovalAnswered() | e.ApprovalExpired() | e.ApprovalWithdrawn():
+            return event.approval_id
+        case e.QuestionAnswered() | e.QuestionExpired() | e.QuestionWithdrawn():
+            return event.question_id
+        case _:
+            return ""
 
 
 @dataclass(slots=True)
 class Renderer:
     """Told one event after the other; `open_runs` are in their order, the first is under way."""
 
-    ink: Ink
+    style: Style
     own: set[str] = field(default_factory=set[str])  # client ids of what was typed on this very screen
     open_runs: list[str] = field(default_factory=list[str])
-    asks: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    asks: dict[str, AskEvent] = field(default_factory=dict[str, AskEvent])
     tools: dict[str, str] = field(default_factory=dict[str, str])  # tool calls that are not over
     waiting: dict[str, str] = field(default_factory=dict[str, str])  # messages that no run has taken up
     doings: dict[str, Doing] = field(default_factory=dict[str, Doing])  # of the open runs
@@ -47,7 +58,7 @@ class Renderer:
     _messages: dict[str, str] = field(default_factory=dict[str, str])  # of runs that wait
 
     def __post_init__(self) -> None:
-        self._text = AnswerText(self.ink)
+        self._text = AnswerText(self.style)
 
     def hear(self, event: e.Event) -> str:
         """What is to be printed for good after this event."""
@@ -72,7 +83,7 @@ class Renderer:
         if self._text.is_begun:
             return self._text.live
         if self._thought:
-            return "\n" + self.ink.line(safe_line(self._thought)[-2 * self.ink.width() :], "dim italic")
+            return "\n" + self.style.line(safe_line(self._thought)[-2 * self.style.width() :], "dim italic")
         return ""
 
     def status(self, now_ms: int) -> str:
@@ -133,7 +144,9 @@ class Renderer:
         self._thoughts_told.add(self._thinking)
         passed_s = (event.at_ms - self._thinking_since_ms) // 1000
         words = f"thought for {passed_s} s: " if passed_s else "thought: "
-        return "\n" + self.ink.line(words + safe_line(thought, self.ink.width() - len(words)), "dim italic")
+        return "\n" + self.style.line(
+            words + safe_line(thought, self.style.width() - len(words)), "dim italic"
+        )
 
     def call_started(self, event: e.CallStarted) -> str:
         """Titles and summaries are calls too, and no part of the conversation."""
@@ -159,11 +172,11 @@ class Renderer:
     def tool_ended(self, event: e.ToolEnded) -> str:
         """A tool call is over."""
         words = self.tools.pop(event.tool_call_id, "a tool")
-        return tool_line(self.ink, words, event)
+        return tool_line(self.style, words, event)
 
     def ended(self, event: e.RunEnded) -> str:
         """A run is over, and how."""
-        return self.finished(event) + ending_text(self.ink, event)
+        return self.finished(event) + ending_text(self.style, event)
 
     def finished(self, event: e.RunEnded) -> str:
         """A run is over; how it ended is told elsewhere."""
@@ -201,43 +214,42 @@ class Renderer:
             self.waiting[event.message_id] = event.text
         if event.client_id in self.own:
             return ""
-        return "\n" + self.ink.line(f"> {safe(event.text)}", "bold cyan")
+        return "\n" + self.style.line(f"> {safe(event.text)}", "bold cyan")
 
     def dispatched(self, event: e.MessageDispatched) -> str:
         """A message found its run."""
         if self.waiting.pop(event.message_id, None) is None:
             return ""
-        return self.ink.dim("↳ taken up by the run")
+        return self.style.dim("↳ taken up by the run")
 
-    def asked(self, event: Asked) -> str:
+    def asked(self, event: AskEvent) -> str:
         """A person must answer; how that is shown is up to whoever asks them."""
         self.asks[ask_id(event)] = event
         return ""
 
-    def settled(self, event: Any) -> str:
+    def settled(self, event: e.Event) -> str:
         """An ask is no longer open."""
-        key = getattr(event, "approval_id", "") or getattr(event, "question_id", "")
-        self.asks.pop(key, None)
+        self.asks.pop(settled_id(event), None)
         return ""
 
 
-def _approved(teller: Renderer, event: e.ApprovalAnswered) -> str:
-    teller.settled(event)
+def _approved(renderer: Renderer, event: e.ApprovalAnswered) -> str:
+    renderer.settled(event)
     said = "not allowed" if event.choice == "deny" else f"allowed: {event.choice}"
-    return teller.ink.dim(f"  {said}" + (f" ({safe_line(event.reason, 80)})" if event.reason else ""))
+    return renderer.style.dim(f"  {said}" + (f" ({safe_line(event.reason, 80)})" if event.reason else ""))
 
 
 def _notice(words: Callable[[Any], str]) -> Callable[[Renderer, Any], str]:
-    return lambda teller, event: teller.ink.dim("· " + safe_line(words(event)))
+    return lambda renderer, event: renderer.style.dim("· " + safe_line(words(event)))
 
 
-def _removed(teller: Renderer, event: e.MessageRemoved) -> str:
-    teller.waiting.pop(event.message_id, None)
+def _removed(renderer: Renderer, event: e.MessageRemoved) -> str:
+    renderer.waiting.pop(event.message_id, None)
     return ""
 
 
-def _expired(teller: Renderer, event: Any) -> str:
-    return teller.settled(event) + teller.ink.dim("  nobody answered in time, so it was not done")
+def _expired(renderer: Renderer, event: Any) -> str:
+    return renderer.settled(event) + renderer.style.dim("  nobody answered in time, so it was not done")
 
 
 _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyType(

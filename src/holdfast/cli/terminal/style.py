@@ -24,7 +24,7 @@ def terminal_width() -> int:
     return min(WIDTH_MAX, shutil.get_terminal_size((80, 24)).columns)
 
 
-class Ink:
+class Style:
     """Renders for a terminal of the width that it has at the moment."""
 
     def __init__(self, width: Callable[[], int] = terminal_width) -> None:

@@ -10,19 +10,19 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
-from holdfast.cli.reads import Reads
+from holdfast.cli.offline_reader import OfflineReader
+from holdfast.cli.reader import Reader
 from holdfast.cli.sessions import show_session
-from holdfast.cli.stored import StoredReads
 from holdfast.client import Client, Refused, Seen
 from holdfast.config.settings import ServerSettings, Settings
-from holdfast.host.lock import Holder
+from holdfast.host.lock import LockHolder
 from holdfast.journal.sqlite.store import SqliteStore
 from scene import begun
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Setting, served, target_of
 
 
-async def listed(reads: Reads, **query: Any) -> list[tuple[str, str, str]]:
+async def listed(reads: Reader, **query: Any) -> list[tuple[str, str, str]]:
     """A page of runs, as far as a list has them."""
     page = await reads.runs(**query)
     return [(run.run_id, run.status, run.preview) for run in page.data]
@@ -42,7 +42,7 @@ async def test_what_the_store_says_is_what_the_server_says(tmp_path: Path) -> No
             async for seen in client.follow(waits.run_id):
                 if isinstance(seen.event, e.ApprovalAsked):
                     break
-            async with StoredReads(settings) as stored:
+            async with OfflineReader(settings) as stored:
                 for reads in (stored, client):
                     assert (await reads.run(done.run_id)).output == "the **walrus**"
                 assert await stored.run(done.run_id) == await client.run(done.run_id)
@@ -78,7 +78,7 @@ async def test_a_run_that_nobody_carries_out_is_said_to_be_paused_and_not_runnin
             await chaos.seen.until_body(1)
             waits = await client.start("and the planets", session_id="s")
         await store.close()
-    async with StoredReads(settings) as stored:
+    async with OfflineReader(settings) as stored:
         assert await listed(stored) == [
             (waits.run_id, "queued", "and the planets"),
             (cut.run_id, "paused", "count the stars"),
@@ -90,9 +90,9 @@ async def test_a_run_that_nobody_carries_out_is_said_to_be_paused_and_not_runnin
         assert (session.paused, session.open_runs) == (True, 2)
         (found,) = (await stored.sessions(words="planets")).data
         assert found.paused
-    holder = msgspec.json.encode(Holder(os.getpid(), "http://127.0.0.1:1"))
+    holder = msgspec.json.encode(LockHolder(os.getpid(), "http://127.0.0.1:1"))
     await asyncio.to_thread((tmp_path / "lock").write_bytes, holder)
-    async with StoredReads(settings) as stored:
+    async with OfflineReader(settings) as stored:
         assert [run_id for run_id, *_ in await listed(stored, status="running")] == [cut.run_id]
         assert not (await stored.sessions()).data[0].paused
 
@@ -122,7 +122,7 @@ def test_a_log_that_cannot_be_read_is_told_in_a_line(
 async def test_where_nothing_was_kept_yet_lists_are_empty_and_everything_is_unknown(tmp_path: Path) -> None:
     """P12: a script that lists on a fresh machine gets an empty list, and nothing is made by asking."""
     settings = Settings(server=ServerSettings(data_dir=str(tmp_path / "data"), api_keys=()))
-    async with StoredReads(settings) as stored:
+    async with OfflineReader(settings) as stored:
         assert (await stored.runs()).data == (await stored.sessions()).data == ()
         assert [*await stored.approvals(), *await stored.keys()] == []
         assert (await stored.sessions(words="x")).data == ()

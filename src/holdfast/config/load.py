@@ -20,12 +20,19 @@ from holdfast.config.environment import (
     put_single_key,
     unknown_variables,
 )
-from holdfast.config.files import ConfigFile, Ignored, find_file, own_environ
-from holdfast.config.known_targets import FoundServer, Known, shipped_known, table_of, tables_by_key
+from holdfast.config.files import ConfigFile, IgnoredFile, find_file, own_environ
+from holdfast.config.known_targets import FoundServer, KnownTargets, shipped_known, table_of, tables_by_key
 from holdfast.config.proxies import put_proxies
 from holdfast.config.secret_values import ENV, References, TextFile, read_text_file
 from holdfast.config.settings import ServerSettings, Settings
-from holdfast.config.sources import BadConfiguration, Fault, KeyPath, Source, Sources, sentence
+from holdfast.config.sources import (
+    BadConfiguration,
+    ConfigIssue,
+    KeyPath,
+    SettingSource,
+    SettingSources,
+    sentence,
+)
 from holdfast.config.target_secrets import names_secret
 from holdfast.config.toml import parsed
 from holdfast.config.toml_lines import lines_of
@@ -35,14 +42,14 @@ FAULTS_TOLD_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ConfigInputs:
     """All that the settings are made of: nothing else is looked at but files that are referred to."""
 
     flags: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     file: ConfigFile | None = None
     read: Callable[[Path], TextFile] = read_text_file
-    ignored: Ignored | None = None
+    ignored: IgnoredFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +57,15 @@ class Loaded:
     """The settings, where each comes from, and what a person should hear about them."""
 
     settings: Settings
-    sources: Sources
+    sources: SettingSources
     references: Mapping[KeyPath, str]
     file: Path | None
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
-    ignored: Ignored | None = None
+    ignored: IgnoredFile | None = None
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def startup_warnings(self) -> tuple[str, ...]:
         """What is said before anything is done: the file that does not count, and the warnings."""
         return (str(self.ignored), *self.warnings) if self.ignored else self.warnings
 
@@ -68,64 +75,68 @@ class Loaded:
         return not self.settings.targets
 
 
-def configure(flags: Mapping[str, object]) -> Loaded:
+def load_configuration(flags: Mapping[str, object]) -> Loaded:
     """The configuration of this process; raises BadConfiguration. To be called before there is a loop."""
-    return complete(outside(flags))
+    return load_or_probe(read_environment(flags))
 
 
-def complete(given: Given, *, known: Known | None = None) -> Loaded:
+def load_or_probe(inputs: ConfigInputs, *, known: KnownTargets | None = None) -> Loaded:
     """The settings; if they have no target, the model servers of this machine are looked for."""
     known = known or shipped_known()
-    loaded = load(given, known=known)
+    loaded = load(inputs, known=known)
     if not loaded.is_demo:
         return loaded
     from holdfast.config.local_servers import probe_local
 
-    found = asyncio.run(probe_local(known, preferred=_model(given)[0]))
-    return load(given, known=known, found=found) if found else loaded
+    found = asyncio.run(probe_local(known, preferred=_model(inputs)[0]))
+    return load(inputs, known=known, found=found) if found else loaded
 
 
-def outside(flags: Mapping[str, object]) -> Given:
+def read_environment(flags: Mapping[str, object]) -> ConfigInputs:
     """What this process was given; raises BadConfiguration if a named file cannot be read."""
     environ = own_environ()
     config = flags.get("config")
     path = Path(str(config)) if config else None
     found = find_file(path, environ, directory=Path.cwd())
-    return Given(flags=flags, environ=environ, file=found.file, ignored=found.ignored)
+    return ConfigInputs(flags=flags, environ=environ, file=found.file, ignored=found.ignored)
 
 
-def load(given: Given, *, known: Known | None = None, found: Sequence[FoundServer] = ()) -> Loaded:
+def load(
+    inputs: ConfigInputs, *, known: KnownTargets | None = None, found: Sequence[FoundServer] = ()
+) -> Loaded:
     """The settings; raises BadConfiguration with all that is wrong, and nothing else."""
     layers = Layers()
-    put_flags(layers, given.flags)
-    put_environment(layers, given.environ)
-    if given.file is not None:
-        _put_file(layers, given.file)
-    put_single_key(layers, given.environ)
-    notes = [*put_hermes_server(layers, given.environ)]
+    put_flags(layers, inputs.flags)
+    put_environment(layers, inputs.environ)
+    if inputs.file is not None:
+        _put_file(layers, inputs.file)
+    put_single_key(layers, inputs.environ)
+    notes = [*put_hermes_server(layers, inputs.environ)]
     if layers.tree.get("targets", []) == []:
-        _put_targets(layers, given, known=known or shipped_known(), found=found)
-    cautions = [*_put_model(layers, given)]
-    notes += put_hermes_patience(layers, given.environ)
-    cautions += put_proxies(layers, given.environ)
-    layers.put(("server", "data_dir"), ServerSettings().data_dir, Source("default"))
-    references = References(given.environ, partial(_base, given, Sources(layers.sources)), read=given.read)
-    checked = _checked(layers, given, references=references, notes=notes)
-    return replace(checked, warnings=(*checked.warnings, *cautions))
+        _put_targets(layers, inputs, known=known or shipped_known(), found=found)
+    startup_warnings = [*_put_model(layers, inputs)]
+    notes += put_hermes_patience(layers, inputs.environ)
+    startup_warnings += put_proxies(layers, inputs.environ)
+    layers.put(("server", "data_dir"), ServerSettings().data_dir, SettingSource("default"))
+    references = References(
+        inputs.environ, partial(_base, inputs, SettingSources(layers.sources)), read=inputs.read
+    )
+    checked = _checked(layers, inputs, references=references, notes=notes)
+    return replace(checked, warnings=(*checked.warnings, *startup_warnings))
 
 
-def _base(given: Given, sources: Sources, path: KeyPath) -> Path:
+def _base(inputs: ConfigInputs, sources: SettingSources, path: KeyPath) -> Path:
     """Where a file that this key names is: beside the file that says so, else where we are."""
-    return given.file.path.parent if given.file and sources.near(path).kind == "file" else Path()
+    return inputs.file.path.parent if inputs.file and sources.near(path).kind == "file" else Path()
 
 
 def _put_file(layers: Layers, file: ConfigFile) -> None:
     place = str(file.path)
-    found: dict[KeyPath, Source] = {}
+    found: dict[KeyPath, SettingSource] = {}
     tree = parsed(file.text, place)
     for path, line in lines_of(file.text).items():
         if not any(layers.has(path[:length]) for length in range(1, len(path) + 1)):
-            found[path] = Source("file", place, line)
+            found[path] = SettingSource("file", place, line)
     layers.sources |= found
     _merge(layers.tree, tree)
 
@@ -141,18 +152,20 @@ def _merge(tree: Tree, below: Tree) -> None:
                 tree[key] = value  # a table was expected, and the check says so
 
 
-def _put_targets(layers: Layers, given: Given, *, known: Known, found: Sequence[FoundServer]) -> None:
+def _put_targets(
+    layers: Layers, inputs: ConfigInputs, *, known: KnownTargets, found: Sequence[FoundServer]
+) -> None:
     """Targets that nobody wrote: of known keys, else of servers that were found."""
-    tables = list(tables_by_key(known, given.environ)) or [table_of(one) for one in found]
+    tables = list(tables_by_key(known, inputs.environ)) or [table_of(one) for one in found]
     layers.tree["targets"] = [table.values for table in tables]
     for index, table in enumerate(tables):
         layers.sources[("targets", index)] = table.source
         layers.sources |= {("targets", index, key): table.source_of(key) for key in table.values}
 
 
-def _put_model(layers: Layers, given: Given) -> Iterator[str]:
+def _put_model(layers: Layers, inputs: ConfigInputs) -> Iterator[str]:
     """Lay the model of the default target; where there is none, the demo model answers by any name."""
-    model, source = _model(given)
+    model, source = _model(inputs)
     targets = layers.tree.get("targets")
     first = cast("list[object]", targets)[0] if isinstance(targets, list) and targets else None
     if model and isinstance(first, dict):
@@ -162,29 +175,31 @@ def _put_model(layers: Layers, given: Given) -> Iterator[str]:
         yield f"{source} is not used: no target is configured, so the built-in demo model answers"
 
 
-def _model(given: Given) -> tuple[str, Source]:
+def _model(inputs: ConfigInputs) -> tuple[str, SettingSource]:
     """The model that somebody wants from the default target, and who."""
-    if model := given.flags.get("model"):
-        return str(model), Source("flag", "--model")
-    return given.environ.get(MODEL, "").strip(), Source("environment", MODEL)
+    if model := inputs.flags.get("model"):
+        return str(model), SettingSource("flag", "--model")
+    return inputs.environ.get(MODEL, "").strip(), SettingSource("environment", MODEL)
 
 
-def _checked(layers: Layers, given: Given, *, references: References, notes: list[str]) -> Loaded:
+def _checked(layers: Layers, inputs: ConfigInputs, *, references: References, notes: list[str]) -> Loaded:
     checker = Checker(references)
     tree = checker.settings(layers.tree)
-    file = given.file
-    sources = Sources(layers.sources, otherwise=Source("file", str(file.path)) if file else Source("default"))
+    file = inputs.file
+    sources = SettingSources(
+        layers.sources, otherwise=SettingSource("file", str(file.path)) if file else SettingSource("default")
+    )
     errors = [fault for fault in checker.faults if not fault.is_warning]
     if errors:
         raise BadConfiguration(_told(errors, sources, tree=layers.tree))
     mild = [fault for fault in checker.faults if fault.is_warning]
     mild += [
-        Fault(path, f"is in {place}, which everybody may read")
+        ConfigIssue(path, f"is in {place}, which everybody may read")
         for path, place in references.open_to_all.items()
     ]
     warnings = _told(mild, sources, tree=layers.tree)
     used = {text.removeprefix(ENV) for text in references.found.values() if text.startswith(ENV)}
-    warnings += unknown_variables(given.environ, used=frozenset(used))
+    warnings += unknown_variables(inputs.environ, used=frozenset(used))
     settings = msgspec.convert(tree, Settings)
     if file is not None and file.open_to_all and _written_keys(settings, sources, references):
         warnings.append(f"{file.path}: holds a key, and everybody may read the file")
@@ -195,11 +210,11 @@ def _checked(layers: Layers, given: Given, *, references: References, notes: lis
         file.path if file else None,
         tuple(warnings),
         tuple(notes),
-        given.ignored,
+        inputs.ignored,
     )
 
 
-def _told(faults: list[Fault], sources: Sources, *, tree: Tree) -> list[str]:
+def _told(faults: list[ConfigIssue], sources: SettingSources, *, tree: Tree) -> list[str]:
     """The faults as lines, in the order of the file; a flood is cut short."""
     ordered = sorted(faults, key=lambda fault: sources.near(fault.path).line)
     lines = [sentence(fault, sources, tree=tree) for fault in ordered[:FAULTS_TOLD_MAX]]
@@ -207,7 +222,7 @@ def _told(faults: list[Fault], sources: Sources, *, tree: Tree) -> list[str]:
     return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-def _written_keys(settings: Settings, sources: Sources, references: References) -> bool:
+def _written_keys(settings: Settings, sources: SettingSources, references: References) -> bool:
     """Whether a key itself, not a reference to it, stands in the file."""
     keys: list[KeyPath] = [(*API_KEYS, index) for index, _ in enumerate(settings.server.api_keys or ())]
     keys += [("targets", index, "api_key") for index, target in enumerate(settings.targets) if target.api_key]

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import __version__
 from holdfast.chaos import ChaosServer
-from holdfast.cli.greeting import greet, said
+from holdfast.cli.attach import check_server, error_text
 from holdfast.client import BadAnswer, Client, Patience, Refused, Unreachable
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
@@ -40,7 +40,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for_longer_than_one_mean
     """P3: a command that only reads goes on without it."""
     async with answering(b"") as url, Client(url) as client:
         with pytest.raises(Unreachable, match=f"no answer from {url} .it did not answer in time"):
-            await greet(client, url, within_s=0.05)
+            await check_server(client, url, within_s=0.05)
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.0 404 Not Found\r\n\r\n<html>", JSON + b"[]", JSON + b"hello"])
@@ -48,7 +48,7 @@ async def test_what_answers_and_is_none_of_ours_is_called_so(answer: bytes) -> N
     """P12: the port may be somebody else's by now."""
     async with answering(answer) as url, Client(url, patience=ONCE) as client:
         with pytest.raises(BadAnswer, match=f"what answers at {url} is no Holdfast server"):
-            await greet(client, url, within_s=20)
+            await check_server(client, url, within_s=20)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ async def test_another_version_is_said_in_one_line_and_the_same_one_is_not(
         answering(JSON + b'{"status": "ok", "version": "%b"}' % version.encode()) as url,
         Client(url, patience=ONCE) as client,
     ):
-        await greet(client, url, within_s=20)
+        await check_server(client, url, within_s=20)
     told = capsys.readouterr()
     assert (words in told.err, bool(told.err)) == (True, bool(words))
     assert told.out == ""
@@ -79,12 +79,12 @@ async def test_a_key_that_the_server_does_not_take_is_said_with_what_to_do() -> 
     ):
         with pytest.raises(Refused) as refused:
             await client.runs()
-    text = said(refused.value)
+    text = error_text(refused.value)
     assert "use the --config of the server" in text
     assert "a-wrong-key" not in text
 
 
 def test_a_file_that_cannot_be_written_is_named_in_plain_words() -> None:
     error = FileNotFoundError(errno.ENOENT, "No such file or directory", "/nowhere/x")
-    assert said(error) == "/nowhere/x: No such file or directory"
-    assert said(OSError("the disk is full")) == "the disk is full"
+    assert error_text(error) == "/nowhere/x: No such file or directory"
+    assert error_text(OSError("the disk is full")) == "the disk is full"

@@ -26,7 +26,7 @@ from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.run import Run
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
-from holdfast.host.data_dir import living_holder
+from holdfast.host.data_dir import running_server
 from holdfast.host.server_keys import key_for_clients, keys_of
 from holdfast.interfaces.journal import ListedSession, Record, RunQuery, SessionQuery
 from holdfast.interfaces.system_clock import SystemClock
@@ -49,7 +49,7 @@ NOT_FOUND = 404
 Answer = TypeVar("Answer")
 
 
-class StoredReads:
+class OfflineReader:
     """Reads only, beside whoever writes; an async context manager. See Reads."""
 
     def __init__(self, settings: Settings) -> None:
@@ -64,7 +64,7 @@ class StoredReads:
         self.is_new = not await asyncio.to_thread(self._path.exists)
         if self.is_new:
             self._reader = MemoryStore()
-        self._is_served = await asyncio.to_thread(living_holder, self._path.parent) is not None
+        self._is_served = await asyncio.to_thread(running_server, self._path.parent) is not None
         return self
 
     async def __aexit__(

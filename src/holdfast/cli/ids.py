@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.cli.reads import Reads
+from holdfast.cli.reader import Reader
 from holdfast.client.errors import ClientError
 
 LAST = "last"
@@ -11,23 +11,23 @@ SESSION, SESSION_CHARS = "ses_", 28
 LOOKED_AT = 200  # an older one is named by its whole id
 
 
-class Unnamed(ClientError):
+class AmbiguousName(ClientError):
     """Nothing, or more than one thing, has such a name."""
 
 
-async def run_named(reads: Reads, word: str) -> str:
+async def resolve_run(reader: Reader, word: str) -> str:
     """The id of the run that is meant; a word that means none is left as it is."""
     if word != LAST and not _is_beginning(word, RUN, RUN_CHARS):
         return word
-    page = await reads.runs(limit=LOOKED_AT)
+    page = await reader.runs(limit=LOOKED_AT)
     return _meant(word, [run.run_id for run in page.data], kind="run")
 
 
-async def session_named(reads: Reads, word: str) -> str:
+async def resolve_session(reader: Reader, word: str) -> str:
     """The id of the session that is meant; a word that means none is left as it is."""
     if word != LAST and not _is_beginning(word, SESSION, SESSION_CHARS):
         return word
-    page = await reads.sessions(limit=LOOKED_AT)
+    page = await reader.sessions(limit=LOOKED_AT)
     newest_first = sorted(page.data, key=lambda one: one.updated_at, reverse=True)  # pinned ones come before
     return _meant(word, [one.session_id for one in newest_first], kind="session")
 
@@ -39,11 +39,11 @@ def _is_beginning(word: str, prefix: str, chars: int) -> bool:
 def _meant(word: str, ids: Sequence[str], *, kind: str) -> str:
     if word == LAST:
         if not ids:
-            raise Unnamed(f"there is no {kind} yet")
+            raise AmbiguousName(f"there is no {kind} yet")
         return ids[0]
     meant = [one for one in ids if one.startswith(word)]
     if word in meant or not meant:
         return word
     if len(meant) > 1:
-        raise Unnamed(f"{word} is the beginning of {len(meant)} ids of a {kind}; type more of it")
+        raise AmbiguousName(f"{word} is the beginning of {len(meant)} ids of a {kind}; type more of it")
     return meant[0]

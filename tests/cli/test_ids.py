@@ -6,9 +6,9 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
+from holdfast.cli.ids import AmbiguousName, resolve_run, resolve_session
 from holdfast.cli.inspect import from_store
-from holdfast.cli.naming import Unnamed, run_named, session_named
-from holdfast.cli.stored import StoredReads
+from holdfast.cli.offline_reader import OfflineReader
 from holdfast.client import Client
 from holdfast.config.settings import ServerSettings, Settings
 from holdfast.folds.rows import run_of
@@ -23,23 +23,23 @@ async def test_a_run_and_a_session_are_named_by_their_beginning_or_as_the_last(t
         ChaosServer([Say("one")], [Say("two")]) as chaos,
         served(target_of(chaos), store=store) as server,
         Client(server.url) as client,
-        StoredReads(settings) as stored,
+        OfflineReader(settings) as stored,
     ):
         for reads in (client, stored):
-            with pytest.raises(Unnamed, match="there is no run yet"):
-                await run_named(reads, "last")
+            with pytest.raises(AmbiguousName, match="there is no run yet"):
+                await resolve_run(reads, "last")
         first = await client.start("hello")
         await client.ended(first.run_id)
         second = await client.start("hello again", session_id=first.session_id)
         await client.ended(second.run_id)
         for reads in (client, stored):
-            assert await run_named(reads, "last") == second.run_id
-            assert await run_named(reads, first.run_id[:30]) == first.run_id
-            assert await session_named(reads, "last") == first.session_id
-            assert await session_named(reads, first.session_id[:9]) == first.session_id
+            assert await resolve_run(reads, "last") == second.run_id
+            assert await resolve_run(reads, first.run_id[:30]) == first.run_id
+            assert await resolve_session(reads, "last") == first.session_id
+            assert await resolve_session(reads, first.session_id[:9]) == first.session_id
             for unknown in ("run_", "run_nothing", "", "another"):
-                assert await run_named(reads, unknown) == unknown
-                assert await session_named(reads, unknown) == unknown
+                assert await resolve_run(reads, unknown) == unknown
+                assert await resolve_session(reads, unknown) == unknown
         events = [event for _, event in await from_store(second.run_id, tmp_path)]
         assert {run_of(event) for event in events} == {second.run_id}
         assert isinstance(events[-1], e.RunEnded)
@@ -54,8 +54,8 @@ async def test_a_beginning_that_fits_several_is_not_guessed_at(tmp_path: Path) -
     ):
         for name in ("ses_a", "ses_ab"):
             await client.ended((await client.start("hello", session_id=name)).run_id)
-        assert await session_named(client, "ses_a") == "ses_a"
+        assert await resolve_session(client, "ses_a") == "ses_a"
         await client.ended((await client.start("hello", session_id="ses_ac")).run_id)
         await client.purge("ses_a")
-        with pytest.raises(Unnamed, match="the beginning of 2 ids"):
-            await session_named(client, "ses_a")
+        with pytest.raises(AmbiguousName, match="the beginning of 2 ids"):
+            await resolve_session(client, "ses_a")

@@ -15,7 +15,7 @@ from holdfast.client.answers import (
 from holdfast.client.updates import Heard
 
 
-class Reads(Protocol):
+class Reader(Protocol):
     """The part of the client that changes nothing; see Client for each of these."""
 
     async def runs(

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from typer.core import TyperGroup
 
 from holdfast.cli.commands import app
-from holdfast.cli.launch import Chat, Run, Serve
-from holdfast.cli.quick_line import quick
+from holdfast.cli.launch import ChatCommand, RunCommand, ServeCommand, parse_quickly
 
 PARSER = typer.main.get_command(app)
 WORDS = st.sampled_from(
@@ -51,7 +50,7 @@ def parsed(line: list[str]) -> dict[str, Any] | None:
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(["run", "chat", "serve"]), st.lists(WORDS, max_size=6))
 def test_a_line_that_is_read_quickly_says_what_the_parser_says(command: str, words: list[str]) -> None:
-    wanted = quick([command, *words])
+    wanted = parse_quickly([command, *words])
     if wanted is None:
         return
     expected = parsed([command, *words])
@@ -64,17 +63,17 @@ def test_a_line_that_is_read_quickly_says_what_the_parser_says(command: str, wor
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ([], Chat()),
-        (["--session", "s1"], Chat(session="s1")),
-        (["--session=last", "--model=a=b"], Chat(session="last", model="a=b")),
-        (["chat", "-s", "s1"], Chat(session="s1")),
-        (["run", "say", "hi", "--json"], Run(words=["say", "hi"], as_json=True)),
-        (["run", "--data-dir", "d", "hi"], Run(words=["hi"], data_dir="d")),
-        (["serve", "--port", "0", "--no-auth"], Serve(port=0, no_auth=True)),
+        ([], ChatCommand()),
+        (["--session", "s1"], ChatCommand(session="s1")),
+        (["--session=last", "--model=a=b"], ChatCommand(session="last", model="a=b")),
+        (["chat", "-s", "s1"], ChatCommand(session="s1")),
+        (["run", "say", "hi", "--json"], RunCommand(words=["say", "hi"], as_json=True)),
+        (["run", "--data-dir", "d", "hi"], RunCommand(words=["hi"], data_dir="d")),
+        (["serve", "--port", "0", "--no-auth"], ServeCommand(port=0, no_auth=True)),
     ],
 )
 def test_the_lines_that_people_type_need_no_parser(line: list[str], wanted: object) -> None:
-    assert quick(line) == wanted
+    assert parse_quickly(line) == wanted
 
 
 @pytest.mark.parametrize(
@@ -91,4 +90,4 @@ def test_the_lines_that_people_type_need_no_parser(line: list[str], wanted: obje
     ],
 )
 def test_what_is_unusual_or_wrong_is_left_to_the_parser(line: list[str]) -> None:
-    assert quick(line) is None
+    assert parse_quickly(line) is None

@@ -1,0 +1,83 @@
+"""Approvals and questions in a terminal: how they are shown, how a typed line is read, how it is sent."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from holdfast import events as e
+from holdfast.cli.terminal.phrases import ask_text
+from holdfast.cli.terminal.renderer import AskEvent, ask_id
+from holdfast.cli.terminal.style import Style
+from holdfast.client.errors import Refused
+from holdfast.values import Choice
+
+if TYPE_CHECKING:
+    from holdfast.client import Client
+
+REASON_CHARS_MAX = 500
+_NO = frozenset({"n", "no", "deny", "denied"})
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalReply:
+    """A person's verdict on an action."""
+
+    choice: Choice
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionReply:
+    """A person's answer to a question."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """The typed line is no answer; the hint says what would be one."""
+
+    hint: str
+
+
+Answer: TypeAlias = ApprovalReply | QuestionReply
+
+
+def read_answer(asked: AskEvent, typed: str) -> Answer | Unclear:
+    """What the typed line means. Only a whole word allows anything; a bare Enter never does."""
+    if isinstance(asked, e.QuestionAsked):
+        return _read_question(asked, typed.strip())
+    word, _, rest = typed.strip().partition(" ")
+    word = word.lower().rstrip(":,.")
+    if word in _NO and "deny" in asked.choices:
+        return ApprovalReply("deny", rest.strip()[:REASON_CHARS_MAX])
+    for choice in asked.choices:
+        if word == choice and not rest.strip():
+            return ApprovalReply(choice)
+    return Unclear(f"Type one of these words: {', '.join(asked.choices)}. Press Ctrl-C to stop the run.")
+
+
+def _read_question(asked: e.QuestionAsked, typed: str) -> QuestionReply | Unclear:
+    if not typed:
+        return Unclear("Type an answer, or press Ctrl-C to stop the run.")
+    if typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(asked.choices):
+        return QuestionReply(asked.choices[int(typed[:6]) - 1])
+    return QuestionReply(typed)
+
+
+async def send_answer(client: "Client", asked: AskEvent, answer: Answer) -> None:
+    """Give the server a person's answer; raises Refused if the ask is no longer open."""
+    if isinstance(answer, ApprovalReply):
+        await client.approve(asked.run_id, ask_id(asked), choice=answer.choice, reason=answer.reason)
+    else:
+        await client.answer(asked.run_id, ask_id(asked), answer=answer.text)
+
+
+async def shown_ask(client: "Client", style: Style, asked: AskEvent) -> str:
+    """The ask as text, with the rule that a lasting grant would store."""
+    rule = None
+    if isinstance(asked, e.ApprovalAsked) and {"session", "always"} & set(asked.choices):
+        try:
+            rule = await client.rule(asked.run_id, asked.approval_id, choice="session")
+        except Refused:
+            rule = None  # it is no longer open
+    return ask_text(style, asked, rule)
