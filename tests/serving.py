@@ -275,6 +275,7 @@ async def served(
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))
         app = application(runtime, setting.options, setting.runner)
-        url = await stack.enter_async_context(serving(app, outermost=setting.around(app.edge, kept)))
+        # The client outlives the server: what it still reads ends in order.
         client = await stack.enter_async_context(aiohttp.ClientSession())
+        url = await stack.enter_async_context(serving(app, outermost=setting.around(app.edge, kept)))
         yield Served(url, client, app.streams)

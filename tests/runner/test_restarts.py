@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent.world import AskingJudge, Effect, World, asks_about, ending, process
+from agent.world import Effect, World, asks_about, ending, process
 from holdfast import events as e
 from holdfast.agent.view import SessionView
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
@@ -25,13 +25,13 @@ from holdfast.runner.supervisor import RunnerLimits
 from holdfast.runner.views import EVENTS_MAX, Views
 from holdfast.tools.shell.scope import find_marked
 from runner.program import configure, program
-from serving import PATIENT
+from serving import PATIENT, AsksAbout
 from tools.calls import until
 
 
 @asynccontextmanager
 async def crashing(
-    chaos: ChaosServer, disk: MemoryDisk, *tools: Tool, judge: AskingJudge | None = None
+    chaos: ChaosServer, disk: MemoryDisk, *tools: Tool, judge: AsksAbout | None = None
 ) -> AsyncGenerator[World]:
     """A process that dies at the end: what it does from then on reaches no disk."""
     store = MemoryStore(disk)

@@ -10,14 +10,23 @@ from serving import Setting, served, target_of
 
 
 async def test_the_detailed_health_says_how_it_is(tmp_path: Path) -> None:
-    options = ServerOptions(data_dir=tmp_path, targets=lambda: [{"name": "main", "healthy": True}])
+    options = ServerOptions(data_dir=tmp_path)
     async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(options=options)) as server:
         _, health = await server.get("/health/detailed")
         assert health["status"] == "ok"
         assert health["store"]["writable"] is True
         assert health["disk"]["free_bytes"] > 0
         assert health["active_sessions"] == health["open_streams"] == 0
-        assert (await server.get("/api/targets"))[1]["data"] == [{"name": "main", "healthy": True}]
+        assert (await server.get("/api/targets"))[1]["data"] == [
+            {
+                "name": "main",
+                "model": "m",
+                "wire": "chat",
+                "context_window": 200_000,
+                "gated_ms": 0,
+                "silent_ms": 0,
+            }
+        ]
 
 
 async def test_capabilities_name_only_routes_that_are_there() -> None:

@@ -297,7 +297,7 @@ async def test_who_waits_for_a_whole_answer_does_not_hold_up_a_shutdown(path: st
 
 async def test_models_are_listed() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server, client_of(server) as client:
-        assert [model.id async for model in client.models.list()] == ["holdfast"]
+        assert [model.id async for model in client.models.list()] == ["holdfast", "main"]
 
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
