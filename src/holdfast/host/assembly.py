@@ -185,10 +185,10 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(
         body_bytes_max=limits.body_bytes_max,
         json_depth_max=limits.json_depth_max,
-        parts_max=limits.content_parts_max,
-        headers_s=limits.header_s,
-        body_gap_s=limits.body_s,
-        streams_max=limits.subscribers_max,
-        runs_waiting_max=limits.queued_runs_max,
+        content_parts_max=limits.content_parts_max,
+        header_s=limits.header_s,
+        body_s=limits.body_s,
+        subscribers_max=limits.subscribers_max,
+        queued_runs_max=limits.queued_runs_max,
         deltas_kept_s=settings.server.keep_deltas_days * 86_400.0,
     )

@@ -142,7 +142,7 @@ async def test_many_readers_each_get_everything() -> None:
     script = [Say("a"), Wait(gate), SayWords("b c d e f")]
     async with (
         ChaosServer(script) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(streams_max=100)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(subscribers_max=100)) as server,
     ):
         run_id = await server.start()
         readers = [asyncio.create_task(server.all_frames(run_id)) for _ in range(30)]

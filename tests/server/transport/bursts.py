@@ -108,7 +108,7 @@ def _count(answers: Sequence[Answer], refused: int, code: str) -> int:
 async def waiting_runs(size: int, seed: int, folder: Path) -> None:
     """Runs of many sessions: as many as there are slots and places in the line."""
     most = size // 3
-    setting = replace(limited(runs_waiting_max=most), runner=RunnerLimits(runs_max=RUNS_MAX))
+    setting = replace(limited(queued_runs_max=most), runner=RunnerLimits(runs_max=RUNS_MAX))
     async with stage(size, seed, folder, setting) as here:
         asked: list[tuple[str, str, Any]] = [
             ("POST", "/v1/runs", {"input": "x", "session_id": f"s{nth}"}) for nth in range(size)
@@ -124,7 +124,7 @@ async def waiting_runs(size: int, seed: int, folder: Path) -> None:
 async def waiting_runs_of_every_face(size: int, seed: int, folder: Path) -> None:
     """The same through each way to start a run."""
     most = size // 3
-    setting = replace(limited(runs_waiting_max=most), runner=RunnerLimits(runs_max=RUNS_MAX))
+    setting = replace(limited(queued_runs_max=most), runner=RunnerLimits(runs_max=RUNS_MAX))
     said = {"messages": [{"role": "user", "content": "x"}]}
     ways: list[tuple[str, Any]] = [
         ("/v1/runs", {"input": "x"}),
@@ -184,7 +184,7 @@ async def steers(size: int, seed: int, folder: Path) -> None:
 
 async def one_run_at_most(size: int, seed: int, folder: Path) -> None:
     """Whoever does not want to wait, tries again, or sends the same thing twice."""
-    async with stage(size, seed, folder, limited(runs_waiting_max=size)) as here:
+    async with stage(size, seed, folder, limited(queued_runs_max=size)) as here:
         alone = {"input": "x", "session_id": "s", "when_busy": "reject"}
         assert _count(await here.at_once([("POST", "/v1/runs", alone)] * size), 409, "session_busy") == 1
         again = await here.at_once([("POST", "/v1/runs", {"input": "y"})] * size, **{"Idempotency-Key": "k"})
@@ -219,7 +219,7 @@ _STARTED: _Ways = (
 
 async def _streams(size: int, seed: int, folder: Path, ways: _Ways) -> None:
     most = size // 3
-    async with stage(size, seed, folder, limited(streams_max=most)) as here:
+    async with stage(size, seed, folder, limited(subscribers_max=most)) as here:
         run_id = await here.server.start("first", session_id="s")
         asked = [here.dice.choice(ways) for _ in range(size)]
         opened: list[tuple[aiohttp.ClientResponse, str]] = []
@@ -260,7 +260,7 @@ async def keys(size: int, seed: int, folder: Path) -> None:
 async def bodies_and_uploads(size: int, seed: int, folder: Path) -> None:
     """Bodies of just the size that is taken, and one byte more."""
     body_max, blob_max = 4_096, 8_192
-    limits = Limits(body_bytes_max=body_max, blob_bytes_max=blob_max, runs_waiting_max=size)
+    limits = Limits(body_bytes_max=body_max, blob_bytes_max=blob_max, queued_runs_max=size)
     options = ServerOptions(limits=limits)
     async with stage(size, seed, folder, Setting(options=options)) as here:
         here.gate.open()

@@ -124,7 +124,7 @@ async def test_who_says_nothing_after_an_answer_is_not_kept(said: bytes) -> None
 
 async def test_a_body_that_ends_after_its_answer_does_not_keep_the_connection() -> None:
     """P10: the answer needed no body; then nothing more is asked."""
-    setting = limited(headers_s=0.05)
+    setting = limited(header_s=0.05)
     async with (
         ChaosServer() as chaos,
         served(target_of(chaos), setting=setting) as server,

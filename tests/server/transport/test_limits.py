@@ -154,7 +154,7 @@ async def test_what_cannot_be_encoded_again_is_refused() -> None:
 )
 async def test_headers_that_do_not_come_end_the_connection(sent: bytes) -> None:
     """P10: a sender that says nothing holds nothing."""
-    async with ChaosServer() as chaos, served(target_of(chaos), setting=limited(headers_s=0.05)) as server:
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=limited(header_s=0.05)) as server:
         assert await raw(server, sent) == b""
 
 
@@ -162,11 +162,11 @@ async def test_a_body_that_does_not_come_is_answered_and_ends_the_connection() -
     """P10, P12: a sender that stops in the middle hears so."""
     head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
     async with ChaosServer() as chaos:
-        async with served(target_of(chaos), setting=limited(body_gap_s=0.05)) as server:
+        async with served(target_of(chaos), setting=limited(body_s=0.05)) as server:
             answer = await raw(server, head)
         assert b"408" in answer.split(b"\r\n")[0]
         assert b'"code":"body_too_slow"' in answer
-        async with served(target_of(chaos), setting=limited(body_s=0.05)) as server:
+        async with served(target_of(chaos), setting=limited(body_total_s=0.05)) as server:
             assert b'"code":"body_too_slow"' in await raw(server, head)
 
 
@@ -184,7 +184,7 @@ async def test_a_plain_client_that_finds_no_room_leaves_no_run_behind(path: str)
     """P12: who is told to come back later does not come back to a second run."""
     async with (
         ChaosServer([Hang()], after_last="repeat") as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(streams_max=1)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(subscribers_max=1)) as server,
     ):
         async with server.http.get(f"{server.url}/api/events"):
             await server.until_streams(1)
@@ -196,7 +196,7 @@ async def test_a_plain_client_that_finds_no_room_leaves_no_run_behind(path: str)
 
 async def test_no_more_streams_than_there_is_room_for() -> None:
     """P10: one reader too many is told to come back; when one leaves there is room again."""
-    setting = limited(streams_max=1)
+    setting = limited(subscribers_max=1)
     async with (
         ChaosServer([Hang()], after_last="repeat") as chaos,
         served(target_of(chaos, patience=PATIENT), setting=setting) as server,
@@ -261,7 +261,7 @@ async def test_a_chunked_body_is_read_whole_and_a_broken_one_starts_nothing() ->
     disk = MemoryDisk()
     async with (
         ChaosServer([Say("x")], after_last="repeat") as chaos,
-        served(target_of(chaos), store=MemoryStore(disk), setting=limited(body_gap_s=0.2)) as server,
+        served(target_of(chaos), store=MemoryStore(disk), setting=limited(body_s=0.2)) as server,
     ):
         for broken, status in (
             (b"zz\r\n{}\r\n", b"400"),
@@ -289,7 +289,7 @@ async def test_two_lengths_are_no_request() -> None:
 
 async def test_too_many_waiting_runs_are_refused_until_there_is_room() -> None:
     """P2, P10: what waits for a slot is bounded; a refusal says when to come back, and is not kept."""
-    setting = replace(limited(runs_waiting_max=1), runner=RunnerLimits(runs_max=1))
+    setting = replace(limited(queued_runs_max=1), runner=RunnerLimits(runs_max=1))
     async with (
         ChaosServer([Hang()], after_last="repeat") as chaos,
         served(target_of(chaos, patience=PATIENT), setting=setting) as server,

@@ -41,7 +41,7 @@ async def test_a_sign_in_takes_four_kilobytes_said_before_or_found_out() -> None
 
 async def test_a_sign_in_that_comes_slowly_is_given_up_on() -> None:
     """P3: as soon as headers would be."""
-    async with ChaosServer() as chaos, served(target_of(chaos), setting=locked(headers_s=0.2)) as server:
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=locked(header_s=0.2)) as server:
         (answer,) = await answers(server, signing_in(length=20) + b'{"key"')
         assert answer.startswith(b"408")
         assert b"(0.2 s)" in answer

@@ -44,7 +44,7 @@ class SignInRoutes:
             text = "This page is from before an upgrade of the server: reload it, then sign in"
             raise Problem(409, text, code="page_outdated")
         limits = deps.limits
-        body = await read_body(request, limits, bytes_max=SIGN_IN_BYTES_MAX, within_s=limits.headers_s)
+        body = await read_body(request, limits, bytes_max=SIGN_IN_BYTES_MAX, within_s=limits.header_s)
         wanted = await parsed(body, limits, SignInRequest)
         if deps.keys.is_open:
             return json_answer({"signed_in": True, "name": OPEN, "page": "", "scopes": SCOPES})

@@ -70,7 +70,7 @@ class OpenAIChatRoutes:
         wanted = await parsed(body, deps.limits, ChatRequest)
         key = once_key(request, body, deps)
         if wanted.stream:
-            with deps.streams.promise(deps.limits.streams_max) as place:
+            with deps.streams.promise(deps.limits.subscribers_max) as place:
                 return place.given_to(await self._streamed(request, wanted, key))
         row, headers, on_left = await self._begun(request, wanted, key)
         frames = await wait_for(deps, row, request, on_left=on_left)

@@ -32,7 +32,7 @@ def said_in(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> S
     What a client's own tools brought is left out: here the server's tools work, and a result without its call
     would look like something that a person said.
     """
-    if parts_in(item.get("content") for item in items) > limits.parts_max:
+    if parts_in(item.get("content") for item in items) > limits.content_parts_max:
         raise too_many_parts(limits, param=param)
     attached: Attached = {}
     history: list[tuple[int, HistoryItem]] = []

@@ -19,7 +19,7 @@ async def whole_items(deps: RouteDeps, given: RawInput) -> list[Item]:
     A message that is named is told in full; a call of a tool is left to `said_in`, which tells none.
     """
     items = [given] if isinstance(given, str) else given
-    if len(items) > deps.limits.parts_max:
+    if len(items) > deps.limits.content_parts_max:
         raise too_many_parts(deps.limits, param="input")
     whole: list[Item] = []
     room = deps.limits.body_bytes_max

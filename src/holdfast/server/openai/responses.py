@@ -103,7 +103,7 @@ class OpenAIResponsesRoutes:
         wanted = await parsed(body, deps.limits, ResponsesRequest)
         key = once_key(request, body, deps)
         if wanted.stream:
-            with deps.streams.promise(deps.limits.streams_max) as place:
+            with deps.streams.promise(deps.limits.subscribers_max) as place:
                 row, asked, headers = await self._begun(request, wanted, key)
                 feed, on_left = self._feed(row, ResponseView(row, asked)), self._left(row, wanted)
                 return place.given_to(

@@ -53,7 +53,7 @@ class ChatRoutes:
     async def stream(self, request: Request) -> Any:
         """POST /api/sessions/{session_id}/chat/stream."""
         deps = self._deps
-        with deps.streams.promise(deps.limits.streams_max) as place:
+        with deps.streams.promise(deps.limits.subscribers_max) as place:
             row, headers = await self._begun(request)
             live = Live(
                 lambda: live_lines(deps.supervisor, row.session_id), limits=deps.limits, view="hermes"

@@ -309,7 +309,7 @@ def _stale() -> Problem:
 
 def _message_of(said: SayRequest, limits: Limits) -> Message:
     given = said.message if said.message is not None else said.text if said.text is not None else said.input
-    if parts_in([given]) > limits.parts_max:
+    if parts_in([given]) > limits.content_parts_max:
         raise too_many_parts(limits, param="message")
     attached: Attached = {}
     text, parts = content_of(given, param="message", attached=attached)

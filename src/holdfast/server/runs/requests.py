@@ -126,7 +126,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
     parts = (*parts, *body.parts)
     if not text.strip() and not parts:
         raise bad_request(f"Missing or empty '{name}': say what the run is to do", param=name)
-    if _count(body, given) > limits.parts_max:
+    if _count(body, given) > limits.content_parts_max:
         raise too_many_parts(limits, param="parts" if body.parts else name)
     history = earlier or None
     if body.conversation_history is not None:
@@ -195,7 +195,7 @@ def history_of(
             )
         text, parts = content_of(item.content, param=f"{where}.content", attached=attached)
         count += parts_in([item.content])
-        if count > limits.parts_max:
+        if count > limits.content_parts_max:
             raise too_many_parts(limits, param=param)
         history.append(HistoryMessage(role=item.role, content=text, parts=parts))
     return tuple(history)
@@ -216,7 +216,7 @@ def _input(
         return given or "", (), ()
     if not given:
         return "", (), ()
-    if len(given) > limits.parts_max:
+    if len(given) > limits.content_parts_max:
         raise too_many_parts(limits, param=param)
     items = [
         HistoryItem("user", one)
@@ -244,5 +244,5 @@ def metadata_of(given: dict[str, Any]) -> dict[str, str]:
 def too_many_parts(limits: Limits, *, param: str) -> Problem:
     """More messages and attachments than one request may hold."""
     return bad_request(
-        f"'{param}' holds more than {limits.parts_max} parts", param=param, code="too_many_parts"
+        f"'{param}' holds more than {limits.content_parts_max} parts", param=param, code="too_many_parts"
     )

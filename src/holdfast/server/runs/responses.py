@@ -25,7 +25,7 @@ def started(sent: Sent) -> dict[str, Any]:
 @contextmanager
 def promised_place(deps: RouteDeps) -> Generator[None]:
     """Hold a place for a run while the block stores it; raises a Problem if too many runs wait for one."""
-    with deps.supervisor.promised_place(waiting_max=deps.limits.runs_waiting_max) as has_room:
+    with deps.supervisor.promised_place(waiting_max=deps.limits.queued_runs_max) as has_room:
         if not has_room:
             text = "Too many runs are waiting; send it again later"
             raise too_many(text, code="queue_full", retry_after_s=10)

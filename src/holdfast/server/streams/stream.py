@@ -187,7 +187,7 @@ class EventStream:
         self.scope = scope
         watching = asyncio.ensure_future(self._until_left(receive))
         try:
-            self._streams.add(self, most=self._limits.streams_max)
+            self._streams.add(self, most=self._limits.subscribers_max)
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
             await self._send_all(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})

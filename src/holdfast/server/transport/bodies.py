@@ -33,12 +33,12 @@ async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0, wit
     most = bytes_max or limits.body_bytes_max
     chunks: list[bytes] = []
     size = 0
-    whole_s = within_s or limits.body_s
+    whole_s = within_s or limits.body_total_s
     whole = asyncio.timeout(whole_s)
     try:
         async with whole:
             while True:
-                async with asyncio.timeout(limits.body_gap_s):
+                async with asyncio.timeout(limits.body_s):
                     message = await request.receive()
                 if message["type"] == "http.disconnect":
                     raise Problem(400, "The connection ended before the body did", code="body_cut_off")
@@ -50,7 +50,7 @@ async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0, wit
                 if not message.get("more_body", False):
                     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
     except TimeoutError:
-        waited_s = whole_s if whole.expired() else limits.body_gap_s
+        waited_s = whole_s if whole.expired() else limits.body_s
         raise Problem(
             408,
             f"The body did not arrive in time ({waited_s:g} s)",

@@ -93,7 +93,7 @@ class DeadlinedConnection(HttpToolsProtocol):
             return
         self.strangers.hold(self, 0)
         self.timeout_keep_alive = self.deadlines.keep_alive_s
-        self._cut_after(HEALTH_S if self._place == "health" else self.deadlines.headers_s)
+        self._cut_after(HEALTH_S if self._place == "health" else self.deadlines.header_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is expected any more."""
@@ -168,7 +168,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._is_in_head, self._loose_bytes = True, 0
         self._unset_keepalive_if_required()
         self._rest()
-        self._cut_after(self.deadlines.headers_s)
+        self._cut_after(self.deadlines.header_s)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -179,7 +179,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return  # it comes again without that
         self._rest()
-        self._cut_after(self.deadlines.body_s + 1.0)
+        self._cut_after(self.deadlines.body_total_s + 1.0)
         super().on_headers_complete()
         if not self._is_known and self.brings_key(cast("Scope", self.scope)):
             self._is_known = True
@@ -216,7 +216,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._rest()
         if self.cycle.response_complete and self.timeout_keep_alive_task is None:
             # The answer went out before the body was there, so that nobody waits for the next request yet.
-            self._cut_after(self.deadlines.headers_s)
+            self._cut_after(self.deadlines.header_s)
         super().on_message_complete()
 
     def pause_writing(self) -> None:
