@@ -1,12 +1,14 @@
 """Putting a server together: what is set reaches those whom it is for."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from config.given import loaded
-from holdfast.config.settings import AgentSettings, ApprovalSettings, ServerSettings, Settings
+from holdfast.config.settings import AgentSettings, ApprovalSettings, LimitSettings, ServerSettings, Settings
 from holdfast.host.assembly import mcp_secrets_of, open_application, open_parts, secrets_of
+from holdfast.host.http_server import serving
 
 
 async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer(tmp_path: Path) -> None:
@@ -96,3 +98,24 @@ async def test_a_spool_that_nothing_can_be_kept_in_is_told_at_the_start(tmp_path
         async with open_application(settings, keys=None, config=None):
             pass
     assert not (tmp_path / "holdfast.db").exists()
+
+
+async def test_a_limit_of_0_seconds_is_no_limit(tmp_path: Path) -> None:
+    """P3: the reference says that 0 turns these two off."""
+    settings = Settings(
+        server=ServerSettings(
+            data_dir=str(tmp_path), api_keys=(), limits=LimitSettings(header_s=0, body_s=0)
+        ),
+        agent=AgentSettings(workspace=str(tmp_path)),
+    )
+    async with open_application(settings, keys=None, config=None) as app, serving(app) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        head = "POST /api/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n"
+        writer.write(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n", (
+            "it waits for the body"
+        )
+        writer.write(b'{"title": "slow"}')
+        assert (await reader.readline()).split()[1] == b"201"
+        writer.close()
+        await writer.wait_closed()

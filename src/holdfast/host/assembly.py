@@ -34,6 +34,7 @@ from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
 
 _log = logging.getLogger(__name__)
+NO_LIMIT_S = 365 * 86_400.0  # what a setting of 0 seconds means
 
 
 @asynccontextmanager
@@ -186,8 +187,8 @@ def limits_of(settings: Settings) -> Limits:
         body_bytes_max=limits.body_bytes_max,
         json_depth_max=limits.json_depth_max,
         content_parts_max=limits.content_parts_max,
-        header_s=limits.header_s,
-        body_s=limits.body_s,
+        header_s=limits.header_s or NO_LIMIT_S,
+        body_s=limits.body_s or NO_LIMIT_S,
         subscribers_max=limits.subscribers_max,
         queued_runs_max=limits.queued_runs_max,
         deltas_kept_s=settings.server.keep_deltas_days * 86_400.0,
