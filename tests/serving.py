@@ -21,7 +21,7 @@ from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
-from holdfast.policy.verdicts import Allow, Ask, Verdict
+from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits, ServerOptions
@@ -60,10 +60,12 @@ class AsksAbout:
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         del workspace
         granted = any(grant.tool == action.tool for grant in (*grants, *self.always.values()))
-        return Ask(("it has an effect",)) if action.tool in self.names and not granted else Allow("")
+        return (
+            NeedsApproval(("it has an effect",)) if action.tool in self.names and not granted else Allow("")
+        )
 
-    def for_a_person(self, findings: tuple[str, ...]) -> Ask:
-        return Ask(findings)
+    def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval:
+        return NeedsApproval(findings)
 
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
         del grants, workspace

@@ -20,9 +20,9 @@ from holdfast.interfaces.journal import Appended, Declined, Record, Replayed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.redaction import Redactor
-from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.values import Action
 from serving import AsksAbout
@@ -62,7 +62,7 @@ async def test_a_file_that_changed_after_it_was_shown_is_asked_about_anew(file: 
     async with (
         ChaosServer([writing(file)], [Say("written")]) as chaos,
         process(
-            chaos, WriteFile(ReadMarks()), judge=asks_about("write_file"), workspace=file.parent
+            chaos, WriteFile(FilesSeen()), judge=asks_about("write_file"), workspace=file.parent
         ) as world,
     ):
         await send(world)
@@ -81,7 +81,7 @@ async def test_a_file_that_changed_after_it_was_shown_is_asked_about_anew(file: 
         assert len(asks(log)) == 2
 
 
-@pytest.mark.parametrize("tool", [WriteFile(ReadMarks()), EditFile(ReadMarks())], ids=["write", "edit"])
+@pytest.mark.parametrize("tool", [WriteFile(FilesSeen()), EditFile(FilesSeen())], ids=["write", "edit"])
 async def test_a_file_that_changes_while_the_approved_change_begins_is_left_alone(
     file: Path, tool: WriteFile | EditFile
 ) -> None:
@@ -120,7 +120,7 @@ async def test_a_change_that_no_diff_shows_is_asked_about_anew(file: Path) -> No
     async with (
         ChaosServer([writing(file, "".join(reversed(lines)))], [Say("left it")]) as chaos,
         process(
-            chaos, WriteFile(ReadMarks()), judge=asks_about("write_file"), workspace=file.parent
+            chaos, WriteFile(FilesSeen()), judge=asks_about("write_file"), workspace=file.parent
         ) as world,
     ):
         await send(world)
@@ -140,7 +140,7 @@ async def test_a_file_that_changes_while_no_server_runs_is_asked_about_anew(
 ) -> None:
     """P6, P8: an approval from before a restart is for what was shown then."""
     disk, drain = MemoryDisk(), DrainGate()
-    tool, judge = WriteFile(ReadMarks()), asks_about("write_file")
+    tool, judge = WriteFile(FilesSeen()), asks_about("write_file")
     async with ChaosServer([writing(file)], [Say("written")]) as chaos:
         async with process(
             chaos, tool, judge=judge, store=MemoryStore(disk), workspace=file.parent, drain=drain
@@ -169,7 +169,7 @@ async def test_what_is_granted_for_the_session_is_not_asked_about_again(file: Pa
         ChaosServer([writing(file)], [Say("written")]) as chaos,
         process(
             chaos,
-            WriteFile(ReadMarks()),
+            WriteFile(FilesSeen()),
             judge=AsksAbout(frozenset({"write_file"})),
             workspace=file.parent,
         ) as world,
@@ -191,7 +191,7 @@ async def test_two_edits_of_one_file_are_asked_about_one_after_the_other(file: P
     ]
     async with (
         ChaosServer(edits, [Say("edited")]) as chaos,
-        process(chaos, EditFile(ReadMarks()), judge=asks_about("edit_file"), workspace=file.parent) as world,
+        process(chaos, EditFile(FilesSeen()), judge=asks_about("edit_file"), workspace=file.parent) as world,
     ):
         await send(world)
         await say(world, await asked(world))
@@ -211,7 +211,7 @@ async def test_an_action_that_shows_a_secret_is_the_same_before_and_after_it_was
         ChaosServer([writing(file)], [Say("written")]) as chaos,
         process(
             chaos,
-            WriteFile(ReadMarks()),
+            WriteFile(FilesSeen()),
             judge=asks_about("write_file"),
             secrets=Redactor([secret]),
             workspace=file.parent,
@@ -242,7 +242,7 @@ async def test_an_unknown_effect_is_not_repeated_where_nobody_can_be_asked(
 ) -> None:
     """P6, P8: refused as no_approver at once, although a rule allows the tool."""
     disk, done = MemoryDisk(), list[str]()
-    configured = ConfiguredJudge(mode="unattended", rules=(Rule("allow", "one"),), home=tmp_path)
+    configured = ConfiguredJudge(mode="unattended", rules=(ApprovalRule("allow", "one"),), home=tmp_path)
     judge = TrustedTools() if program else configured
     async with ChaosServer([CallTool("one")], [CallTool("one")], [Say("left it")]) as chaos:
         frozen = MemoryStore(disk)

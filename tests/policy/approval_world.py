@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import ApprovalMode, Policy, judge, rule_for
 from holdfast.policy.places import Places, is_within
 from holdfast.policy.shell.option_tables import Reach
@@ -34,8 +34,8 @@ class Shape:
     exact: bool = False
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
-        return (Rule("allow", "shell", argv=self.rule, exact=self.exact),) if self.rule else ()
+    def rules(self) -> tuple[ApprovalRule, ...]:
+        return (ApprovalRule("allow", "shell", argv=self.rule, exact=self.exact),) if self.rule else ()
 
 
 def shapes(corpus: Path = CORPUS) -> list[Shape]:
@@ -81,7 +81,7 @@ PLACES = Places(
 )
 
 
-def policy(*rules: Rule, mode: ApprovalMode = "ask") -> Policy:
+def policy(*rules: ApprovalRule, mode: ApprovalMode = "ask") -> Policy:
     return Policy(PLACES, mode, rules)
 
 
@@ -90,7 +90,7 @@ def shell(text: str, *, cwd: str = WORKSPACE) -> Action:
 
 
 def verdict(
-    text: str, *rules: Rule, mode: ApprovalMode = "ask", grants: tuple[GrantRule, ...] = ()
+    text: str, *rules: ApprovalRule, mode: ApprovalMode = "ask", grants: tuple[GrantRule, ...] = ()
 ) -> Verdict:
     return judge(shell(text), policy(*rules, mode=mode), grants=grants)
 

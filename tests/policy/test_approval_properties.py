@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.policy.approvals import ApprovalMode, choices_for, judge
 from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, parse
-from holdfast.policy.verdicts import Ask
+from holdfast.policy.verdicts import NeedsApproval
 from policy.approval_world import closed_commands, policy, rank, shell, verdict
 
 MODES: tuple[ApprovalMode, ...] = ("ask", "allow-workspace")
@@ -113,18 +113,18 @@ def test_no_text_makes_the_policy_raise(text: str) -> None:
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_text_that_would_take_the_parser_long_asks_unread(unit: str) -> None:
     """With these the parser alone takes seconds for 60 kB, so that only so much is ever handed to it."""
-    assert isinstance(verdict(unit * (SYNTAX_BYTES_MAX // len(unit))), Ask)
+    assert isinstance(verdict(unit * (SYNTAX_BYTES_MAX // len(unit))), NeedsApproval)
     found = verdict(unit * (60_000 // len(unit)))
-    assert found == Ask(("The text is too long to be judged.",))
+    assert found == NeedsApproval(("The text is too long to be judged.",))
 
 
 def test_nesting_has_an_end() -> None:
     deep = "ls"
     for _ in range(12):
         deep = f"sh -c {shlex.quote(deep)}"[:60_000]
-    assert isinstance(verdict(deep), Ask)
-    assert isinstance(verdict(" ".join(["time"] * 12 + ["ls"])), Ask)
-    assert isinstance(verdict(" ".join(["eval"] * 12 + ["ls"])), Ask)
-    assert isinstance(verdict("ls " + "a:" * 40), Ask)
-    assert isinstance(verdict("(" * 70 + "ls" + ")" * 70), Ask)
-    assert isinstance(verdict("echo " + "$(echo " * 70 + "ls" + ")" * 70), Ask)
+    assert isinstance(verdict(deep), NeedsApproval)
+    assert isinstance(verdict(" ".join(["time"] * 12 + ["ls"])), NeedsApproval)
+    assert isinstance(verdict(" ".join(["eval"] * 12 + ["ls"])), NeedsApproval)
+    assert isinstance(verdict("ls " + "a:" * 40), NeedsApproval)
+    assert isinstance(verdict("(" * 70 + "ls" + ")" * 70), NeedsApproval)
+    assert isinstance(verdict("echo " + "$(echo " * 70 + "ls" + ")" * 70), NeedsApproval)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast.policy.approval_rules import BadRule, Rule, rule_from
+from holdfast.policy.approval_rules import ApprovalRule, BadRule, rule_from
 from holdfast.policy.approvals import choices_for, describe, judge, rule_for
-from holdfast.policy.verdicts import Allow, Ask, Deny
+from holdfast.policy.verdicts import Allow, Deny, NeedsApproval
 from holdfast.values import Action, GrantRule
 from policy.approval_world import WORKSPACE, policy, rule_made_for, shell, verdict
 
@@ -33,75 +33,77 @@ def test_a_rule_allows_its_words_with_harmless_ones_behind_them() -> None:
         "makefile",
         "make &",
     ):
-        assert isinstance(verdict(beyond, rule), Ask), beyond
+        assert isinstance(verdict(beyond, rule), NeedsApproval), beyond
 
 
 def test_the_question_names_the_word_that_no_rule_covers() -> None:
-    found = verdict("git log --output=x", Rule("allow", "shell", argv=("git", "log")))
-    assert isinstance(found, Ask)
+    found = verdict("git log --output=x", ApprovalRule("allow", "shell", argv=("git", "log")))
+    assert isinstance(found, NeedsApproval)
     assert found.findings[-1] == "No rule covers `--output=x` here."
 
 
 def test_a_later_rule_may_cover_what_an_earlier_one_does_not() -> None:
     rules = (
-        Rule("allow", "shell", argv=("git",)),
+        ApprovalRule("allow", "shell", argv=("git",)),
         rule_from({"allow": "shell", "argv": ["git", "push", "-f"]}),
     )
     assert isinstance(verdict("git push -f origin main", *rules), Allow)
-    assert isinstance(verdict("git push --mirror", *rules), Ask)
-    assert isinstance(verdict("git push --mirror", *rules, Rule("deny", "shell", argv=("git", "push"))), Deny)
+    assert isinstance(verdict("git push --mirror", *rules), NeedsApproval)
+    assert isinstance(
+        verdict("git push --mirror", *rules, ApprovalRule("deny", "shell", argv=("git", "push"))), Deny
+    )
 
 
 def test_an_exact_rule_is_read_from_the_configuration() -> None:
     rule = rule_from({"allow": "shell", "argv": ["make"], "exact": True})
     assert isinstance(verdict("make", rule), Allow)
-    assert isinstance(verdict("make test", rule), Ask)
+    assert isinstance(verdict("make test", rule), NeedsApproval)
 
 
 def test_a_rule_with_places_covers_no_option_that_runs_something() -> None:
-    rule = Rule("allow", "shell", argv=("sort",), paths=("build",))
+    rule = ApprovalRule("allow", "shell", argv=("sort",), paths=("build",))
     assert isinstance(verdict("sort -o build/x build/y", rule), Allow)
-    assert isinstance(verdict("sort --compress-program=build/x build/y", rule), Ask)
+    assert isinstance(verdict("sort --compress-program=build/x build/y", rule), NeedsApproval)
 
 
 def test_a_grant_covers_the_words_that_it_was_given_for_whatever_they_are() -> None:
     """A person who allowed this very command has seen every word of it."""
     rule = rule_made_for(shell("git log --output=x"), policy())
     assert isinstance(verdict("git log --output=x", grants=(rule,)), Allow)
-    assert isinstance(verdict("git log --output=y", grants=(rule,)), Ask)
+    assert isinstance(verdict("git log --output=y", grants=(rule,)), NeedsApproval)
 
 
 def test_a_rule_with_a_longer_argv_covers_no_shorter_command() -> None:
-    rule = Rule("allow", "shell", argv=("git", "commit"))
+    rule = ApprovalRule("allow", "shell", argv=("git", "commit"))
     assert isinstance(verdict("git commit -m x", rule), Allow)
-    assert isinstance(verdict("git", rule), Ask)
-    assert isinstance(verdict("git add .", rule), Ask)
+    assert isinstance(verdict("git", rule), NeedsApproval)
+    assert isinstance(verdict("git add .", rule), NeedsApproval)
 
 
 def test_a_rule_with_paths_covers_what_stays_there() -> None:
-    rule = Rule("allow", "shell", argv=("rm",), paths=("build",))
+    rule = ApprovalRule("allow", "shell", argv=("rm",), paths=("build",))
     assert isinstance(verdict("rm -r build/x build/y", rule), Allow)
-    assert isinstance(verdict("rm -r build/x src", rule), Ask)
-    assert isinstance(verdict("rm build/../src/x", rule), Ask)
-    assert isinstance(verdict("rm -r out/x", rule), Ask)
-    anywhere = Rule("allow", "shell", paths=("/srv/job", "build"))
+    assert isinstance(verdict("rm -r build/x src", rule), NeedsApproval)
+    assert isinstance(verdict("rm build/../src/x", rule), NeedsApproval)
+    assert isinstance(verdict("rm -r out/x", rule), NeedsApproval)
+    anywhere = ApprovalRule("allow", "shell", paths=("/srv/job", "build"))
     assert isinstance(verdict("touch /srv/job/a > build/b", anywhere), Allow)
-    assert isinstance(verdict("touch /srv/job/a > c", anywhere), Ask)
-    assert isinstance(verdict("make", anywhere), Ask)
+    assert isinstance(verdict("touch /srv/job/a > c", anywhere), NeedsApproval)
+    assert isinstance(verdict("make", anywhere), NeedsApproval)
 
 
 def test_a_rule_for_the_shell_as_a_whole_covers_all_but_what_cannot_be_read_and_what_is_always_denied() -> (
     None
 ):
-    rule = Rule("allow", "shell")
+    rule = ApprovalRule("allow", "shell")
     assert isinstance(verdict("sudo curl $X > /tmp/y", rule), Allow)
-    assert isinstance(verdict("echo 'a", rule), Ask)
+    assert isinstance(verdict("echo 'a", rule), NeedsApproval)
     assert isinstance(verdict("rm -rf /", rule), Deny)
     assert isinstance(verdict("echo x > /home/u/.config/holdfast/config.toml", rule), Deny)
 
 
 def test_deny_and_ask_rules_see_through_options_wrappers_and_paths() -> None:
-    deny = Rule("deny", "shell", argv=("git", "push"))
+    deny = ApprovalRule("deny", "shell", argv=("git", "push"))
     for command in ("git push", "git -C . push", "ls; /opt/git push x", "sudo git push", "sh -c 'git push'"):
         assert isinstance(verdict(command, deny), Deny), command
     for command in (
@@ -110,20 +112,20 @@ def test_deny_and_ask_rules_see_through_options_wrappers_and_paths() -> None:
         "echo git push | sh",
         "time ! git push",
     ):
-        assert isinstance(verdict(command, deny, Rule("allow", "shell")), Deny), command
-    allowed = verdict("sudo --user root git pull", deny, Rule("allow", "shell"))
+        assert isinstance(verdict(command, deny, ApprovalRule("allow", "shell")), Deny), command
+    allowed = verdict("sudo --user root git pull", deny, ApprovalRule("allow", "shell"))
     assert allowed == Allow("A rule allows shell.")
     assert not isinstance(verdict("git status", deny), Deny)
-    wrapper = Rule("deny", "shell", argv=("sudo",))
+    wrapper = ApprovalRule("deny", "shell", argv=("sudo",))
     assert isinstance(verdict("sudo ls", wrapper), Deny)
-    ask = Rule("ask", "shell", argv=("cat",))
+    ask = ApprovalRule("ask", "shell", argv=("cat",))
     found = verdict("cat README.md", ask)
-    assert isinstance(found, Ask)
+    assert isinstance(found, NeedsApproval)
     assert found.findings == ("A rule says to ask about shell cat.",)
 
 
 def test_deny_rules_with_paths_need_only_one_path() -> None:
-    rule = Rule("deny", "shell", paths=("secret",))
+    rule = ApprovalRule("deny", "shell", paths=("secret",))
     assert isinstance(verdict("cat README.md secret/x", rule), Deny)
     assert isinstance(verdict("ls > secret/x", rule), Deny)
     assert isinstance(verdict("cat README.md", rule), Allow)
@@ -147,40 +149,45 @@ def test_deny_rules_with_paths_need_only_one_path() -> None:
     ],
 )
 def test_deny_rules_with_paths_are_about_what_is_come_to_from_above(command: str) -> None:
-    rule = Rule("deny", "shell", paths=("secret",))
+    rule = ApprovalRule("deny", "shell", paths=("secret",))
     assert isinstance(verdict(command, rule), Deny)
-    assert not isinstance(verdict(command, Rule("deny", "shell", paths=("../elsewhere",))), Deny)
+    assert not isinstance(verdict(command, ApprovalRule("deny", "shell", paths=("../elsewhere",))), Deny)
 
 
 def test_what_goes_down_elsewhere_or_not_at_all_is_no_matter_of_a_deny_rule() -> None:
-    rule = Rule("deny", "shell", paths=("secret",))
+    rule = ApprovalRule("deny", "shell", paths=("secret",))
     for command in ("grep -r x src", "grep x README.md", "rg x src", "ls -r", "ls", "find src", "make"):
         assert not isinstance(verdict(command, rule), Deny), command
     for name in ("search_files", "list_files"):
         place = Action(tool=name, summary="", paths=(WORKSPACE,))
-        assert isinstance(judge(place, policy(Rule("deny", "*", paths=("secret",)))), Deny)
-        assert isinstance(judge(place, policy(Rule("ask", name, paths=("secret/deep",)))), Ask)
-        assert isinstance(judge(place, policy(Rule("deny", "*", paths=("../elsewhere",)))), Allow)
+        assert isinstance(judge(place, policy(ApprovalRule("deny", "*", paths=("secret",)))), Deny)
+        assert isinstance(
+            judge(place, policy(ApprovalRule("ask", name, paths=("secret/deep",)))), NeedsApproval
+        )
+        assert isinstance(judge(place, policy(ApprovalRule("deny", "*", paths=("../elsewhere",)))), Allow)
         below = Action(tool=name, summary="", paths=(f"{WORKSPACE}/src",))
-        assert isinstance(judge(below, policy(Rule("deny", "*", paths=("secret",)))), Allow)
+        assert isinstance(judge(below, policy(ApprovalRule("deny", "*", paths=("secret",)))), Allow)
     file = Action(tool="read_file", summary="", paths=(f"{WORKSPACE}/a",))
-    assert isinstance(judge(file, policy(Rule("deny", "*", paths=("secret",)))), Allow)
+    assert isinstance(judge(file, policy(ApprovalRule("deny", "*", paths=("secret",)))), Allow)
 
 
 def test_the_first_rule_that_matches_decides() -> None:
-    allow, deny = Rule("allow", "shell", argv=("make", "test")), Rule("deny", "shell", argv=("make",))
+    allow, deny = (
+        ApprovalRule("allow", "shell", argv=("make", "test")),
+        ApprovalRule("deny", "shell", argv=("make",)),
+    )
     assert isinstance(verdict("make test", allow, deny), Allow)
     assert isinstance(verdict("make test", deny, allow), Deny)
     assert isinstance(verdict("make all", allow, deny), Deny)
 
 
 def test_a_denied_part_denies_the_whole_whatever_else_is_allowed() -> None:
-    rules = (Rule("allow", "shell", argv=("make",)), Rule("deny", "shell", argv=("curl",)))
+    rules = (ApprovalRule("allow", "shell", argv=("make",)), ApprovalRule("deny", "shell", argv=("curl",)))
     assert isinstance(verdict("make && curl x", *rules), Deny)
 
 
 def test_rules_run_unattended() -> None:
-    rule = Rule("allow", "shell", argv=("make",))
+    rule = ApprovalRule("allow", "shell", argv=("make",))
     found = verdict("make | tail -5", rule, mode="unattended")
     assert found == Allow("A rule allows shell make. It only reads, inside the workspace.")
 
@@ -210,9 +217,9 @@ def test_a_rule_that_cannot_be_meant_is_refused_with_a_sentence(
 
 
 def test_a_rule_that_says_to_ask_is_about_what_a_wrapper_may_run_too() -> None:
-    rules = (Rule("ask", "shell", argv=("git", "push")), Rule("allow", "shell"))
+    rules = (ApprovalRule("ask", "shell", argv=("git", "push")), ApprovalRule("allow", "shell"))
     for command in ("sudo git push", "sudo --user root git push", "alias x='git push'"):
-        assert isinstance(verdict(command, *rules), Ask), command
+        assert isinstance(verdict(command, *rules), NeedsApproval), command
         assert isinstance(verdict(command, *rules, mode="unattended"), Deny), command
         # What is only guessed at can be granted no more than once: its words are not known.
         assert rule_for(shell(command), policy(*rules)) is None, command
@@ -246,20 +253,20 @@ def test_a_grant_covers_exactly_its_command() -> None:
         "rm -r build < f",
         "rm -r $build",
     ):
-        assert isinstance(verdict(command, grants=granted), Ask), command
+        assert isinstance(verdict(command, grants=granted), NeedsApproval), command
 
 
 def test_a_grant_holds_only_in_its_directory() -> None:
     granted = (grant("make", cwd=f"{WORKSPACE}/src"),)
     assert isinstance(judge(shell("make", cwd=f"{WORKSPACE}/src"), policy(), grants=granted), Allow)
-    assert isinstance(judge(shell("make"), policy(), grants=granted), Ask)
+    assert isinstance(judge(shell("make"), policy(), grants=granted), NeedsApproval)
 
 
 def test_a_grant_names_the_files_that_are_written() -> None:
     rule = rule_made_for(shell("make > build.log"), policy())
     assert rule == grant("make", writes=(f"{WORKSPACE}/build.log",))
     assert isinstance(verdict("make > build.log", grants=(rule,)), Allow)
-    assert isinstance(verdict("make > other.log", grants=(rule,)), Ask)
+    assert isinstance(verdict("make > other.log", grants=(rule,)), NeedsApproval)
     assert isinstance(verdict("make 2>/dev/null", grants=(rule,)), Allow)
 
 
@@ -269,19 +276,19 @@ def test_a_grant_names_the_settings_that_come_with_the_command() -> None:
     assert isinstance(verdict("A=1 B='x y' make", grants=(rule,)), Allow)
     assert isinstance(verdict("env A=1 B='x y' make", grants=(rule,)), Allow)
     for other in ("A=1 make", "A=1 B=x make", "A=1 B='x y' C=2 make", "make", "'A=1' 'B=x y' make"):
-        assert isinstance(verdict(other, grants=(rule,)), Ask), other
+        assert isinstance(verdict(other, grants=(rule,)), NeedsApproval), other
 
 
 def test_no_grant_reaches_what_is_always_denied_or_what_a_rule_denies() -> None:
     assert isinstance(verdict("rm -rf /", grants=(grant("rm", "-rf", "/"),)), Deny)
-    deny = Rule("deny", "shell", argv=("make",))
+    deny = ApprovalRule("deny", "shell", argv=("make",))
     assert isinstance(verdict("make", deny, grants=(grant("make"),)), Deny)
     assert rule_for(shell("rm -rf /"), policy()) is None
     assert rule_for(shell("make"), policy(deny)) is None
 
 
 def test_a_grant_answers_a_rule_that_says_to_ask() -> None:
-    ask = Rule("ask", "shell", argv=("cat",))
+    ask = ApprovalRule("ask", "shell", argv=("cat",))
     rule = rule_made_for(shell("cat README.md"), policy(ask))
     assert rule == grant("cat", "README.md")
     found = verdict("cat README.md", ask, grants=(rule,))

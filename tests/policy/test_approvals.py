@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.policy.approval_rules import Rule, rule_from
+from holdfast.policy.approval_rules import ApprovalRule, rule_from
 from holdfast.policy.approvals import FINDINGS_MAX, ApprovalMode, describe, digest_of, judge, rule_for
 from holdfast.policy.places import SPELLINGS_MAX
 from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, parse
 from holdfast.policy.shell.verdicts import judge_script
 from holdfast.policy.shell.words import BRACES, Word
 from holdfast.policy.shell.wrappers import steps
-from holdfast.policy.verdicts import Allow, Ask, Deny
+from holdfast.policy.verdicts import Allow, Deny, NeedsApproval
 from holdfast.values import Action, GrantRule
 from policy.approval_world import (
     PLACES,
@@ -57,7 +57,7 @@ def test_what_is_always_denied_is_denied_for_itself_and_not_for_want_of_an_appro
 
 def test_all_findings_are_told_and_not_only_the_first() -> None:
     found = verdict("PATH=. curl $X > ../f; cat .env")
-    assert isinstance(found, Ask)
+    assert isinstance(found, NeedsApproval)
     text = " ".join(found.findings)
     for reason in ("sets PATH", "other machines", "`$X`", "/home/u/f", "secrets"):
         assert reason in text
@@ -71,7 +71,7 @@ def test_allow_workspace_says_that_it_trusts_programs() -> None:
 
 def test_findings_are_bounded_and_free_of_what_a_terminal_obeys() -> None:
     found = verdict(" ".join(["ls", "$'\\e[2J'", *(f"${{x{nth}}}" for nth in range(300))]))
-    assert isinstance(found, Ask)
+    assert isinstance(found, NeedsApproval)
     assert len(found.findings) == FINDINGS_MAX + 1
     assert found.findings[-1].endswith("more.")
     assert "\x1b" not in "".join(found.findings)
@@ -79,11 +79,11 @@ def test_findings_are_bounded_and_free_of_what_a_terminal_obeys() -> None:
 
 def test_the_workspace_as_a_whole_is_not_taken_away_unasked() -> None:
     for command in ("rm -rf .", f"rm -r {WORKSPACE}", "find . -delete", "mv ../project x", "rm -r src/.."):
-        assert isinstance(verdict(command, mode="allow-workspace"), Ask), command
+        assert isinstance(verdict(command, mode="allow-workspace"), NeedsApproval), command
 
 
 def test_a_command_that_would_run_outside_the_workspace_asks() -> None:
-    assert isinstance(judge(shell("ls", cwd="/etc"), policy()), Ask)
+    assert isinstance(judge(shell("ls", cwd="/etc"), policy()), NeedsApproval)
     assert isinstance(judge(shell("ls", cwd=f"{WORKSPACE}/src"), policy()), Allow)
     assert isinstance(judge(Action(tool="shell", summary="", argv=("bash", "-c", "ls")), policy()), Allow)
 
@@ -91,8 +91,10 @@ def test_a_command_that_would_run_outside_the_workspace_asks() -> None:
 def test_an_argv_that_is_no_shell_is_judged_as_it_stands() -> None:
     assert isinstance(judge(Action(tool="shell", summary="", argv=("ls", "$(x)")), policy()), Allow)
     assert isinstance(judge(Action(tool="shell", summary="", argv=("rm", "-rf", "/")), policy()), Deny)
-    assert isinstance(judge(Action(tool="shell", summary="", argv=("zsh", "-c", "ls")), policy()), Ask)
-    assert isinstance(judge(Action(tool="shell", summary=""), policy()), Ask)
+    assert isinstance(
+        judge(Action(tool="shell", summary="", argv=("zsh", "-c", "ls")), policy()), NeedsApproval
+    )
+    assert isinstance(judge(Action(tool="shell", summary=""), policy()), NeedsApproval)
 
 
 @pytest.mark.parametrize("name", ["read_file", "list_files", "search_files"])
@@ -100,26 +102,26 @@ def test_reading_tools_run_unasked_inside_the_workspace_and_nowhere_else(name: s
     for mode in ("ask", "allow-workspace", "unattended"):
         assert isinstance(judge(tool(name, f"{WORKSPACE}/src"), policy(mode=mode)), Allow)
     for path in ("/etc/passwd", "out/hosts", ".env", "../x"):
-        assert isinstance(judge(tool(name, path), policy(mode="allow-workspace")), Ask), path
-    assert isinstance(judge(tool(name), policy()), Ask)
+        assert isinstance(judge(tool(name, path), policy(mode="allow-workspace")), NeedsApproval), path
+    assert isinstance(judge(tool(name), policy()), NeedsApproval)
 
 
 @pytest.mark.parametrize("name", ["write_file", "edit_file"])
 def test_writing_tools_ask_unless_the_workspace_is_allowed(name: str) -> None:
     inside = tool(name, f"{WORKSPACE}/a.py")
-    assert judge(inside, policy()) == Ask((f"It writes {WORKSPACE}/a.py.",))
+    assert judge(inside, policy()) == NeedsApproval((f"It writes {WORKSPACE}/a.py.",))
     assert isinstance(judge(inside, policy(mode="allow-workspace")), Allow)
     assert isinstance(judge(inside, policy(mode="unattended")), Deny)
     for path in ("/etc/passwd", "out/x", ".git/hooks/pre-commit", ".env"):
-        assert isinstance(judge(tool(name, path), policy(mode="allow-workspace")), Ask), path
-    assert isinstance(judge(tool(name), policy(mode="allow-workspace")), Ask)
+        assert isinstance(judge(tool(name, path), policy(mode="allow-workspace")), NeedsApproval), path
+    assert isinstance(judge(tool(name), policy(mode="allow-workspace")), NeedsApproval)
 
 
 @pytest.mark.parametrize("path", ["/home/u/.local/share/holdfast/journal.db", f"{WORKSPACE}/holdfast.toml"])
 @pytest.mark.parametrize("name", ["read_file", "search_files", "write_file", "files.write"])
 def test_nothing_lets_a_tool_touch_what_is_holdfasts_own(name: str, path: str) -> None:
     granted = (GrantRule(tool=name, paths=(path,)),)
-    found = judge(tool(name, path), policy(Rule("allow", name, paths=("/",))), grants=granted)
+    found = judge(tool(name, path), policy(ApprovalRule("allow", name, paths=("/",))), grants=granted)
     assert found == Deny(f"{path} is Holdfast's own: no tool reads or writes there.")
 
 
@@ -127,7 +129,7 @@ def test_a_device_that_holds_nothing_is_nobodys_own() -> None:
     """P11: `--config /dev/null` is for who wants no configuration, and every command may write there."""
     without = replace(policy(mode="allow-workspace"), places=replace(PLACES, config="/dev/null"))
     assert isinstance(judge(shell("make 2>/dev/null; cp /dev/null a; cp x/null src"), without), Allow)
-    assert isinstance(judge(tool("read_file", "/dev/null"), without), Ask)
+    assert isinstance(judge(tool("read_file", "/dev/null"), without), NeedsApproval)
 
 
 def test_a_grant_for_a_file_is_for_that_file_and_that_tool() -> None:
@@ -135,48 +137,52 @@ def test_a_grant_for_a_file_is_for_that_file_and_that_tool() -> None:
     assert rule == GrantRule(tool="write_file", paths=(f"{WORKSPACE}/a.py",))
     assert describe(rule) == f"write_file on {WORKSPACE}/a.py."
     assert isinstance(judge(tool("write_file", "src/../a.py"), policy(), grants=(rule,)), Allow)
-    assert isinstance(judge(tool("write_file", "b.py"), policy(), grants=(rule,)), Ask)
-    assert isinstance(judge(tool("edit_file", "a.py"), policy(), grants=(rule,)), Ask)
+    assert isinstance(judge(tool("write_file", "b.py"), policy(), grants=(rule,)), NeedsApproval)
+    assert isinstance(judge(tool("edit_file", "a.py"), policy(), grants=(rule,)), NeedsApproval)
     assert isinstance(
-        judge(tool("write_file", "a.py"), policy(), grants=(GrantRule(tool="write_file"),)), Ask
+        judge(tool("write_file", "a.py"), policy(), grants=(GrantRule(tool="write_file"),)), NeedsApproval
     )
     assert rule_for(tool("read_file", ".env"), policy()) is None
 
 
 def test_rules_for_files_cover_the_place_that_they_name() -> None:
-    rule = Rule("allow", "write_file", paths=("src",))
+    rule = ApprovalRule("allow", "write_file", paths=("src",))
     assert isinstance(judge(tool("write_file", "src/a"), policy(rule)), Allow)
-    assert isinstance(judge(tool("write_file", "a"), policy(rule)), Ask)
-    assert isinstance(judge(tool("write_file", "a"), policy(Rule("allow", "write_file"))), Allow)
-    assert isinstance(judge(tool("read_file", ".env"), policy(Rule("allow", "read_file"))), Ask)
-    assert isinstance(judge(tool("read_file", "a"), policy(Rule("deny", "*"))), Deny)
+    assert isinstance(judge(tool("write_file", "a"), policy(rule)), NeedsApproval)
+    assert isinstance(judge(tool("write_file", "a"), policy(ApprovalRule("allow", "write_file"))), Allow)
+    assert isinstance(
+        judge(tool("read_file", ".env"), policy(ApprovalRule("allow", "read_file"))), NeedsApproval
+    )
+    assert isinstance(judge(tool("read_file", "a"), policy(ApprovalRule("deny", "*"))), Deny)
 
 
 def test_fetching_asks_host_by_host() -> None:
     fetch = tool("fetch_url", host="Example.com.")
     for mode in ("ask", "allow-workspace"):
-        assert judge(fetch, policy(mode=mode)) == Ask(("It fetches from example.com.",))
+        assert judge(fetch, policy(mode=mode)) == NeedsApproval(("It fetches from example.com.",))
     rule = rule_made_for(fetch, policy())
     assert rule == GrantRule(tool="fetch_url", host="example.com")
     assert describe(rule) == "fetch_url from the host example.com."
     assert isinstance(judge(fetch, policy(), grants=(rule,)), Allow)
     for other in ("www.example.com", "example.com.evil.org", ""):
-        assert isinstance(judge(tool("fetch_url", host=other), policy(), grants=(rule,)), Ask), other
+        assert isinstance(judge(tool("fetch_url", host=other), policy(), grants=(rule,)), NeedsApproval), (
+            other
+        )
     configured = rule_from({"allow": "fetch_url", "host": "EXAMPLE.com"})
     assert isinstance(judge(fetch, policy(configured)), Allow)
-    assert isinstance(judge(tool("fetch_url", host="b.example.com"), policy(configured)), Ask)
+    assert isinstance(judge(tool("fetch_url", host="b.example.com"), policy(configured)), NeedsApproval)
 
 
 def test_tools_of_other_programs_ask_by_name() -> None:
     for mode in ("ask", "allow-workspace"):
-        assert isinstance(judge(tool("files.read"), policy(mode=mode)), Ask)
+        assert isinstance(judge(tool("files.read"), policy(mode=mode)), NeedsApproval)
     rule = rule_made_for(tool("files.read"), policy())
     assert rule == GrantRule(tool="files.read")
     assert describe(rule) == "files.read, with any arguments."
     assert describe(GrantRule(tool="files.read", host="example.com")) == describe(rule)
     assert isinstance(judge(tool("files.read"), policy(), grants=(rule,)), Allow)
-    assert isinstance(judge(tool("files.write"), policy(), grants=(rule,)), Ask)
-    assert isinstance(judge(tool("files.read"), policy(Rule("allow", "files.read"))), Allow)
+    assert isinstance(judge(tool("files.write"), policy(), grants=(rule,)), NeedsApproval)
+    assert isinstance(judge(tool("files.read"), policy(ApprovalRule("allow", "files.read"))), Allow)
 
 
 @pytest.mark.parametrize("mode", ["ask", "allow-workspace", "unattended"])
@@ -207,22 +213,24 @@ def test_places_hold_their_own() -> None:
 
 def test_a_directory_that_is_no_path_asks() -> None:
     for cwd in ("a\0b", f"{WORKSPACE}/a\0b"):
-        assert isinstance(judge(shell("ls", cwd=cwd), policy()), Ask)
+        assert isinstance(judge(shell("ls", cwd=cwd), policy()), NeedsApproval)
 
 
 def test_a_wipe_in_a_text_that_is_too_long_to_be_read_is_denied_all_the_same() -> None:
     text = "true;" * SYNTAX_BYTES_MAX
     assert isinstance(verdict(f"{text[:9_000]} rm -rf /"), Deny)
     assert isinstance(verdict(f"rm -rf / ; {text * 3}"), Deny)
-    assert isinstance(verdict(f"{text[:9_000]} echo 'rm -rf /'"), Ask)
+    assert isinstance(verdict(f"{text[:9_000]} echo 'rm -rf /'"), NeedsApproval)
 
 
 def test_a_command_that_is_too_long_is_refused_unread() -> None:
     """P10 P12: nobody approves 64 kB by looking at them, and nothing need be read to say so."""
-    found = verdict("cat > f <<'E'\n" + "x" * TEXT_BYTES_MAX + "\nE", Rule("allow", "shell"))
+    found = verdict("cat > f <<'E'\n" + "x" * TEXT_BYTES_MAX + "\nE", ApprovalRule("allow", "shell"))
     assert isinstance(found, Deny)
     assert "64 kB" in found.why
-    assert isinstance(verdict("cat > f <<'E'\n" + "x" * 60_000 + "\nE", Rule("allow", "shell")), Allow)
+    assert isinstance(
+        verdict("cat > f <<'E'\n" + "x" * 60_000 + "\nE", ApprovalRule("allow", "shell")), Allow
+    )
 
 
 def test_what_a_find_runs_is_its_own_to_run() -> None:
@@ -258,15 +266,17 @@ def test_a_text_is_not_guessed_at_in_every_way_that_leads_to_it(text: str) -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("${" + "a" * 60_000, Ask),
+        ("${" + "a" * 60_000, NeedsApproval),
         ("rm -r /{a*," + "," * 8_000 + "}", Deny),
-        ("rm -rf {" + "," * 4_000 + "}" + "a" * 4_000, Ask),
-        ("rm -rf /" + "*" * 8_000 + "x", Ask),
+        ("rm -rf {" + "," * 4_000 + "}" + "a" * 4_000, NeedsApproval),
+        ("rm -rf /" + "*" * 8_000 + "x", NeedsApproval),
         ("rm -rf /" + "*" * 8_000, Deny),
-        ("find / -name '" + "*" * 7_900 + "x' -delete", Ask),
+        ("find / -name '" + "*" * 7_900 + "x' -delete", NeedsApproval),
         ("find / -name '" + "*" * 7_900 + "' -delete", Deny),
     ],
     ids=["parameter", "all braces", "braces", "stars", "all stars", "names", "all names"],
 )
-def test_a_long_pattern_is_read_once_from_its_start_to_its_end(text: str, said: type[Ask | Deny]) -> None:
+def test_a_long_pattern_is_read_once_from_its_start_to_its_end(
+    text: str, said: type[NeedsApproval | Deny]
+) -> None:
     assert isinstance(verdict(text), said)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.policy import ConfiguredJudge
-from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import ApprovalMode
-from holdfast.policy.verdicts import Allow, Ask, Verdict
+from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.tools.git.folders import ENTRIES_MAX
 from holdfast.tools.shell.environment import child_environment
 from holdfast.values import Action
@@ -37,7 +37,7 @@ ENVIRONMENT = child_environment({}) | {
 }
 
 
-def judged(command: str, made: Ground, *rules: Rule, mode: ApprovalMode = "ask") -> Verdict:
+def judged(command: str, made: Ground, *rules: ApprovalRule, mode: ApprovalMode = "ask") -> Verdict:
     judge = ConfiguredJudge(mode=mode, rules=rules, home=made.root.parent / "home")
     action = Action(tool="shell", summary=command, argv=("/bin/bash", "-c", command), paths=(str(made.root),))
     return judge.verdict(action, (), workspace=made.root)
@@ -101,7 +101,7 @@ def test_a_person_hears_which_program_the_repository_names(tmp_path: Path) -> No
     made = ground(tmp_path)
     other_diff(made)
     found = judged("git diff", made)
-    assert isinstance(found, Ask)
+    assert isinstance(found, NeedsApproval)
     sentence = f"This repository's configuration names a program: diff.external = {made.program}."
     assert found.findings == (sentence,)
 
@@ -109,15 +109,21 @@ def test_a_person_hears_which_program_the_repository_names(tmp_path: Path) -> No
 def test_a_rule_for_git_covers_such_a_repository_only_if_it_names_the_place(tmp_path: Path) -> None:
     made = ground(tmp_path)
     other_diff(made)
-    assert isinstance(judged("git diff", made, Rule("allow", "shell", argv=("git", "diff"))), Ask)
-    there = Rule("allow", "shell", argv=("git", "diff"), paths=(str(made.root),))
+    assert isinstance(
+        judged("git diff", made, ApprovalRule("allow", "shell", argv=("git", "diff"))), NeedsApproval
+    )
+    there = ApprovalRule("allow", "shell", argv=("git", "diff"), paths=(str(made.root),))
     assert isinstance(judged("git diff", made, there), Allow)
 
 
 def test_hooks_that_only_a_commit_runs_ask_about_commits_alone(tmp_path: Path) -> None:
     made = ground(tmp_path)
     hooks_path(made)
-    for command, verdict in {"git status": Allow, "git diff": Allow, "git commit -m x": Ask}.items():
+    for command, verdict in {
+        "git status": Allow,
+        "git diff": Allow,
+        "git commit -m x": NeedsApproval,
+    }.items():
         assert isinstance(judged(command, made, mode="allow-workspace"), verdict), command
     assert isinstance(judged("git status", made), Allow)
 
@@ -145,7 +151,7 @@ def test_a_linked_working_tree_is_an_ordinary_repository(tmp_path: Path) -> None
     assert isinstance(judged("git status", linked), Allow)
     with (main / ".git" / "config").open("a") as file:
         file.write(f"[core]\n\tfsmonitor = {made.program}\n")
-    assert isinstance(judged("git status", linked), Ask)
+    assert isinstance(judged("git status", linked), NeedsApproval)
 
 
 def test_a_submodule_without_programs_is_not_asked_about(tmp_path: Path) -> None:
@@ -179,7 +185,7 @@ def test_a_configuration_that_cannot_be_read_asks(kind: str, tmp_path: Path) -> 
         case _:
             (tmp_path / "config").write_text(text)
             config.symlink_to(tmp_path / "config")
-    assert isinstance(judged("git status", made), Ask)
+    assert isinstance(judged("git status", made), NeedsApproval)
 
 
 def test_an_index_that_cannot_be_read_asks(tmp_path: Path) -> None:
@@ -190,7 +196,7 @@ def test_an_index_that_cannot_be_read_asks(tmp_path: Path) -> None:
     whole = index.read_bytes()
     for broken in (b"XXXX" + whole[4:], whole[:4] + b"\0\0\0\x09" + whole[8:], whole[:120]):
         index.write_bytes(broken + b"\0\0\xe0\0")
-        assert isinstance(judged("git status", made), Ask)
+        assert isinstance(judged("git status", made), NeedsApproval)
 
 
 def test_a_working_tree_or_objects_outside_ask(tmp_path: Path) -> None:
@@ -200,11 +206,11 @@ def test_a_working_tree_or_objects_outside_ask(tmp_path: Path) -> None:
     config = made.root / ".git" / "config"
     text = config.read_text()
     config.write_text(f"{text}[core]\n\tworktree = {tmp_path}\n")
-    assert isinstance(judged("git grep --untracked key", made), Ask)
+    assert isinstance(judged("git grep --untracked key", made), NeedsApproval)
     config.write_text(text)
     assert isinstance(judged("git grep --untracked key", made), Allow)
     (made.root / ".git" / "objects" / "info" / "alternates").write_text(f"{tmp_path}/other\n")
-    assert isinstance(judged("git log", made), Ask)
+    assert isinstance(judged("git log", made), NeedsApproval)
 
 
 @pytest.mark.parametrize("build", LEAKING, ids=lambda build: build.__name__)
@@ -234,7 +240,7 @@ def test_a_person_hears_which_entry_is_a_link_and_which_file_is_named(tmp_path: 
     linked_alternates(made)
     made.says("[mailmap]\n\tfile = ~/names\n[http]\n\tcookieFile = /cookies\n")
     found = judged("git log", made)
-    assert isinstance(found, Ask)
+    assert isinstance(found, NeedsApproval)
     assert "`.git/objects/info/alternates` is a link, which git would follow or wait for." in found.findings
     assert (
         "This repository's configuration names a file outside the workspace: mailmap.file = ~/names."
@@ -254,7 +260,7 @@ def test_a_fifo_in_the_git_folder_asks(name: str, tmp_path: Path) -> None:
     entry.unlink(missing_ok=True)
     os.mkfifo(entry)
     found = judged("git status", made)
-    assert isinstance(found, Ask)
+    assert isinstance(found, NeedsApproval)
     assert f"`.git/{name}` is a FIFO, which git would follow or wait for." in found.findings
 
 
@@ -264,7 +270,7 @@ def test_a_setting_that_names_a_fifo_asks(tmp_path: Path) -> None:
     made.make()
     os.mkfifo(made.root / "ignored")
     made.says("[core]\n\texcludesFile = ignored\n")
-    assert isinstance(judged("git status", made), Ask)
+    assert isinstance(judged("git status", made), NeedsApproval)
 
 
 def test_a_git_folder_with_very_many_files_asks(tmp_path: Path) -> None:
@@ -277,7 +283,7 @@ def test_a_git_folder_with_very_many_files_asks(tmp_path: Path) -> None:
     for number in range(1, ENTRIES_MAX):
         os.link(folder / "0", folder / str(number))
     found = judged("git status", made)
-    assert isinstance(found, Ask)
+    assert isinstance(found, NeedsApproval)
     assert found.findings == ("`.git` has more than 50,000 files, too many to check.",)
 
 
@@ -293,7 +299,7 @@ def test_linked_hooks_and_files_of_the_workspace_are_not_asked_about(tmp_path: P
     )
     for command in ("git status", "git blame a.txt", "git log"):
         assert isinstance(judged(command, made), Allow), command
-    assert isinstance(judged("git commit -m x", made, mode="allow-workspace"), Ask)
+    assert isinstance(judged("git commit -m x", made, mode="allow-workspace"), NeedsApproval)
 
 
 def test_the_socket_of_gits_own_watcher_is_not_asked_about(tmp_path: Path) -> None:

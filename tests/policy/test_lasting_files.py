@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.policy import ConfiguredJudge
-from holdfast.policy.approval_rules import Rule
-from holdfast.policy.verdicts import Allow, Ask, Verdict
+from holdfast.policy.approval_rules import ApprovalRule
+from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.tools.files.trees import NAMES_MAX, below
 from holdfast.values import Action
 
@@ -119,7 +119,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def judged(root: Path, action: Action, *rules: Rule) -> Verdict:
+def judged(root: Path, action: Action, *rules: ApprovalRule) -> Verdict:
     judge = ConfiguredJudge(mode="allow-workspace", rules=rules, home=root.parent.parent / "home")
     return judge.verdict(action, (), workspace=root)
 
@@ -132,7 +132,7 @@ def shell(root: Path, command: str) -> Action:
 @pytest.mark.parametrize("name", LASTING)
 def test_a_file_that_acts_later_is_not_written_unasked(root: Path, tool: str, name: str) -> None:
     """P8."""
-    assert isinstance(judged(root, Action(tool=tool, summary="", paths=(str(root / name),))), Ask)
+    assert isinstance(judged(root, Action(tool=tool, summary="", paths=(str(root / name),))), NeedsApproval)
 
 
 @pytest.mark.parametrize("name", ORDINARY)
@@ -144,7 +144,7 @@ def test_what_an_agent_edits_all_day_is_not_asked_about(root: Path, name: str) -
 @pytest.mark.parametrize("command", [*BRINGS, *BY_OPTION, *BY_NEW_NAME])
 def test_no_command_brings_a_file_that_acts_later_unasked(root: Path, command: str) -> None:
     """P8."""
-    assert isinstance(judged(root, shell(root, command)), Ask)
+    assert isinstance(judged(root, shell(root, command)), NeedsApproval)
 
 
 @pytest.mark.parametrize("command", [*BRINGS_NOTHING, *LEFT_ALONE])
@@ -157,13 +157,15 @@ def test_a_path_through_a_link_that_the_same_command_can_make_is_asked_about(
     root: Path, command: str
 ) -> None:
     """P8: where it leads is not known before the command runs."""
-    assert isinstance(judged(root, shell(root, command)), Ask)
+    assert isinstance(judged(root, shell(root, command)), NeedsApproval)
 
 
 def test_a_rule_that_names_the_place_covers_them(root: Path) -> None:
     action = shell(root, "tar xf a.tar")
-    assert isinstance(judged(root, action, Rule("allow", "shell", argv=("tar",))), Ask)
-    assert isinstance(judged(root, action, Rule("allow", "shell", argv=("tar",), paths=(str(root),))), Allow)
+    assert isinstance(judged(root, action, ApprovalRule("allow", "shell", argv=("tar",))), NeedsApproval)
+    assert isinstance(
+        judged(root, action, ApprovalRule("allow", "shell", argv=("tar",), paths=(str(root),))), Allow
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,15 +176,15 @@ def test_a_rule_for_an_edit_in_place_does_not_cover_a_backup_that_acts_later(
 ) -> None:
     """P8."""
     action = Action(tool="shell", summary="", argv=tuple(command.split()), paths=(str(root),))
-    assert isinstance(judged(root, action, Rule("allow", "shell", argv=action.argv)), Ask)
+    assert isinstance(judged(root, action, ApprovalRule("allow", "shell", argv=action.argv)), NeedsApproval)
     plain = tuple(command.replace("CLAUDE", "a").replace("*", "").split())
     action = Action(tool="shell", summary="", argv=plain, paths=(str(root),))
-    assert isinstance(judged(root, action, Rule("allow", "shell", argv=plain)), Allow)
+    assert isinstance(judged(root, action, ApprovalRule("allow", "shell", argv=plain)), Allow)
 
 
 def test_a_person_hears_why(root: Path) -> None:
     found = judged(root, shell(root, "cp -r evil/. ."))
-    assert isinstance(found, Ask)
+    assert isinstance(found, NeedsApproval)
     assert f"{root}/evil/AGENTS.md has its effect after this session" in " ".join(found.findings)
 
 
@@ -196,6 +198,6 @@ def test_a_folder_with_too_much_in_it_is_not_known(tmp_path: Path) -> None:
 
 def test_more_files_than_are_looked_into_are_asked_about(root: Path) -> None:
     many = " ".join(f"src/{number}" for number in range(30))
-    assert isinstance(judged(root, shell(root, f"cp -r {many} evil .")), Ask)
+    assert isinstance(judged(root, shell(root, f"cp -r {many} evil .")), NeedsApproval)
     assert isinstance(judged(root, shell(root, f"cp {many} lib")), Allow)
-    assert isinstance(judged(root, shell(root, f"cp -a {many} lib; cat lib/a")), Ask)
+    assert isinstance(judged(root, shell(root, f"cp -a {many} lib; cat lib/a")), NeedsApproval)

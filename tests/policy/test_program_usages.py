@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.policy.further_words import first_uncovered
 from holdfast.policy.program_usages import USAGES
-from holdfast.policy.shell.option_tables import Usage, usage
+from holdfast.policy.shell.option_tables import ProgramUsage, usage
 
 ENTRIES = [(name, sub, table) for name, tables in USAGES.items() for sub, table in tables.items()]
 # Options that run a program, load code, or read or write elsewhere.
@@ -62,7 +62,9 @@ def test_nothing_harmful_is_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("name", "sub", "table"), ENTRIES, ids=lambda part: part if isinstance(part, str) else ""
 )
-def test_a_rule_covers_no_option_that_the_table_does_not_know(name: str, sub: str, table: Usage) -> None:
+def test_a_rule_covers_no_option_that_the_table_does_not_know(
+    name: str, sub: str, table: ProgramUsage
+) -> None:
     argv = (name, *sub.split())
     for option in ("--no-such-option", "--no-such-option=x", "-\u00e9", "--"):
         # Two dashes are no option, and what follows them is none to the program.

@@ -13,7 +13,7 @@ import pytest
 from cli.test_serve import hang_ups
 from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.tools.shell.process_table import Seen, table
+from holdfast.tools.shell.process_table import ProcessEntry, table
 from runner.program import Program, configure, program
 from tools.calls import ENVIRONMENT, until
 
@@ -31,9 +31,9 @@ RUN_IT = CallTool("shell", {"command": "bash stubborn.sh"})
 TERM, INT, HUP, QUIT = signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT
 
 
-def living_in(folder: Path) -> list[Seen]:
+def living_in(folder: Path) -> list[ProcessEntry]:
     """The processes that work in the folder: only what tools started does."""
-    found: list[Seen] = []
+    found: list[ProcessEntry] = []
     for row in table():
         try:
             if not row.is_dead and Path(f"/proc/{row.pid}/cwd").readlink() == folder:
@@ -53,7 +53,7 @@ async def prepared(folder: Path, chaos: ChaosServer, *, more: str = "") -> Path:
     return folder / "work"
 
 
-async def end_all(work: Path) -> list[Seen]:
+async def end_all(work: Path) -> list[ProcessEntry]:
     """Who is alive; killed, so that a test that fails leaves nothing."""
     left = still = await asyncio.to_thread(living_in, work)
     while still:

@@ -28,11 +28,11 @@ from holdfast.models.http import ModelHttp
 from holdfast.models.sse import Frame
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
-from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.looking import Look, NoLook
 from holdfast.policy.places import Places
-from holdfast.policy.verdicts import Allow, Ask, Verdict
+from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.redaction import Redactor, StreamFilter
 from holdfast.runner.inbox import Message
 from holdfast.server.options import Limits
@@ -242,9 +242,9 @@ def covers_whatever_follows(action: Action, policy: Policy) -> Verdict:
 async def check_a_rule_covers_no_word_that_writes(decide: Callable[[Action, Policy], Verdict]) -> None:
     """P8: whoever allows `git log` has not allowed it to write a file elsewhere."""
     places = Places("/home/u/work", "/home/u", (), normpath)
-    policy = Policy(places, rules=(Rule("allow", "shell", argv=("git", "log")),))
+    policy = Policy(places, rules=(ApprovalRule("allow", "shell", argv=("git", "log")),))
     action = Action(tool="shell", summary="", argv=("git", "log", "--output=/home/u/.bashrc"))
-    assert isinstance(decide(action, policy), Ask)
+    assert isinstance(decide(action, policy), NeedsApproval)
 
 
 # P11: no secret gets out

@@ -12,7 +12,7 @@ from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.places import Places
 from holdfast.policy.repositories import Repository
 from holdfast.policy.verdicts import Allow
-from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.workspace import Workspace
 from holdfast.tools.git.repositories import repository_at
@@ -118,7 +118,7 @@ async def check_a_swapped_link_leads_nowhere(workspaces: Callable[[Path], Worksp
             await asyncio.to_thread((root / name).write_text, name)
         await asyncio.to_thread((root / "x").symlink_to, ".env")
         call = Call(workspace=root, judged_paths=(str(await asyncio.to_thread((root / "plain").resolve)),))
-        result = await ReadFile(ReadMarks(), workspaces=workspaces).run({"path": "x"}, call)
+        result = await ReadFile(FilesSeen(), workspaces=workspaces).run({"path": "x"}, call)
         assert not result.ok
 
 

@@ -13,7 +13,7 @@ from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.shell.background import Background, TooManyJobs
 from holdfast.tools.shell.cleaning import cleaned
 from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
-from holdfast.tools.shell.jobs import Job
+from holdfast.tools.shell.jobs import BackgroundJob
 from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.process_table import look
 from holdfast.tools.shell.ring import Ring
@@ -105,7 +105,7 @@ async def test_a_session_that_runs_all_it_may_leaves_room_for_others(call: Call,
     )
     sleeping = Command(argv=("sleep", "1000"), cwd=str(call.workspace), environment=ENVIRONMENT)
 
-    async def one_more(session_id: str) -> Job:
+    async def one_more(session_id: str) -> BackgroundJob:
         return await few.start(sleeping, session_id=session_id, run_id=call.run_id, tool_call_id="1")
 
     first = await one_more("session-1")
@@ -130,14 +130,14 @@ async def test_two_that_come_at_once_do_not_share_the_place_of_one_that_ended(
     few = Background(tmp_path / "few", now_ms=lambda: 0, jobs_max=2, kill_patience=QUICK)
     sleeping = Command(argv=("sleep", "1000"), cwd=str(call.workspace), environment=ENVIRONMENT)
 
-    async def one_more() -> Job:
+    async def one_more() -> BackgroundJob:
         return await few.start(sleeping, session_id="s", run_id=call.run_id, tool_call_id="1")
 
     await few.kill(await one_more())
     await one_more()
     started = await asyncio.gather(*(one_more() for _ in range(5)), return_exceptions=True)
-    assert sum(isinstance(job, Job) for job in started) == 1
-    assert all(isinstance(job, Job | TooManyJobs) for job in started)
+    assert sum(isinstance(job, BackgroundJob) for job in started) == 1
+    assert all(isinstance(job, BackgroundJob | TooManyJobs) for job in started)
     assert len(few.jobs("s")) == 2
     for job in few.jobs("s"):
         await few.kill(job)

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.policy.shell.syntax import QUICK_BYTES_MAX, is_costly
 from holdfast.policy.shell.verdicts import GUESSES_MAX, STEPS_MAX, TOO_MANY, steps_of
-from holdfast.policy.shell.wrappers import Step
+from holdfast.policy.shell.wrappers import ScriptStep
 from holdfast.tools.shell.command_reader import CHILDREN_MAX, REMEMBERED_MAX, TOO_SLOW, CommandReader
 
 SLOW = "?a" * 4_000
@@ -31,7 +31,7 @@ def reader() -> Iterator[CommandReader]:
     reader.close()
 
 
-def why(steps: tuple[Step, ...]) -> list[str]:
+def why(steps: tuple[ScriptStep, ...]) -> list[str]:
     return [finding.text for step in steps for finding in step.findings]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
-from holdfast.tools.files.contents import FILES_MAX, SESSIONS_MAX, WHOLE_BYTES_MAX, ReadMarks, Stamp
+from holdfast.tools.files.contents import FILES_MAX, SESSIONS_MAX, WHOLE_BYTES_MAX, FilesSeen, Stamp
 from holdfast.tools.files.edits import DIFF_CHARS_MAX, EditFile, WriteFile, unified_diff
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.values import ImagePart
@@ -19,12 +19,12 @@ from tools.calls import Call, descriptors, until
 
 
 async def read(call: Call, path: str = "file", **more: object) -> ToolResult:
-    return await ReadFile(ReadMarks()).run({"path": path, **more}, call)
+    return await ReadFile(FilesSeen()).run({"path": path, **more}, call)
 
 
 async def edit(call: Call, old: str, new: str, *, replace_all: bool = False) -> ToolResult:
     args = {"path": "file", "old_text": old, "new_text": new, "replace_all": replace_all}
-    return await EditFile(ReadMarks()).run(args, call)
+    return await EditFile(FilesSeen()).run(args, call)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_an_image_is_shown_as_one(call: Call) -> None:
 
 
 async def test_a_file_is_made_with_its_folders_and_replaced_in_one_step(call: Call) -> None:
-    tool = WriteFile(ReadMarks())
+    tool = WriteFile(FilesSeen())
     assert (await tool.run({"path": "a/b/file", "content": "täxt"}, call)).text == "Wrote a/b/file: 5 bytes."
     path = call.workspace / "a" / "b" / "file"
     path.chmod(0o750)
@@ -168,7 +168,7 @@ async def test_all_places_are_replaced_when_asked_for(call: Call) -> None:
 
 
 async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(call: Call) -> None:
-    marks = ReadMarks()
+    marks = FilesSeen()
     path = call.workspace / "file"
     path.write_text("one")
     editing = {"path": "file", "old_text": "one", "new_text": "two"}
@@ -189,7 +189,7 @@ async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(call: Ca
 
 
 def test_what_is_remembered_of_reads_is_bounded() -> None:
-    marks = ReadMarks()
+    marks = FilesSeen()
     stamp = Stamp(1, 1, "")
     for number in range(FILES_MAX + 1):
         marks.note("session", str(number), stamp=stamp)
@@ -203,17 +203,17 @@ def test_what_is_remembered_of_reads_is_bounded() -> None:
 def test_a_person_sees_the_change_before_it_is_made(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("one\ntwo\nthree\n")
-    action = EditFile(ReadMarks()).action(
+    action = EditFile(FilesSeen()).action(
         {"path": "file", "old_text": "two", "new_text": "2"}, workspace=tmp_path
     )
     assert action.diff == "--- a/file\n+++ b/file\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
     assert action.paths == (str(path),)
     assert path.read_text() == "one\ntwo\nthree\n"
-    making = WriteFile(ReadMarks()).action({"path": "new/file", "content": "x"}, workspace=tmp_path)
+    making = WriteFile(FilesSeen()).action({"path": "new/file", "content": "x"}, workspace=tmp_path)
     assert making.diff == "--- a/new/file\n+++ b/new/file\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n"
     assert not (tmp_path / "new").exists()
     for path_out in ("../file", "/etc/passwd"):
-        refused = WriteFile(ReadMarks()).action({"path": path_out, "content": "x"}, workspace=tmp_path)
+        refused = WriteFile(FilesSeen()).action({"path": path_out, "content": "x"}, workspace=tmp_path)
         assert "would be refused" in refused.summary
         assert refused.diff == ""
 
@@ -258,7 +258,7 @@ def test_a_diff_is_bounded() -> None:
 
 async def test_cancelled_at_any_await_a_write_happens_whole_or_not_at_all(call: Call) -> None:
     path = call.workspace / "file"
-    tool = WriteFile(ReadMarks())
+    tool = WriteFile(FilesSeen())
     before = await asyncio.to_thread(descriptors)
     nth = 0
     while True:

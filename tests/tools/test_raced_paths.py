@@ -13,7 +13,7 @@ from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.interfaces.tool import Tool
 from holdfast.policy.verdicts import Allow
-from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.tools.files.listing import ListFiles
 from holdfast.tools.files.read_file import ReadFile
@@ -23,10 +23,10 @@ from holdfast.values import Action
 from tools.calls import ENVIRONMENT, Call, shell
 
 TOOLS: dict[str, tuple[Tool, dict[str, object]]] = {
-    "read": (ReadFile(ReadMarks()), {"path": "x/f"}),
-    "write": (WriteFile(ReadMarks()), {"path": "x/f", "content": "theirs"}),
-    "write into a new folder": (WriteFile(ReadMarks()), {"path": "x/new/f", "content": "theirs"}),
-    "edit": (EditFile(ReadMarks()), {"path": "x/f", "old_text": "mine", "new_text": "theirs"}),
+    "read": (ReadFile(FilesSeen()), {"path": "x/f"}),
+    "write": (WriteFile(FilesSeen()), {"path": "x/f", "content": "theirs"}),
+    "write into a new folder": (WriteFile(FilesSeen()), {"path": "x/new/f", "content": "theirs"}),
+    "edit": (EditFile(FilesSeen()), {"path": "x/f", "old_text": "mine", "new_text": "theirs"}),
     "list": (ListFiles(), {"path": "x"}),
     "search": (SearchFiles(ENVIRONMENT, ripgrep=None), {"path": "x", "pattern": "."}),
 }
@@ -94,11 +94,11 @@ async def test_an_agent_hands_on_what_was_judged(root: Path) -> None:
     """P11: a background process that wins every race gets no secret out."""
     await asyncio.to_thread((root / ".env").write_text, "KEY=secret")
     judge = ConfiguredJudge(home=root)
-    action = await asyncio.to_thread(Raced(ReadMarks()).action, {"path": "x"}, workspace=root)
+    action = await asyncio.to_thread(Raced(FilesSeen()).action, {"path": "x"}, workspace=root)
     assert isinstance(await asyncio.to_thread(judge.verdict, action, (), workspace=root), Allow)
     async with (
         ChaosServer([CallTool("read_file", {"path": "x"})], [Say("done")]) as chaos,
-        process(chaos, Raced(ReadMarks()), judge=judge, workspace=root) as world,
+        process(chaos, Raced(FilesSeen()), judge=judge, workspace=root) as world,
     ):
         await send(world)
         (ended,) = tool_ends(await world.until("s", e.RunEnded))

@@ -20,7 +20,7 @@ from holdfast.tools.shell.marker import (
 from holdfast.tools.shell.output import Capture
 from holdfast.tools.shell.process import Command, run_command
 from holdfast.tools.shell.process_table import look, tag_in_limits
-from holdfast.tools.shell.reaper import Orphans, reap
+from holdfast.tools.shell.reaper import OrphanReaper, reap
 from holdfast.tools.shell.scope import (
     KillPatience,
     Scope,
@@ -94,7 +94,7 @@ def start_dying() -> "subprocess.Popen[bytes]":
 async def test_a_death_that_somebody_waits_for_is_not_taken() -> None:
     child = await asyncio.to_thread(start_dying)
     now = [0.0]
-    orphans = Orphans(grace_s=10.0, monotonic_s=lambda: now[0])
+    orphans = OrphanReaper(grace_s=10.0, monotonic_s=lambda: now[0])
     assert child.pid not in await asyncio.to_thread(orphans.collect)
     now[0] = 9.0
     assert child.pid not in await asyncio.to_thread(orphans.collect)
@@ -104,7 +104,7 @@ async def test_a_death_that_somebody_waits_for_is_not_taken() -> None:
 async def test_a_death_that_nobody_waits_for_is_taken_when_the_grace_is_over() -> None:
     child = await asyncio.to_thread(start_dying)
     now = [0.0]
-    orphans = Orphans(grace_s=10.0, monotonic_s=lambda: now[0])
+    orphans = OrphanReaper(grace_s=10.0, monotonic_s=lambda: now[0])
     await asyncio.to_thread(orphans.collect)
     now[0] = 10.0
     assert child.pid in await asyncio.to_thread(orphans.collect)

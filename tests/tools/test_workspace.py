@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.tools.files.contents import ReadMarks, read_whole, replace_whole
+from holdfast.tools.files.contents import FilesSeen, read_whole, replace_whole
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.files.read_file import ReadFile
-from holdfast.tools.files.workspace import Refused, Workspace
+from holdfast.tools.files.workspace import PathRefused, Workspace
 from holdfast.tools.registry import tools_in_the_box
 from holdfast.tools.shell.background import Background
 from tools.calls import ENVIRONMENT, Call, descriptors
@@ -93,7 +93,7 @@ def test_a_path_inside_is_found(root: Path, path: str, text: str) -> None:
 )
 def test_any_other_path_is_refused_and_nothing_stays_open(root: Path, path: str) -> None:
     before = descriptors()
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         read(root, path.format(root=root))
     assert descriptors() == before
 
@@ -103,7 +103,7 @@ def test_any_other_path_is_refused_and_nothing_stays_open(root: Path, path: str)
 )
 def test_nothing_is_written_outside(root: Path, path: str, tmp_path: Path) -> None:
     names = sorted(tmp_path.iterdir())
-    with pytest.raises(Refused), Workspace(root).spot_with_folders(path) as spot:
+    with pytest.raises(PathRefused), Workspace(root).spot_with_folders(path) as spot:
         replace_whole(spot, b"changed", was=None)
     assert (tmp_path / "secret").read_text() == SECRET
     assert sorted(tmp_path.iterdir()) == names
@@ -141,8 +141,8 @@ async def test_what_is_no_file_is_refused_and_does_not_hang(
         make(call.workspace / "odd")
     except PermissionError:
         pytest.skip("devices are made by root")
-    reading = await ReadFile(ReadMarks()).run({"path": "odd"}, call)
-    writing = await WriteFile(ReadMarks()).run({"path": "odd", "content": "x"}, call)
+    reading = await ReadFile(FilesSeen()).run({"path": "odd"}, call)
+    writing = await WriteFile(FilesSeen()).run({"path": "odd", "content": "x"}, call)
     for result in (reading, writing):
         assert not result.ok
         assert f"odd is {kind}, not a file" in result.text
@@ -180,7 +180,7 @@ async def test_what_is_kept_out_is_not_even_opened_so_that_its_locks_hold(
 def test_what_is_kept_out_is_kept_out_also_where_the_workspace_is_the_whole_disk(tmp_path: Path) -> None:
     kept = tmp_path.resolve()
     with (
-        pytest.raises(Refused, match="Holdfast's own"),
+        pytest.raises(PathRefused, match="Holdfast's own"),
         Workspace(Path("/"), kept_out=(str(kept),)).spot(f"{kept}/db"),
     ):
         pass
@@ -209,12 +209,12 @@ def test_a_link_that_is_swapped_all_the_time_never_leads_out(root: Path, tmp_pat
         for _ in range(2000):
             try:
                 outcomes.add(read(root, "place/file"))
-            except Refused:
+            except PathRefused:
                 outcomes.add("refused")
             try:
                 with Workspace(root).spot("place/written") as spot:
                     replace_whole(spot, b"x", was=None)
-            except Refused:
+            except PathRefused:
                 pass
     finally:
         over.set()
@@ -227,9 +227,9 @@ def test_a_file_swapped_for_a_link_after_the_look_is_not_followed(root: Path, tm
     with Workspace(root).spot("file") as spot:
         (root / "file").unlink()
         (root / "file").symlink_to(tmp_path / "secret")
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             read_whole(spot)
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             replace_whole(spot, b"x", was=None)
     assert (tmp_path / "secret").read_text() == SECRET
 

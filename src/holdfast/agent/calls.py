@@ -25,7 +25,7 @@ from holdfast.folds.run import ToolCall as CallState
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.tool import Tool, ToolResult
 from holdfast.policy.shell.syntax import syntax_bytes
-from holdfast.policy.verdicts import Ask, Deny, Verdict
+from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.redaction import StreamFilter
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import ASK_USER, AskUserArgs
@@ -211,7 +211,7 @@ class ToolCalls:
 
     async def _ask(self, asked: e.ToolAsked, judged: "Judged") -> SettledAsk | None:
         """The ask about the action, on disk and not settled; None if nobody need be asked."""
-        if not isinstance(judged.verdict, Ask):
+        if not isinstance(judged.verdict, NeedsApproval):
             return None
         self._people.ask_about(
             asked.tool_call_id, judged.action, findings=judged.verdict.findings, choices=judged.choices
@@ -233,11 +233,11 @@ class ToolCalls:
                 return ToolResult(verdict.why, ok=False, ending=verdict.reason)
             if is_approved:
                 self._approved[asked.tool_call_id] = judged.action.digest
-            if is_approved or not isinstance(verdict, Ask):
+            if is_approved or not isinstance(verdict, NeedsApproval):
                 self._judged_paths[asked.tool_call_id] = judged.action.paths
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
-            ask = await self._ask(asked, replace(judged, verdict=Ask(findings)))
+            ask = await self._ask(asked, replace(judged, verdict=NeedsApproval(findings)))
 
     async def _judged(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
         """What is to be said about the action."""
@@ -247,7 +247,7 @@ class ToolCalls:
         verdict = judged.verdict
         if isinstance(verdict, Deny) or tool.traits.read_only or not self._repeats_unknown(asked):
             return judged
-        findings = verdict.findings if isinstance(verdict, Ask) else ()
+        findings = verdict.findings if isinstance(verdict, NeedsApproval) else ()
         verdict = self._deps.judge.for_a_person((REPEATS_UNKNOWN, *findings))
         return Judged(judged.action, verdict, ("once", "deny"))
 
@@ -258,7 +258,7 @@ class ToolCalls:
         if self._is_too_much(asked, action):
             return Judged(action, Deny(TOO_MUCH), ())
         verdict = judge.verdict(action, grants, workspace=place)
-        choices = judge.choices(action, grants, workspace=place) if isinstance(verdict, Ask) else ()
+        choices = judge.choices(action, grants, workspace=place) if isinstance(verdict, NeedsApproval) else ()
         return Judged(action, verdict, choices)
 
     def _is_too_much(self, asked: e.ToolAsked, action: Action) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from holdfast.policy.places import is_secret
-from holdfast.tools.files.workspace import Refused, Workspace
+from holdfast.tools.files.workspace import PathRefused, Workspace
 
 GUIDE = "AGENTS.md"
 GUIDE_CHARS_MAX = 64 * 1024
@@ -29,7 +29,7 @@ def _guide(workspace: Workspace) -> str:
                 return _NOT_SHOWN.format("it leads to a file where secrets are kept.")
             with os.fdopen(spot.open_file(), "rb") as file:
                 data = file.read(_GUIDE_BYTES_MAX)
-    except Refused:
+    except PathRefused:
         if not os.path.lexists(workspace.root / GUIDE):
             return ""  # the workspace itself is gone
         return _NOT_SHOWN.format("it is no readable file inside the workspace.")

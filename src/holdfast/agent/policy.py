@@ -10,12 +10,12 @@ from typing import Protocol
 import msgspec
 
 from holdfast.interfaces.journal import Notes
-from holdfast.policy.approval_rules import Rule
+from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import ApprovalMode, Policy, choices_for, for_a_person, judge, rule_for
 from holdfast.policy.looking import Look
 from holdfast.policy.places import Places
 from holdfast.policy.shell.verdicts import ReadSteps, steps_of
-from holdfast.policy.verdicts import Ask, Deny, Verdict
+from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.trees import below
 from holdfast.tools.git.repositories import repository_at
@@ -31,7 +31,7 @@ class Judge(Protocol):
         """Whether it runs, is asked about, or is refused."""
         ...
 
-    def for_a_person(self, findings: tuple[str, ...]) -> Ask | Deny:
+    def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval | Deny:
         """What becomes of an action that nobody but a person may allow: asked, or refused as no_approver."""
         ...
 
@@ -88,7 +88,7 @@ class ConfiguredJudge:
     """The policy of the configuration; made at the edge, out of reach of the agent."""
 
     mode: ApprovalMode = "ask"
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ApprovalRule, ...] = ()
     home: Path
     protected: tuple[Path, ...] = ()
     config: Path | None = None
@@ -100,7 +100,7 @@ class ConfiguredJudge:
         """See Judge."""
         return judge(action, self._policy(workspace), grants=self._all(grants))
 
-    def for_a_person(self, findings: tuple[str, ...]) -> Ask | Deny:
+    def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval | Deny:
         """See Judge."""
         return for_a_person(findings, self.mode)
 

@@ -25,7 +25,7 @@ class Usage:
 
 
 @dataclass(slots=True)
-class Part:
+class AnswerPart:
     """One item of an answer; its text (or its JSON arguments) grows by deltas until it is closed."""
 
     kind: PartKind
@@ -39,7 +39,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ProviderError:
     """An error as a provider words it; empty fields get what the wire uses for the status."""
 
     message: str = ""
@@ -48,7 +48,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class AnswerEnding:
     """How an answer finishes by its protocol."""
 
     reason: Reason
@@ -58,7 +58,7 @@ class Ending:
 
 
 @dataclass(slots=True)
-class Answer:
+class ScriptedAnswer:
     """The answer to one request, as far as its script has come."""
 
     number: int
@@ -66,10 +66,10 @@ class Answer:
     created_s: int
     usage: Usage
     include_usage: bool = False
-    parts: list[Part] = field(default_factory=list[Part])
+    parts: list[AnswerPart] = field(default_factory=list[AnswerPart])
 
     @property
-    def open_part(self) -> Part | None:
+    def open_part(self) -> AnswerPart | None:
         """The part that still grows, if any."""
         return self.parts[-1] if self.parts and not self.parts[-1].is_closed else None
 

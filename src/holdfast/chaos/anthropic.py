@@ -2,8 +2,8 @@
 
 import msgspec
 
-from holdfast.chaos.answer import Answer, Ending, Fault, Part, Reason, Usage
-from holdfast.chaos.frames import Frame, JsonObject, json_frame
+from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
+from holdfast.chaos.frames import JsonObject, SseFrame, json_frame
 
 _STOP: dict[Reason, str] = {
     "stop": "end_turn",
@@ -47,23 +47,23 @@ def _arguments(text: str) -> object:
 class AnthropicWire:
     """Writes one answer as message_start … message_stop frames or as one message."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ScriptedAnswer) -> None:
         self.answer = answer
 
-    def begin(self) -> list[Frame]:
+    def begin(self) -> list[SseFrame]:
         """The message_start event."""
         usage = {**_usage(self.answer.usage), "output_tokens": 1, "service_tier": "standard"}
         return [self._event("message_start", message=self._message([], stop_reason=None, usage=usage))]
 
-    def lifecycle(self) -> list[Frame]:
+    def lifecycle(self) -> list[SseFrame]:
         """A ping; this wire has no lifecycle event that may be repeated."""
         return self.ping()
 
-    def ping(self) -> list[Frame]:
+    def ping(self) -> list[SseFrame]:
         """A ping event."""
         return [self._event("ping")]
 
-    def open(self, part: Part) -> list[Frame]:
+    def open(self, part: AnswerPart) -> list[SseFrame]:
         """A content_block_start event."""
         closing = self.close()
         self.answer.parts.append(part)
@@ -73,7 +73,7 @@ class AnthropicWire:
         block = self._block(part, is_start=True)
         return [*closing, self._event("content_block_start", index=index, content_block=block)]
 
-    def delta(self, text: str) -> list[Frame]:
+    def delta(self, text: str) -> list[SseFrame]:
         """A content_block_delta event."""
         part = self.answer.open_part
         assert part is not None, "a delta needs an open part"
@@ -88,20 +88,20 @@ class AnthropicWire:
                 delta = {"type": "input_json_delta", "partial_json": text}
         return [self._event("content_block_delta", index=len(self.answer.parts) - 1, delta=delta)]
 
-    def close(self) -> list[Frame]:
+    def close(self) -> list[SseFrame]:
         """The signature of a thinking block, and content_block_stop."""
         part = self.answer.open_part
         if part is None:
             return []
         part.is_closed = True
         index = len(self.answer.parts) - 1
-        frames: list[Frame] = []
+        frames: list[SseFrame] = []
         if part.kind == "thinking" and part.signature:
             signed: JsonObject = {"type": "signature_delta", "signature": part.signature}
             frames.append(self._event("content_block_delta", index=index, delta=signed))
         return [*frames, self._event("content_block_stop", index=index)]
 
-    def finish(self, ending: Ending) -> list[Frame]:
+    def finish(self, ending: AnswerEnding) -> list[SseFrame]:
         """The message_delta with stop reason and usage, and message_stop."""
         delta: JsonObject = {"stop_reason": _STOP[ending.reason], "stop_sequence": None}
         if delta["stop_reason"] == "refusal":
@@ -111,17 +111,17 @@ class AnthropicWire:
             frames.append(self._event("message_stop"))
         return frames
 
-    def error(self, fault: Fault) -> list[Frame]:
+    def error(self, fault: ProviderError) -> list[SseFrame]:
         """An error event."""
         return [json_frame(self.error_body(529, fault), "error")]
 
-    def error_body(self, status: int, fault: Fault) -> JsonObject:
+    def error_body(self, status: int, fault: ProviderError) -> JsonObject:
         """The Anthropic error envelope."""
         kind, message = _ERRORS.get(status, ("api_error", "Internal server error"))
         error: JsonObject = {"type": fault.type or kind, "message": fault.message or message}
         return {"type": "error", "error": error, "request_id": f"req_chaos_{self.answer.number}"}
 
-    def body(self, ending: Ending) -> JsonObject:
+    def body(self, ending: AnswerEnding) -> JsonObject:
         """One message."""
         content = [self._block(part, is_start=False) for part in self.answer.parts]
         usage = {**_usage(ending.usage), "service_tier": "standard"}
@@ -137,7 +137,7 @@ class AnthropicWire:
             "explanation": self.answer.text_of("refusal") or None,
         }
 
-    def _block(self, part: Part, *, is_start: bool) -> JsonObject:
+    def _block(self, part: AnswerPart, *, is_start: bool) -> JsonObject:
         text = "" if is_start else part.text
         match part.kind:
             case "text" | "refusal":
@@ -164,5 +164,5 @@ class AnthropicWire:
             "usage": usage,
         }
 
-    def _event(self, name: str, **fields: object) -> Frame:
+    def _event(self, name: str, **fields: object) -> SseFrame:
         return json_frame({"type": name, **fields}, name)

@@ -1,7 +1,7 @@
 """OpenAI Chat Completions as a server writes it."""
 
-from holdfast.chaos.answer import Answer, Ending, Fault, Part, Reason, Usage
-from holdfast.chaos.frames import Frame, JsonObject, json_frame
+from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
+from holdfast.chaos.frames import JsonObject, SseFrame, json_frame
 from holdfast.chaos.openai_errors import openai_error
 
 # A refusal in the `refusal` field ends with `stop`; only a filter ends with `content_filter`.
@@ -36,22 +36,22 @@ def _usage(usage: Usage) -> JsonObject:
 class ChatCompletionsWire:
     """Writes one answer as chat.completion.chunk frames or as one chat.completion."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ScriptedAnswer) -> None:
         self.answer = answer
 
-    def begin(self) -> list[Frame]:
+    def begin(self) -> list[SseFrame]:
         """The chunk that names the role."""
         return [self._delta({"role": "assistant", "content": "", "refusal": None})]
 
-    def lifecycle(self) -> list[Frame]:
+    def lifecycle(self) -> list[SseFrame]:
         """A chunk with an empty delta; this wire has no lifecycle events of its own."""
         return [self._delta({})]
 
-    def ping(self) -> list[Frame]:
+    def ping(self) -> list[SseFrame]:
         """A comment, as proxies in front of this wire send it."""
-        return [Frame(comment="keep-alive")]
+        return [SseFrame(comment="keep-alive")]
 
-    def open(self, part: Part) -> list[Frame]:
+    def open(self, part: AnswerPart) -> list[SseFrame]:
         """Only a tool call has an opening chunk here."""
         self.close()
         self.answer.parts.append(part)
@@ -66,7 +66,7 @@ class ChatCompletionsWire:
         }
         return [self._delta({"tool_calls": [opened]})]
 
-    def delta(self, text: str) -> list[Frame]:
+    def delta(self, text: str) -> list[SseFrame]:
         """A chunk for the open part."""
         part = self.answer.open_part
         assert part is not None, "a delta needs an open part"
@@ -82,31 +82,31 @@ class ChatCompletionsWire:
                 call: JsonObject = {"index": self._call_index(), "function": {"arguments": text}}
                 return [self._delta({"tool_calls": [call]})]
 
-    def close(self) -> list[Frame]:
+    def close(self) -> list[SseFrame]:
         """Parts have no closing chunk on this wire."""
         if (part := self.answer.open_part) is not None:
             part.is_closed = True
         return []
 
-    def finish(self, ending: Ending) -> list[Frame]:
+    def finish(self, ending: AnswerEnding) -> list[SseFrame]:
         """The chunk with the finish reason, the usage chunk if asked for, and the done line."""
         frames = [*self.close(), self._delta({}, _FINISH[ending.reason])]
         asked = self.answer.include_usage and ending.usage_chunk == "as asked"
         if asked or ending.usage_chunk == "always":
             frames.append(json_frame({**self._envelope(), "choices": [], "usage": _usage(ending.usage)}))
         if ending.done == "sent":
-            frames.append(Frame(b"[DONE]"))
+            frames.append(SseFrame(b"[DONE]"))
         return frames
 
-    def error(self, fault: Fault) -> list[Frame]:
+    def error(self, fault: ProviderError) -> list[SseFrame]:
         """An error object in place of a chunk."""
         return [json_frame({"error": openai_error(500, fault)})]
 
-    def error_body(self, status: int, fault: Fault) -> JsonObject:
+    def error_body(self, status: int, fault: ProviderError) -> JsonObject:
         """The OpenAI error envelope."""
         return {"error": openai_error(status, fault)}
 
-    def body(self, ending: Ending) -> JsonObject:
+    def body(self, ending: AnswerEnding) -> JsonObject:
         """One chat.completion."""
         answer = self.answer
         message: JsonObject = {
@@ -148,7 +148,7 @@ class ChatCompletionsWire:
             "system_fingerprint": "fp_chaos",
         }
 
-    def _delta(self, delta: JsonObject, finish_reason: str | None = None) -> Frame:
+    def _delta(self, delta: JsonObject, finish_reason: str | None = None) -> SseFrame:
         choice: JsonObject = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
         body = {**self._envelope(), "choices": [choice]}
         if self.answer.include_usage:

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.chaos.bell import Bell
 from holdfast.chaos.frames import JsonObject
 from holdfast.chaos.hangup import HangupWatch
-from holdfast.chaos.http_requests import PARSE_ERRORS, Head, RequestParser
+from holdfast.chaos.http_requests import PARSE_ERRORS, RequestHead, RequestParser
 from holdfast.chaos.record import ClosedBy, Record, SeenConnection, SeenRequest
 
 # Small while headers are read, so that hardly any of the body comes along with them.
@@ -21,7 +21,7 @@ BODY_READ_BYTES = 128 * 1024
 HELD_BYTES_MAX = 64 * 1024
 
 
-class Server(Protocol):
+class ConnectionServer(Protocol):
     """What a connection needs from its server."""
 
     @property
@@ -29,20 +29,20 @@ class Server(Protocol):
         """Where everything seen is entered."""
         ...
 
-    def connection_began(self, connection: "Connection") -> None:
+    def connection_began(self, connection: "ChaosConnection") -> None:
         """Know a connection that stands."""
         ...
 
-    def request_arrived(self, connection: "Connection", head: Head) -> "Exchange":
+    def request_arrived(self, connection: "ChaosConnection", head: RequestHead) -> "ChaosExchange":
         """Decide what to do with a request whose headers have been read."""
         ...
 
-    def connection_ended(self, connection: "Connection", task: "asyncio.Task[None] | None") -> None:
+    def connection_ended(self, connection: "ChaosConnection", task: "asyncio.Task[None] | None") -> None:
         """Forget a connection; its last task, if any, has been cancelled."""
         ...
 
 
-class Exchange:
+class ChaosExchange:
     """A request that is being read and answered."""
 
     def __init__(
@@ -62,15 +62,15 @@ class Exchange:
             return None
 
 
-class Connection(asyncio.BufferedProtocol):
+class ChaosConnection(asyncio.BufferedProtocol):
     """Reads requests and lets the server answer them; implements `Peer` for stages."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionServer) -> None:
         self._server = server
         self._buffer = memoryview(bytearray(HEAD_READ_BYTES))
         self._parser = RequestParser(self)
         self._bell = Bell()
-        self._exchange: Exchange | None = None
+        self._exchange: ChaosExchange | None = None
         self._task: asyncio.Task[None] | None = None
         self._held = bytearray()
         self._allowance: int | None = None
@@ -137,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         self._can_write = True
         self._bell.ring()
 
-    def head_read(self, head: Head) -> None:
+    def head_read(self, head: RequestHead) -> None:
         """Let the server decide, and start to answer."""
         self.seen.requests += 1
         self._may_keep_alive = head.keeps_alive
@@ -234,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close when the next request arrives, without a byte of an answer."""
         self._closes_on_reuse = True
 
-    async def _serve(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: ChaosExchange) -> None:
         seen = exchange.seen
         try:
             if not exchange.reads_by_script:

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from holdfast.chaos.answer import Part
+from holdfast.chaos.answer import AnswerPart
 from holdfast.chaos.bell import Gate
 from holdfast.chaos.frames import encode_frame, http_chunk
 from holdfast.chaos.stage import Stage
@@ -76,7 +76,7 @@ class SayInTwoWrites:
         assert not self.text.isascii(), "only a character beyond ASCII has an inside"
         open_part = stage.wire.answer.open_part
         if open_part is None or open_part.kind != "text":
-            await stage.open(Part("text"))
+            await stage.open(AnswerPart("text"))
         frames = stage.wire.delta(self.text)
         if not stage.is_streaming:
             return
@@ -100,7 +100,7 @@ class Flood:
         """Send it."""
         open_part = stage.wire.answer.open_part
         if open_part is None or open_part.kind != "text":
-            await stage.open(Part("text"))
+            await stage.open(AnswerPart("text"))
         await stage.send_frames(stage.wire.delta("x" * self.size_bytes))
 
 

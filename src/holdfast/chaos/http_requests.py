@@ -9,7 +9,7 @@ PARSE_ERRORS = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RequestHead:
     """Method, target and headers of a request, and whether the client wants to use the connection again."""
 
     method: str
@@ -21,7 +21,7 @@ class Head:
 class RequestListener(Protocol):
     """Whoever wants to know what has been read."""
 
-    def head_read(self, head: Head) -> None:
+    def head_read(self, head: RequestHead) -> None:
         """The headers are complete."""
         ...
 
@@ -66,7 +66,7 @@ class RequestParser:
         """All headers are known."""
         method = self._parser.get_method().decode("latin-1")
         target, keeps_alive = self._target.decode("latin-1"), self._parser.should_keep_alive()
-        self.listener.head_read(Head(method, target, self._headers, keeps_alive))
+        self.listener.head_read(RequestHead(method, target, self._headers, keeps_alive))
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""

@@ -1,6 +1,6 @@
 """The error object that both OpenAI wires share."""
 
-from holdfast.chaos.answer import Fault
+from holdfast.chaos.answer import ProviderError
 from holdfast.chaos.frames import JsonObject
 
 _BY_STATUS: dict[int, tuple[str, str, str]] = {
@@ -14,7 +14,7 @@ _BY_STATUS: dict[int, tuple[str, str, str]] = {
 }
 
 
-def openai_error(status: int, fault: Fault) -> JsonObject:
+def openai_error(status: int, fault: ProviderError) -> JsonObject:
     """The inner error object for a status, with what the fault says in place of the usual words."""
     kind, code, message = _BY_STATUS.get(status, ("server_error", "server_error", "The server had an error."))
     return {

@@ -1,7 +1,7 @@
 """OpenAI Responses as a server writes it."""
 
-from holdfast.chaos.answer import Answer, Ending, Fault, Part, Reason, Usage
-from holdfast.chaos.frames import Frame, JsonObject, json_frame
+from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
+from holdfast.chaos.frames import JsonObject, SseFrame, json_frame
 from holdfast.chaos.openai_errors import openai_error
 
 _INCOMPLETE: dict[Reason, str] = {"length": "max_output_tokens", "filtered": "content_filter"}
@@ -23,23 +23,23 @@ def _usage(usage: Usage) -> JsonObject:
 class ResponsesWire:
     """Writes one answer as response.* events or as one response object."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ScriptedAnswer) -> None:
         self.answer = answer
         self._sequence = 0
 
-    def begin(self) -> list[Frame]:
+    def begin(self) -> list[SseFrame]:
         """Created and in progress."""
         return [self._lifecycle("response.created"), self._lifecycle("response.in_progress")]
 
-    def lifecycle(self) -> list[Frame]:
+    def lifecycle(self) -> list[SseFrame]:
         """In progress, once more."""
         return [self._lifecycle("response.in_progress")]
 
-    def ping(self) -> list[Frame]:
+    def ping(self) -> list[SseFrame]:
         """A comment; the protocol has no keep-alive event of its own."""
-        return [Frame(comment="keep-alive")]
+        return [SseFrame(comment="keep-alive")]
 
-    def open(self, part: Part) -> list[Frame]:
+    def open(self, part: AnswerPart) -> list[SseFrame]:
         """The item, and its first content or summary part."""
         frames = self.close()
         self.answer.parts.append(part)
@@ -51,7 +51,7 @@ class ResponsesWire:
             frames.append(self._on_content("response.content_part.added", part=self._content(part, "")))
         return frames
 
-    def delta(self, text: str) -> list[Frame]:
+    def delta(self, text: str) -> list[SseFrame]:
         """A delta of the open item."""
         part = self.answer.open_part
         assert part is not None, "a delta needs an open part"
@@ -68,7 +68,7 @@ class ResponsesWire:
                 opening = [self._on_summary("part.added", part=_summary(""))] if is_first else []
                 return [*opening, self._on_summary("text.delta", delta=text)]
 
-    def close(self, status: str = "completed") -> list[Frame]:
+    def close(self, status: str = "completed") -> list[SseFrame]:
         """The done events of the open item, innermost first."""
         part = self.answer.open_part
         if part is None:
@@ -78,13 +78,13 @@ class ResponsesWire:
         item = self._item(part, self._index, status=status, text=part.text)
         return [*frames, self._event("response.output_item.done", output_index=self._index, item=item)]
 
-    def finish(self, ending: Ending) -> list[Frame]:
+    def finish(self, ending: AnswerEnding) -> list[SseFrame]:
         """The terminal event, which carries the whole response."""
         response = self.body(ending)
         frames = self.close("incomplete" if ending.reason in _INCOMPLETE else "completed")
         return [*frames, self._event(f"response.{response['status']}", response=response)]
 
-    def error(self, fault: Fault) -> list[Frame]:
+    def error(self, fault: ProviderError) -> list[SseFrame]:
         """An error event, then the failed response."""
         error = openai_error(500, fault)
         code, message = error["code"], error["message"]
@@ -94,11 +94,11 @@ class ResponsesWire:
             self._event("response.failed", response=failed),
         ]
 
-    def error_body(self, status: int, fault: Fault) -> JsonObject:
+    def error_body(self, status: int, fault: ProviderError) -> JsonObject:
         """The OpenAI error envelope."""
         return {"error": openai_error(status, fault)}
 
-    def body(self, ending: Ending) -> JsonObject:
+    def body(self, ending: AnswerEnding) -> JsonObject:
         """One response object."""
         incomplete = _INCOMPLETE.get(ending.reason)
         status = "incomplete" if incomplete else "completed"
@@ -118,7 +118,7 @@ class ResponsesWire:
     def _index(self) -> int:
         return len(self.answer.parts) - 1
 
-    def _inner_done(self, part: Part) -> list[Frame]:
+    def _inner_done(self, part: AnswerPart) -> list[SseFrame]:
         text = part.text
         match part.kind:
             case "text":
@@ -142,7 +142,7 @@ class ResponsesWire:
             case "thinking":
                 return []
 
-    def _item(self, part: Part, index: int, *, status: str, text: str) -> JsonObject:
+    def _item(self, part: AnswerPart, index: int, *, status: str, text: str) -> JsonObject:
         item_id = self._item_id(part, index)
         match part.kind:
             case "text" | "refusal":
@@ -172,11 +172,11 @@ class ResponsesWire:
                     "arguments": text,
                 }
 
-    def _item_id(self, part: Part, index: int) -> str:
+    def _item_id(self, part: AnswerPart, index: int) -> str:
         prefix = {"text": "msg", "refusal": "msg", "thinking": "rs", "call": "fc"}[part.kind]
         return f"{prefix}_chaos_{self.answer.number}_{index}"
 
-    def _content(self, part: Part, text: str) -> JsonObject:
+    def _content(self, part: AnswerPart, text: str) -> JsonObject:
         if part.kind == "refusal":
             return {"type": "refusal", "refusal": text}
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
@@ -209,20 +209,20 @@ class ResponsesWire:
             "metadata": {},
         }
 
-    def _lifecycle(self, name: str) -> Frame:
+    def _lifecycle(self, name: str) -> SseFrame:
         return self._event(name, response=self._response("in_progress"))
 
-    def _on_item(self, event: str, /, **fields: object) -> Frame:
+    def _on_item(self, event: str, /, **fields: object) -> SseFrame:
         item_id = self._item_id(self.answer.parts[-1], self._index)
         return self._event(event, item_id=item_id, output_index=self._index, **fields)
 
-    def _on_content(self, event: str, /, **fields: object) -> Frame:
+    def _on_content(self, event: str, /, **fields: object) -> SseFrame:
         return self._on_item(event, content_index=0, **fields)
 
-    def _on_summary(self, event: str, /, **fields: object) -> Frame:
+    def _on_summary(self, event: str, /, **fields: object) -> SseFrame:
         return self._on_item(f"response.reasoning_summary_{event}", summary_index=0, **fields)
 
-    def _event(self, event: str, /, **fields: object) -> Frame:
+    def _event(self, event: str, /, **fields: object) -> SseFrame:
         body: JsonObject = {"type": event, "sequence_number": self._sequence, **fields}
         self._sequence += 1
         return json_frame(body, event)

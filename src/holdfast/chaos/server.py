@@ -9,11 +9,11 @@ from typing import Self
 
 import msgspec
 
-from holdfast.chaos.answer import Answer, Usage, WireName
-from holdfast.chaos.connection import Connection, Exchange
+from holdfast.chaos.answer import ScriptedAnswer, Usage, WireName
+from holdfast.chaos.connection import ChaosConnection, ChaosExchange
 from holdfast.chaos.faults import UploadStep
 from holdfast.chaos.frames import SseStyle
-from holdfast.chaos.http_requests import Head
+from holdfast.chaos.http_requests import RequestHead
 from holdfast.chaos.record import Record, RecordLimits, SeenRequest
 from holdfast.chaos.source import AfterLast, Attempts, Choose, Chosen, Source
 from holdfast.chaos.stage import Script, Stage
@@ -54,7 +54,7 @@ class ChaosServer:
         self.errors: list[Exception] = []
         by_request = Chosen(choose) if choose is not None else None
         self._source: Source = source or by_request or Attempts(scripts, after_last)
-        self._connections: set[Connection] = set()
+        self._connections: set[ChaosConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._is_closing = False
@@ -85,7 +85,7 @@ class ChaosServer:
         self._is_closing = False
         sock = _listening_socket(self.options)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), sock=sock, backlog=1024)
+        self._server = await loop.create_server(lambda: ChaosConnection(self), sock=sock, backlog=1024)
         return self
 
     async def __aexit__(
@@ -114,13 +114,13 @@ class ChaosServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await server.wait_closed()
 
-    def connection_began(self, connection: Connection) -> None:
+    def connection_began(self, connection: ChaosConnection) -> None:
         """Know a connection that stands; one that stands only after the server's end is closed."""
         self._connections.add(connection)
         if self._is_closing:
             connection.abort()
 
-    def request_arrived(self, connection: Connection, head: Head) -> Exchange:
+    def request_arrived(self, connection: ChaosConnection, head: RequestHead) -> ChaosExchange:
         """Decide what to do with a request whose headers have been read."""
         wire = wire_of_path(head.target) if head.method == "POST" else None
         seen = SeenRequest(
@@ -134,20 +134,20 @@ class ChaosServer:
         )
         if wire is None:
             self.record.add_other(seen)
-            return Exchange(seen, lambda: self._answer_other(connection, seen), reads_by_script=False)
+            return ChaosExchange(seen, lambda: self._answer_other(connection, seen), reads_by_script=False)
         self.record.add_request(seen)
         script = self._source.at_headers(seen)
         reads = script is not None and len(script) > 0 and isinstance(script[0], UploadStep)
-        return Exchange(seen, lambda: self._answer(connection, seen, script), reads_by_script=reads)
+        return ChaosExchange(seen, lambda: self._answer(connection, seen, script), reads_by_script=reads)
 
-    def connection_ended(self, connection: Connection, task: "asyncio.Task[None] | None") -> None:
+    def connection_ended(self, connection: ChaosConnection, task: "asyncio.Task[None] | None") -> None:
         """Forget a connection; its last task, if any, has been cancelled."""
         self._connections.discard(connection)
         if task is not None and not task.done():
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, connection: Connection, seen: SeenRequest, script: Script | None) -> None:
+    async def _answer(self, connection: ChaosConnection, seen: SeenRequest, script: Script | None) -> None:
         try:
             if script is None:
                 script = self._source.at_body(seen)
@@ -158,7 +158,7 @@ class ChaosServer:
             self.errors.append(error)
             connection.reset()
 
-    async def _answer_other(self, connection: Connection, seen: SeenRequest) -> None:
+    async def _answer_other(self, connection: ChaosConnection, seen: SeenRequest) -> None:
         path = seen.path.partition("?")[0].rstrip("/")
         if seen.method == "GET" and path.endswith("/models"):
             script = [Status(200, body=_model_list(self.options.models))]
@@ -169,8 +169,8 @@ class ChaosServer:
             script = [Status(404, message=message)]
         await self._stage(connection, seen, "responses").perform(script)
 
-    def _stage(self, connection: Connection, seen: SeenRequest, wire: WireName) -> Stage:
-        answer = Answer(
+    def _stage(self, connection: ChaosConnection, seen: SeenRequest, wire: WireName) -> Stage:
+        answer = ScriptedAnswer(
             number=seen.number,
             model=seen.model or "chaos",
             created_s=int(time.time()),

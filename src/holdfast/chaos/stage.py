@@ -8,8 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.chaos.answer import Ending, Fault, Part
-from holdfast.chaos.frames import LAST_CHUNK, Frame, SseStyle, encode_frame, http_chunk
+from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError
+from holdfast.chaos.frames import LAST_CHUNK, SseFrame, SseStyle, encode_frame, http_chunk
 from holdfast.chaos.record import SeenRequest
 from holdfast.chaos.wires import Wire
 
@@ -95,7 +95,7 @@ class Stage:
             if self.peer.is_closed:
                 return
         if not self.has_answered:
-            await self.finish(Ending(self.wire.answer.natural_reason, self.wire.answer.usage))
+            await self.finish(AnswerEnding(self.wire.answer.natural_reason, self.wire.answer.usage))
         await self.end_body()
 
     async def begin(self) -> None:
@@ -117,7 +117,7 @@ class Stage:
         headers = {"content-type": kind, "cache-control": "no-cache", "transfer-encoding": "chunked"}
         await self._send_head(200, headers)
 
-    async def send_frames(self, frames: Iterable[Frame]) -> None:
+    async def send_frames(self, frames: Iterable[SseFrame]) -> None:
         """Send frames after the opening events; an answer in one body only gathers what they say."""
         await self.begin()
         if self.is_streaming:
@@ -137,12 +137,12 @@ class Stage:
             await self.peer.send(data[start : start + self.drip_bytes])
             await asyncio.sleep(self.drip_pace_s)
 
-    async def open(self, part: Part) -> None:
+    async def open(self, part: AnswerPart) -> None:
         """Open a part of the answer."""
         await self.begin()
         await self.send_frames(self.wire.open(part))
 
-    async def finish(self, ending: Ending) -> None:
+    async def finish(self, ending: AnswerEnding) -> None:
         """End the answer by its protocol; the response's body stays open for what may follow."""
         await self.begin()
         frames = self.wire.finish(ending)
@@ -155,7 +155,7 @@ class Stage:
     async def send_status(self, status: int, headers: dict[str, str], body: bytes | None) -> None:
         """Answer with a status; without a body it gets the wire's own error envelope."""
         if body is None:
-            body = msgspec.json.encode(self.wire.error_body(status, Fault()))
+            body = msgspec.json.encode(self.wire.error_body(status, ProviderError()))
         await self._send_body(status, headers, body)
         self.has_answered = True
 
@@ -163,7 +163,7 @@ class Stage:
         """Before a cut: an answer in one body has sent half of it by then, if it says anything."""
         if self.is_streaming or self.has_answered or not self.wire.answer.parts:
             return
-        ending = Ending(self.wire.answer.natural_reason, self.wire.answer.usage)
+        ending = AnswerEnding(self.wire.answer.natural_reason, self.wire.answer.usage)
         body = msgspec.json.encode(self.wire.body(ending))
         await self.send_payload(body[: len(body) // 2])
 
@@ -174,7 +174,7 @@ class Stage:
             self.is_chunked = False
             await self.send_bytes(LAST_CHUNK)
 
-    async def _send_frames(self, frames: Iterable[Frame]) -> None:
+    async def _send_frames(self, frames: Iterable[SseFrame]) -> None:
         for frame in frames:
             await self.send_bytes(http_chunk(encode_frame(frame, self.sse)))
 

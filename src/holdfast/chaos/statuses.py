@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import msgspec
 
-from holdfast.chaos.answer import Fault
+from holdfast.chaos.answer import ProviderError
 from holdfast.chaos.stage import Stage
 
 
@@ -27,7 +27,7 @@ class Status:
         if self.body is not None:
             body = self.body.encode()
         else:
-            fault = Fault(self.message, self.type, self.code)
+            fault = ProviderError(self.message, self.type, self.code)
             body = msgspec.json.encode(stage.wire.error_body(self.status, fault))
         await stage.send_status(self.status, dict(self.headers), body)
 

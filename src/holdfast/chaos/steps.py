@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.chaos.answer import Ending, Fault, Part, PartKind, Reason, Usage
+from holdfast.chaos.answer import AnswerEnding, AnswerPart, PartKind, ProviderError, Reason, Usage
 from holdfast.chaos.bell import Gate
 from holdfast.chaos.stage import Stage
 
@@ -27,10 +27,10 @@ async def _grow(stage: Stage, pieces: Iterator[str], pace_s: float) -> None:
         await stage.send_frames(stage.wire.delta(piece))
 
 
-async def _continue_part(stage: Stage, kind: PartKind, *, phase: str = "") -> Part:
+async def _continue_part(stage: Stage, kind: PartKind, *, phase: str = "") -> AnswerPart:
     part = stage.wire.answer.open_part
     if part is None or part.kind != kind or part.phase != phase:
-        part = Part(kind, phase=phase)
+        part = AnswerPart(kind, phase=phase)
         await stage.open(part)
     return part
 
@@ -79,12 +79,12 @@ class Think:
         """Open a reasoning item, fill it, and leave its closing to what follows."""
         if stage.request.wire == "anthropic" and self.encrypted:
             # A redacted block carries its data in its opening event and has no deltas.
-            await stage.open(Part("thinking", encrypted=self.encrypted))
+            await stage.open(AnswerPart("thinking", encrypted=self.encrypted))
             await stage.send_frames(stage.wire.close())
         if not self.text and stage.request.wire == "anthropic":
             return
         encrypted = "" if stage.request.wire == "anthropic" else self.encrypted
-        part = Part("thinking", signature=self.signature, encrypted=encrypted)
+        part = AnswerPart("thinking", signature=self.signature, encrypted=encrypted)
         await stage.open(part)
         if self.text:
             await _grow(stage, _pieces(self.text, self.chunk_chars), self.pace_s)
@@ -102,7 +102,7 @@ class CallTool:
 
     async def perform(self, stage: Stage, /) -> None:
         """Open, fill and close a tool-call item."""
-        await stage.open(Part("call", name=self.name, call_id=self.id))
+        await stage.open(AnswerPart("call", name=self.name, call_id=self.id))
         arguments = msgspec.json.encode(self.args).decode()
         await _grow(stage, _pieces(arguments, self.chunk_chars), self.pace_s)
         await stage.send_frames(stage.wire.close())
@@ -119,7 +119,7 @@ class CutCall:
 
     async def perform(self, stage: Stage, /) -> None:
         """Send the first characters of the arguments and nothing more."""
-        await stage.open(Part("call", name=self.name, call_id=self.id))
+        await stage.open(AnswerPart("call", name=self.name, call_id=self.id))
         arguments = msgspec.json.encode(self.args).decode()
         await stage.send_frames(stage.wire.delta(arguments[: self.keep_chars]))
 
@@ -145,7 +145,7 @@ class OpenItem:
 
     async def perform(self, stage: Stage, /) -> None:
         """Send the opening of the item."""
-        await stage.open(Part(self.kind, name=self.name if self.kind == "call" else ""))
+        await stage.open(AnswerPart(self.kind, name=self.name if self.kind == "call" else ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class Finish:
         """Send the terminal events as often as asked."""
         answer = stage.wire.answer
         reason = self.reason or answer.natural_reason
-        ending = Ending(reason, self.usage or answer.usage, self.usage_chunk, self.done)
+        ending = AnswerEnding(reason, self.usage or answer.usage, self.usage_chunk, self.done)
         for _ in range(self.times):
             await stage.finish(ending)
 
@@ -209,7 +209,7 @@ class ErrorEvent:
 
     async def perform(self, stage: Stage, /) -> None:
         """Send it; nothing else follows by itself."""
-        fault = Fault(self.message, self.type, self.code)
+        fault = ProviderError(self.message, self.type, self.code)
         if stage.is_streaming:
             await stage.send_frames(stage.wire.error(fault))
         else:

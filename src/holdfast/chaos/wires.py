@@ -2,10 +2,10 @@
 
 from typing import Protocol
 
-from holdfast.chaos.answer import Answer, Ending, Fault, Part, WireName
+from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, ScriptedAnswer, WireName
 from holdfast.chaos.anthropic import AnthropicWire
 from holdfast.chaos.chat_completions import ChatCompletionsWire
-from holdfast.chaos.frames import Frame, JsonObject
+from holdfast.chaos.frames import JsonObject, SseFrame
 from holdfast.chaos.responses import ResponsesWire
 
 
@@ -13,47 +13,47 @@ class Wire(Protocol):
     """Writes one answer in one protocol: frames while it streams, or one body at the end."""
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> ScriptedAnswer:
         """What has been said so far."""
         ...
 
-    def begin(self) -> list[Frame]:
+    def begin(self) -> list[SseFrame]:
         """The opening events; asked for once."""
         ...
 
-    def lifecycle(self) -> list[Frame]:
+    def lifecycle(self) -> list[SseFrame]:
         """An event that says nothing but that the server is at work."""
         ...
 
-    def ping(self) -> list[Frame]:
+    def ping(self) -> list[SseFrame]:
         """A keep-alive."""
         ...
 
-    def open(self, part: Part) -> list[Frame]:
+    def open(self, part: AnswerPart) -> list[SseFrame]:
         """Open a part, closing the one that is open."""
         ...
 
-    def delta(self, text: str) -> list[Frame]:
+    def delta(self, text: str) -> list[SseFrame]:
         """Add to the open part."""
         ...
 
-    def close(self) -> list[Frame]:
+    def close(self) -> list[SseFrame]:
         """Close the open part, if there is one."""
         ...
 
-    def finish(self, ending: Ending) -> list[Frame]:
+    def finish(self, ending: AnswerEnding) -> list[SseFrame]:
         """The terminal events; asked for again, they repeat."""
         ...
 
-    def error(self, fault: Fault) -> list[Frame]:
+    def error(self, fault: ProviderError) -> list[SseFrame]:
         """An error in mid-stream."""
         ...
 
-    def body(self, ending: Ending) -> JsonObject:
+    def body(self, ending: AnswerEnding) -> JsonObject:
         """The whole answer as one JSON object."""
         ...
 
-    def error_body(self, status: int, fault: Fault) -> JsonObject:
+    def error_body(self, status: int, fault: ProviderError) -> JsonObject:
         """The body of an error status."""
         ...
 
@@ -70,7 +70,7 @@ def wire_of_path(path: str) -> WireName | None:
     return None
 
 
-def wire_for(name: WireName, answer: Answer) -> Wire:
+def wire_for(name: WireName, answer: ScriptedAnswer) -> Wire:
     """A writer of this answer for this wire."""
     wires: dict[WireName, type[ResponsesWire | ChatCompletionsWire | AnthropicWire]] = {
         "responses": ResponsesWire,

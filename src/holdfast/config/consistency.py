@@ -20,7 +20,7 @@ from holdfast.config.sources import ConfigIssue, KeyPath
 from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
-from holdfast.policy.approval_rules import EVERY_TOOL, BadRule, Rule, plain_host, rule_from
+from holdfast.policy.approval_rules import EVERY_TOOL, ApprovalRule, BadRule, plain_host, rule_from
 from holdfast.targets import Wire
 
 if TYPE_CHECKING:
@@ -122,10 +122,10 @@ def _rule(table: Mapping[str, object]) -> Iterator[ConfigIssue]:
         yield ConfigIssue((rule.verdict,), f"names no tool; {hint}")
 
 
-def rules_of(approvals: ApprovalSettings) -> tuple[Rule, ...]:
+def rules_of(approvals: ApprovalSettings) -> tuple[ApprovalRule, ...]:
     """The configured rules as the approval policy knows them."""
     return tuple(
-        Rule(
+        ApprovalRule(
             rule.verdict,
             rule.tool,
             argv=rule.argv,

@@ -28,7 +28,7 @@ from holdfast.guard.errors import (
     killed,
 )
 from holdfast.guard.listening import Listener, listener_for
-from holdfast.guard.waits import DeadlinePassed, Sentry, Upload
+from holdfast.guard.waits import DeadlinePassed, Sentry, WatchedUpload
 from holdfast.models.size import CHARS_PER_TOKEN
 from holdfast.targets import Patience
 
@@ -136,7 +136,7 @@ class GuardTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """See httpx2; the stream of the response is guarded as well."""
         assert isinstance(request.stream, httpx2.AsyncByteStream), "an async client sends async bodies"
-        upload = Upload(request.stream, _deadlines(request, self._settings))
+        upload = WatchedUpload(request.stream, _deadlines(request, self._settings))
         try:
             response = await upload.sentry.over(self._inner.handle_async_request(_sent(request, upload)))
         except DeadlinePassed as passed:
@@ -311,7 +311,7 @@ def _unstreamed(settings: _Settings, asked: Asked) -> Limit:
     return Limit("first_event", thinking.patience_s, thinking.why)
 
 
-def _sent(request: httpx2.Request, upload: Upload) -> httpx2.Request:
+def _sent(request: httpx2.Request, upload: WatchedUpload) -> httpx2.Request:
     """The request with its body watched; the caller's own stays as it is, for redirects and retries."""
     return httpx2.Request(
         request.method,

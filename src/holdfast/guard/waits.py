@@ -121,7 +121,7 @@ class Sentry:
         return Reading(self._loop.time(), steady_s())
 
 
-class Upload(httpx2.AsyncByteStream):
+class WatchedUpload(httpx2.AsyncByteStream):
     """The body of a request, sent in pieces, with the sentry told of each that found room.
 
     Any transport tells by reading the body that it is connected; httpx2's own tells through its trace hook

@@ -18,7 +18,7 @@ from holdfast.tools.registry import Registry, tools_in_the_box
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment
-from holdfast.tools.shell.reaper import Orphans, become_subreaper, collect_forever
+from holdfast.tools.shell.reaper import OrphanReaper, become_subreaper, collect_forever
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ async def open_tools(
     registry.put("box", box)
     become_subreaper()
     read_command = CommandReader()
-    collecting = asyncio.create_task(collect_forever(Orphans()), name="collect orphans")
+    collecting = asyncio.create_task(collect_forever(OrphanReaper()), name="collect orphans")
     try:
         async with _mcp(settings, environment) as from_mcp:
             yield HostTools(

@@ -23,7 +23,7 @@ from holdfast.policy.further_words import first_uncovered
 from holdfast.policy.places import Places, is_within
 from holdfast.policy.shell.program_names import known_name, likely_name
 from holdfast.policy.shell.words import Word
-from holdfast.policy.verdicts import Finding, FindingKind
+from holdfast.policy.verdicts import FindingKind, PolicyFinding
 from holdfast.values import GrantRule
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
@@ -44,7 +44,7 @@ class BadRule(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ApprovalRule:
     """One configured rule."""
 
     verdict: RuleVerdict
@@ -56,11 +56,11 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ActionPart:
     """What rules and grants are about: one command of a script, or the whole call of another tool."""
 
     tool: str
-    findings: tuple[Finding, ...]
+    findings: tuple[PolicyFinding, ...]
     argv: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     literal: bool = True
@@ -74,7 +74,7 @@ class Part:
     guess: bool = False  # it may be a part: only rules that deny or ask are about it
 
 
-def rule_from(table: Mapping[str, object]) -> Rule:
+def rule_from(table: Mapping[str, object]) -> ApprovalRule:
     """The rule that a table of the configuration stands for; raises BadRule."""
     verdicts: list[RuleVerdict] = [verdict for verdict in _VERDICTS if verdict in table]
     if len(verdicts) != 1:
@@ -90,7 +90,7 @@ def rule_from(table: Mapping[str, object]) -> Rule:
     exact = table.get("exact", False)
     if not isinstance(exact, bool) or (exact and not (argv and verdicts[0] == "allow")):
         raise BadRule("exact is true or false, and belongs to a rule that allows an argv.")
-    return Rule(verdicts[0], tool, argv=argv, paths=paths, host=plain_host(host), exact=exact)
+    return ApprovalRule(verdicts[0], tool, argv=argv, paths=paths, host=plain_host(host), exact=exact)
 
 
 def _texts(table: Mapping[str, object], name: str) -> tuple[str, ...]:
@@ -106,12 +106,12 @@ def plain_host(host: str) -> str:
     return host.lower().rstrip(".")
 
 
-def first_rule(part: Part, rules: Sequence[Rule], *, places: Places) -> Rule | None:
+def first_rule(part: ActionPart, rules: Sequence[ApprovalRule], *, places: Places) -> ApprovalRule | None:
     """The first rule that is about this part."""
     return next((rule for rule in rules if _is_about(rule, part, places=places)), None)
 
 
-def _is_about(rule: Rule, part: Part, *, places: Places) -> bool:
+def _is_about(rule: ApprovalRule, part: ActionPart, *, places: Places) -> bool:
     if rule.tool not in {part.tool, EVERY_TOOL} or (rule.host and rule.host != part.host):
         return False
     roots = [root for path in rule.paths for root in places.resolved(path, (places.workspace,))]
@@ -126,7 +126,7 @@ def _is_about(rule: Rule, part: Part, *, places: Places) -> bool:
     return (not roots or any(within) or from_above) and (not rule.argv or _contains(part, rule.argv))
 
 
-def beyond(rule: Rule, part: Part, places: Places) -> str:
+def beyond(rule: ApprovalRule, part: ActionPart, places: Places) -> str:
     """The first word of a command that a rule for its first words does not cover; empty if there is none."""
     if rule.exact:
         return "".join(part.argv[len(rule.argv) : len(rule.argv) + 1])
@@ -138,14 +138,14 @@ def beyond(rule: Rule, part: Part, places: Places) -> str:
     return first_uncovered(part.argv, len(rule.argv), is_ordinary=is_ordinary)
 
 
-def nearly_covered(part: Part, rules: Sequence[Rule], *, places: Places) -> str:
+def nearly_covered(part: ActionPart, rules: Sequence[ApprovalRule], *, places: Places) -> str:
     """Which word keeps the longest rule that a command begins with from covering it; empty if none does."""
     near = [rule for rule in rules if rule.verdict == "allow" and rule.tool == part.tool and rule.argv]
     near = [rule for rule in near if _begins_with(part, rule.argv)]
     return beyond(max(near, key=lambda rule: len(rule.argv)), part, places) if near else ""
 
 
-def _begins_with(part: Part, argv: tuple[str, ...]) -> bool:
+def _begins_with(part: ActionPart, argv: tuple[str, ...]) -> bool:
     """Whether the fixed words of a part begin with these, its program being known by its name or path."""
     if not part.literal or len(part.argv) < len(argv):
         return False
@@ -153,7 +153,7 @@ def _begins_with(part: Part, argv: tuple[str, ...]) -> bool:
     return program and part.argv[1 : len(argv)] == argv[1:]
 
 
-def _contains(part: Part, argv: tuple[str, ...]) -> bool:
+def _contains(part: ActionPart, argv: tuple[str, ...]) -> bool:
     """Whether these words stand in this order in a part or in a wrapper around it."""
     return any(
         argv[0] in {words[0], likely_name(Word(words[0]))} and _in_order(argv[1:], words[1:])
@@ -167,7 +167,7 @@ def _in_order(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
     return all(word in rest for word in wanted)
 
 
-def covered_by_rule(rule: Rule) -> frozenset[FindingKind]:
+def covered_by_rule(rule: ApprovalRule) -> frozenset[FindingKind]:
     """Which findings of a part an allow rule that is about it answers."""
     if rule.paths:
         return _BY_PLACE
@@ -176,7 +176,7 @@ def covered_by_rule(rule: Rule) -> frozenset[FindingKind]:
     return _BY_WORDS if rule.argv else _BY_TOOL
 
 
-def covered_by_grant(grant: GrantRule, part: Part) -> frozenset[FindingKind]:
+def covered_by_grant(grant: GrantRule, part: ActionPart) -> frozenset[FindingKind]:
     """Which findings of a part a grant answers; none if the grant is about something else."""
     if grant.tool != part.tool:
         return frozenset()
@@ -188,7 +188,7 @@ def covered_by_grant(grant: GrantRule, part: Part) -> frozenset[FindingKind]:
     return _GRANTED if same and not part.fed and set(part.writes) <= set(grant.paths[1:]) else frozenset()
 
 
-def grant_for(part: Part, findings: Sequence[Finding]) -> GrantRule | None:
+def grant_for(part: ActionPart, findings: Sequence[PolicyFinding]) -> GrantRule | None:
     """The narrowest grant that would answer these findings of a part, or None if no grant may."""
     if part.guess:
         return None

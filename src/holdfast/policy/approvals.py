@@ -19,8 +19,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from holdfast.policy.approval_rules import (
-    Part,
-    Rule,
+    ActionPart,
+    ApprovalRule,
     covered_by_grant,
     covered_by_rule,
     first_rule,
@@ -31,7 +31,7 @@ from holdfast.policy.approval_rules import (
 from holdfast.policy.lasting_files import lasting_in, written_later
 from holdfast.policy.places import Places
 from holdfast.policy.shell.verdicts import ReadSteps, judge_script, steps_of
-from holdfast.policy.verdicts import Allow, Ask, Deny, Finding, FindingKind, Verdict
+from holdfast.policy.verdicts import Allow, Deny, FindingKind, NeedsApproval, PolicyFinding, Verdict
 from holdfast.values import Action, Choice, GrantRule
 
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
@@ -64,7 +64,7 @@ class Policy:
 
     places: Places
     mode: ApprovalMode = "ask"
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ApprovalRule, ...] = ()
     read: ReadSteps = steps_of
 
 
@@ -72,7 +72,7 @@ class Policy:
 class _Judged:
     """What is left to ask about each part, and why the action is denied (empty if it is not)."""
 
-    open: tuple[tuple[Part, tuple[Finding, ...]], ...]
+    open: tuple[tuple[ActionPart, tuple[PolicyFinding, ...]], ...]
     denials: tuple[str, ...]
     reasons: tuple[str, ...]
 
@@ -88,11 +88,11 @@ def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -
     return for_a_person(findings, policy.mode)
 
 
-def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> Ask | Deny:
+def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> NeedsApproval | Deny:
     """The verdict where only a person may decide: asked, or refused if nobody is there."""
     if mode == "unattended":
         return nobody_there(findings)
-    return Ask(findings)
+    return NeedsApproval(findings)
 
 
 def nobody_there(findings: tuple[str, ...]) -> Deny:
@@ -149,7 +149,7 @@ def digest_of(action: Action) -> str:
 
 def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _Judged:
     parts, denials = _parts(action, policy)
-    open_parts: list[tuple[Part, tuple[Finding, ...]]] = []
+    open_parts: list[tuple[ActionPart, tuple[PolicyFinding, ...]]] = []
     reasons: list[str] = []
     for part in parts:
         rule = first_rule(part, policy.rules, places=policy.places)
@@ -166,8 +166,8 @@ def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _J
 
 
 def _left(
-    part: Part, policy: Policy, *, rule: Rule | None, grants: Sequence[GrantRule]
-) -> tuple[Finding, ...]:
+    part: ActionPart, policy: Policy, *, rule: ApprovalRule | None, grants: Sequence[GrantRule]
+) -> tuple[PolicyFinding, ...]:
     """The findings of a part that neither rule nor grant nor mode answers."""
     findings = part.findings
     covered = _BY_MODE[policy.mode]
@@ -179,14 +179,14 @@ def _left(
         covered |= covered_by_grant(grant, part)
     left = tuple(finding for finding in findings if finding.kind not in covered)
     word = nearly_covered(part, policy.rules, places=policy.places) if left and rule is None else ""
-    return (*left, Finding("rule", f"No rule covers `{word}` here.")) if word else left
+    return (*left, PolicyFinding("rule", f"No rule covers `{word}` here.")) if word else left
 
 
-def _asked_by(rule: Rule) -> Finding:
-    return Finding("rule", f"A rule says to ask about {_named(rule)}.")
+def _asked_by(rule: ApprovalRule) -> PolicyFinding:
+    return PolicyFinding("rule", f"A rule says to ask about {_named(rule)}.")
 
 
-def _reason(part: Part, mode: ApprovalMode, *, rule: Rule | None) -> str:
+def _reason(part: ActionPart, mode: ApprovalMode, *, rule: ApprovalRule | None) -> str:
     """Why a part with nothing left to ask runs."""
     if all(finding.kind in _BY_MODE[mode] for finding in part.findings):
         return _BECAUSE["ask"] if not part.findings else _BECAUSE[mode]
@@ -195,18 +195,18 @@ def _reason(part: Part, mode: ApprovalMode, *, rule: Rule | None) -> str:
     return "It was granted before."
 
 
-def _named(rule: Rule) -> str:
+def _named(rule: ApprovalRule) -> str:
     return " ".join((rule.tool, *rule.argv, *rule.paths, rule.host)).strip()
 
 
-def _parts(action: Action, policy: Policy) -> tuple[list[Part], list[str]]:
+def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]:
     """What an action consists of, and why it is denied whatever rules and grants say."""
     places = policy.places
     if action.tool == "shell":
         cwd = action.paths[0] if action.paths else places.workspace
         script = judge_script(action.argv, places, cwd=cwd, read=policy.read)
         steps = [
-            Part(
+            ActionPart(
                 tool="shell",
                 findings=step.findings,
                 argv=step.argv,
@@ -222,7 +222,7 @@ def _parts(action: Action, policy: Policy) -> tuple[list[Part], list[str]]:
             for step in script.steps
         ]
         # What a wrapper may run besides is nothing to ask about by itself, but a rule may be about it.
-        guesses = [Part("shell", (), argv=argv, guess=True) for argv in script.guesses]
+        guesses = [ActionPart("shell", (), argv=argv, guess=True) for argv in script.guesses]
         return [*steps, *guesses], list(script.denials)
     paths = tuple(
         sorted(path for each in action.paths for path in places.resolved(each, (places.workspace,)))
@@ -234,34 +234,34 @@ def _parts(action: Action, policy: Policy) -> tuple[list[Part], list[str]]:
     ]
     findings = tuple(dict.fromkeys(_tool_findings(action, paths, places)))
     down = paths if action.tool in _TOOLS_GOING_DOWN else ()
-    return [Part(action.tool, findings, paths=paths, down=down, host=plain_host(action.host))], denials
+    return [ActionPart(action.tool, findings, paths=paths, down=down, host=plain_host(action.host))], denials
 
 
-def _tool_findings(action: Action, paths: tuple[str, ...], places: Places) -> Iterator[Finding]:
+def _tool_findings(action: Action, paths: tuple[str, ...], places: Places) -> Iterator[PolicyFinding]:
     """Reasons to ask about a call of a tool other than the shell."""
     for path in paths:
         if why := places.kept(path):
-            yield Finding("secret", why)
+            yield PolicyFinding("secret", why)
     if action.tool in _READING_TOOLS | _WRITING_TOOLS:
         if not paths:
-            yield Finding("write_outside", "It does not say which files it is about.")
+            yield PolicyFinding("write_outside", "It does not say which files it is about.")
         for path in paths:
             yield from _file_findings(action.tool, path, places)
     elif action.tool == "fetch_url":
-        yield Finding(
+        yield PolicyFinding(
             "network", f"It fetches from {plain_host(action.host) or 'a host that it does not name'}."
         )
     elif action.tool not in _FREE_TOOLS:
-        yield Finding("program", f"What {action.tool} does is known only to the program behind it.")
+        yield PolicyFinding("program", f"What {action.tool} does is known only to the program behind it.")
 
 
-def _file_findings(tool: str, path: str, places: Places) -> Iterator[Finding]:
+def _file_findings(tool: str, path: str, places: Places) -> Iterator[PolicyFinding]:
     if tool in _READING_TOOLS:
         if not places.inside(path):
-            yield Finding("outside", f"It reads {path}, which is outside the workspace.")
+            yield PolicyFinding("outside", f"It reads {path}, which is outside the workspace.")
     elif not places.inside(path):
-        yield Finding("write_outside", f"It writes {path}, which is outside the workspace.")
+        yield PolicyFinding("write_outside", f"It writes {path}, which is outside the workspace.")
     elif lasting_in(path, places):
-        yield Finding("write_outside", written_later(path))
+        yield PolicyFinding("write_outside", written_later(path))
     else:
-        yield Finding("write", f"It writes {path}.")
+        yield PolicyFinding("write", f"It writes {path}.")

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.policy.program_usages import RUNS_ANOTHER, USAGES
-from holdfast.policy.shell.option_tables import Option, Usage, Value, options_in
+from holdfast.policy.shell.option_tables import Option, ProgramUsage, Value, options_in
 from holdfast.policy.shell.program_names import likely_name
 from holdfast.policy.shell.programs import TAKES_ORDERS
 from holdfast.policy.shell.words import Word
 
 IsOrdinary = Callable[[str], bool]
 
-_NO_OPTIONS = Usage()
-_NOTHING = Usage(operands="code")
+_NO_OPTIONS = ProgramUsage()
+_NOTHING = ProgramUsage(operands="code")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[A-Za-z%]{0,2}|auto")
 _PLAIN = re.compile(r"[\w.,:+-]*")
 _ADDRESS = re.compile(r"://|^[^/\s]+@[^/\s]+:")
@@ -30,7 +30,7 @@ _TEXTS_FIRST = frozenset(("pattern", "filter"))
 class _Program:
     """How a command's words are read: by which table, and from where on."""
 
-    usage: Usage
+    usage: ProgramUsage
     first: int  # the first word that is no part of the program's name
     unknown: tuple[int, ...] = ()  # words that choose what runs and are not known
 
@@ -80,14 +80,14 @@ def _program(argv: tuple[str, ...]) -> _Program:
     return _Program(_NO_OPTIONS, at + 1, (*before, at))
 
 
-def _are_flags(usage: Usage, words: tuple[str, ...]) -> bool:
+def _are_flags(usage: ProgramUsage, words: tuple[str, ...]) -> bool:
     return all(usage.options.get(word) == "none" for word in words)
 
 
 class _Reader:
     """Goes through a command's words, and says of each whether it is covered."""
 
-    def __init__(self, usage: Usage, named: int, is_ordinary: IsOrdinary) -> None:
+    def __init__(self, usage: ProgramUsage, named: int, is_ordinary: IsOrdinary) -> None:
         self._usage = usage
         self._named = named
         self._is_ordinary = is_ordinary

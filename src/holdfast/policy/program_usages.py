@@ -8,14 +8,14 @@ one with an empty entry is covered only word by word.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from holdfast.policy.shell.option_tables import READERS, Usage, Value, usage
+from holdfast.policy.shell.option_tables import READERS, ProgramUsage, Value, usage
 from holdfast.policy.shell.read_only_programs import GIT_READERS
 
 # Whatever they are told may be a program, or reach another machine.
 _NEVER = ("sudo", "perl", "ruby", "php", "lua", "deno", "xargs", "parallel")
-_CODE: Mapping[str, Usage] = MappingProxyType({"": usage(operands="code")})
+_CODE: Mapping[str, ProgramUsage] = MappingProxyType({"": usage(operands="code")})
 _BRANCHES = "-qvf --quiet --verbose --progress --no-progress"
-_GIT_CHANGES: dict[str, Usage] = {
+_GIT_CHANGES: dict[str, ProgramUsage] = {
     "add": usage("-AnuvpNf --all --update --dry-run --verbose --intent-to-add --force --renormalize"),
     "apply": usage("-Rv --check --stat --index --cached --reverse --verbose --3way"),
     "branch": usage(
@@ -66,7 +66,7 @@ _PACKAGES = "-DEP --save-dev --save-exact --no-save --save --omit --no-audit --n
 _NPM_PACKAGES = usage(
     f"{_NODE} {_PACKAGES}", values={**_NODE_PATHS, "named": "-gf --global --force"}, operands="none"
 )
-_NPM: dict[str, Usage] = {
+_NPM: dict[str, ProgramUsage] = {
     "": usage("-v --version"),
     **dict.fromkeys(("test", "start", "run", "run-script", "stop", "t"), usage(_NODE, values=_NODE_PATHS)),
     **dict.fromkeys(
@@ -84,7 +84,7 @@ _CARGO_VALUED = (
     "-pF --package --exclude --features --bin --test --example --bench --profile --message-format --color"
 )
 _CARGO = usage(_CARGO_FLAGS, _CARGO_VALUED, values={"number": "-j --jobs", "write": "--target-dir"})
-_CARGO_ALL: dict[str, Usage] = {
+_CARGO_ALL: dict[str, ProgramUsage] = {
     "": usage("-V --version --list"),
     **dict.fromkeys(
         ("build", "b", "check", "c", "test", "t", "run", "r", "bench", "clippy", "doc", "clean"), _CARGO
@@ -102,7 +102,7 @@ _GO_BUILD = usage(
     whole=True,
     operands="local",
 )
-_GO: dict[str, Usage] = {
+_GO: dict[str, ProgramUsage] = {
     **dict.fromkeys(("build", "test", "run"), _GO_BUILD),
     "vet": usage("-v -n -x -json", "-tags", whole=True, operands="local"),
     "fmt": usage("-n -x", whole=True, operands="local"),
@@ -111,7 +111,7 @@ _GO: dict[str, Usage] = {
     "env": usage("-json", whole=True, operands="text"),
     "doc": usage("-all -short -src -u", whole=True, operands="text"),
 }
-_PIP: dict[str, Usage] = {
+_PIP: dict[str, ProgramUsage] = {
     "": usage("-V --version"),
     "list": usage("-l --local --not-required", "--format", operands="none"),
     "freeze": usage("-l --local --all", operands="none"),
@@ -123,7 +123,7 @@ _PIP: dict[str, Usage] = {
         operands="none",
     ),
 }
-_UV: dict[str, Usage] = {
+_UV: dict[str, ProgramUsage] = {
     "": usage("-V --version"),
     "sync": usage(
         "-qv --frozen --locked --all-extras --all-groups --no-dev --dry-run",
@@ -154,7 +154,7 @@ _PYTEST = usage(
         "write": "--junitxml --junit-xml --cov-report",
     },
 )
-_RUFF: dict[str, Usage] = {
+_RUFF: dict[str, ProgramUsage] = {
     "": usage("-V --version"),
     "check": usage(
         "-qves --fix --no-fix --diff --show-files --show-settings --statistics --exit-zero "
@@ -184,7 +184,7 @@ _TSC = usage(
     "--target --module --jsx --lib --moduleResolution",
     values={"read": "-p --project --rootDir", "write": "--outDir --outFile"},
 )
-_FILES: dict[str, Usage] = {
+_FILES: dict[str, ProgramUsage] = {
     "rm": usage("-firRvdI --force --interactive --recursive --verbose --dir"),
     "rmdir": usage("-pv --parents --verbose"),
     "mkdir": usage("-pv --parents --verbose", "-m --mode"),
@@ -207,7 +207,7 @@ _FD = usage(
     operands="pattern",
 )
 
-USAGES: Mapping[str, Mapping[str, Usage]] = MappingProxyType(
+USAGES: Mapping[str, Mapping[str, ProgramUsage]] = MappingProxyType(
     {
         **{name: {"": table} for name, table in READERS.items()},
         **{name: {"": table} for name, table in _FILES.items()},

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.policy.git_config import Setting
-from holdfast.policy.verdicts import Finding
+from holdfast.policy.verdicts import PolicyFinding
 
 VALUE_CHARS_MAX = 200
 NAMED_MAX = 10
@@ -83,10 +83,10 @@ _QUIET = frozenset(("add", "rm", "mv", "restore", "reset", "stash", "tag", "bran
 
 def named_programs(
     repository: Repository, *, subcommand: str, reads: bool, network: bool
-) -> Iterator[Finding]:
+) -> Iterator[PolicyFinding]:
     """Reasons to ask about a git command because of where it runs."""
     for doubt in repository.doubts:
-        yield Finding("repository", doubt)
+        yield PolicyFinding("repository", doubt)
     partial = any(_is_partial(setting) for setting in repository.settings)
     found: list[str] = []
     for setting in repository.settings:
@@ -103,9 +103,9 @@ def named_programs(
     if hooks:
         found.append(f"This repository has hooks that git may run: {', '.join(hooks[:NAMED_MAX])}.")
     sentences = list(dict.fromkeys(found))
-    yield from (Finding("repository", sentence) for sentence in sentences[:NAMED_MAX])
+    yield from (PolicyFinding("repository", sentence) for sentence in sentences[:NAMED_MAX])
     if len(sentences) > NAMED_MAX:
-        yield Finding("repository", f"It names {len(sentences) - NAMED_MAX} more.")
+        yield PolicyFinding("repository", f"It names {len(sentences) - NAMED_MAX} more.")
 
 
 def names_file(setting: Setting) -> bool:

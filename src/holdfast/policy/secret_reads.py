@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from holdfast.policy.places import Places
 from holdfast.policy.secret_names import is_secret
-from holdfast.policy.shell.commands import Command
-from holdfast.policy.shell.option_tables import Reach, Reading
+from holdfast.policy.shell.commands import SimpleCommand
+from holdfast.policy.shell.option_tables import Reach, ReadVerdict
 from holdfast.policy.shell.program_names import likely_name
 from holdfast.policy.shell.words import Word
-from holdfast.policy.verdicts import Finding
+from holdfast.policy.verdicts import PolicyFinding
 
 _LETTERS_MAX = 8
 _LEAVES_OUT = re.compile(r"--(?:exclude|ignore)|.*[=:]!|-[a-zA-Z]*!", re.DOTALL)
@@ -53,8 +53,8 @@ _GIT_OF_ONE = frozenset(("-t", "-s", "-e"))  # of cat-file: only what kind of ob
 
 
 def secret_reads(
-    command: Command, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]
-) -> Iterator[Finding]:
+    command: SimpleCommand, reading: ReadVerdict | None, places: Places, *, cwds: tuple[str, ...]
+) -> Iterator[PolicyFinding]:
     """Findings for the secrets that a command would read although none of its operands is one."""
     for word in command.words[1:]:
         for path in sorted(_joined(word, places, cwds)):
@@ -80,7 +80,9 @@ def _joined(word: Word, places: Places, cwds: tuple[str, ...]) -> Iterator[str]:
         yield from filter(is_secret, places.resolved(value.removeprefix("="), cwds))
 
 
-def _taken_along(name: str, command: Command, reading: Reading | None) -> Iterator[tuple[Word, Reach]]:
+def _taken_along(
+    name: str, command: SimpleCommand, reading: ReadVerdict | None
+) -> Iterator[tuple[Word, Reach]]:
     """The directories whose files a command reads, and which of the files."""
     if name == "git":
         return
@@ -100,7 +102,7 @@ def _taken_along(name: str, command: Command, reading: Reading | None) -> Iterat
         yield word, reach
 
 
-def _from_git(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+def _from_git(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
     """What a subcommand of git shows of the repository's files and settings."""
     texts = [word.text for word in command.words]
     at = 1
@@ -116,9 +118,9 @@ def _from_git(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Ite
             yield from _seen(places.look.secret_in_remotes(cwd))
 
 
-def _seen(what: str) -> Iterator[Finding]:
+def _seen(what: str) -> Iterator[PolicyFinding]:
     if what:
-        yield Finding("secret", f"It would read {what}.")
+        yield PolicyFinding("secret", f"It would read {what}.")
 
 
 def _shows_contents(name: str, rest: list[str]) -> bool:

@@ -22,7 +22,7 @@ FindingKind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PolicyFinding:
     """One reason to ask, as a sentence for people."""
 
     kind: FindingKind
@@ -37,7 +37,7 @@ class Allow:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class NeedsApproval:
     """A person decides; `findings` are all the reasons, not only the first."""
 
     findings: tuple[str, ...]
@@ -52,4 +52,4 @@ class Deny:
     findings: tuple[str, ...] = ()
 
 
-Verdict: TypeAlias = Allow | Ask | Deny
+Verdict: TypeAlias = Allow | NeedsApproval | Deny

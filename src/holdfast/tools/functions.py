@@ -20,7 +20,7 @@ from holdfast.tools.offload import offload
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.marker import Marker, foreground
 from holdfast.tools.shell.output import Capture, Shown, shorten
-from holdfast.tools.shell.process import Command, Ended, run_command
+from holdfast.tools.shell.process import Command, ProcessEnd, run_command
 from holdfast.tools.shell.pump import Sink
 from holdfast.tools.signatures import CannotBeTool, arguments_struct, description_of
 from holdfast.values import Action
@@ -38,7 +38,7 @@ class Importable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ChildOptions:
     """Where and how long a child works, and whose it is."""
 
     cwd: str
@@ -48,10 +48,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class FunctionResult:
     """What a function in a child brought: its value, or what it raised, or neither if it did not end well."""
 
-    ended: Ended
+    ended: ProcessEnd
     value: object = None
     error: str = ""
 
@@ -81,10 +81,10 @@ async def call_in_child(
     where: Importable,
     args: Mapping[str, object],
     *,
-    place: Place,
+    place: ChildOptions,
     sink: Sink,
     hear: Callable[[str], Awaitable[None]] | None = None,
-) -> Answer:
+) -> FunctionResult:
     """Call a function in a child process; what it prints goes to the sink."""
     # An unlinked file, not a pipe: the answer of a child that is killed half-way waits for nobody.
     with await offload(_unlinked_file, undo=_close) as answer_file:
@@ -106,7 +106,7 @@ async def call_in_child(
         )
         ended = await run_command(command, sink, marker=place.marker, patience_s=place.patience_s, hear=hear)
         if ended.why != "exited":
-            return Answer(ended=ended)
+            return FunctionResult(ended=ended)
         data = await offload(lambda: os.pread(answer_file.fileno(), ANSWER_BYTES_MAX, 0))
     return _answer(ended, data)
 
@@ -127,12 +127,12 @@ def _close(file: IO[bytes]) -> None:
     file.close()
 
 
-def _answer(ended: Ended, data: bytes) -> Answer:
+def _answer(ended: ProcessEnd, data: bytes) -> FunctionResult:
     try:
         said = msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.DecodeError:
-        return Answer(ended=ended, error=f"it ended without an answer (code {ended.code})")
-    return Answer(ended=ended, value=said.get("value"), error=said.get("error", ""))
+        return FunctionResult(ended=ended, error=f"it ended without an answer (code {ended.code})")
+    return FunctionResult(ended=ended, value=said.get("value"), error=said.get("error", ""))
 
 
 class FunctionTool:
@@ -188,7 +188,7 @@ class FunctionTool:
             answer = await call_in_child(
                 where,
                 args,
-                place=Place(
+                place=ChildOptions(
                     cwd=str(call.workspace),
                     environment=self._environment,
                     marker=foreground(call.run_id, call.tool_call_id),

@@ -12,7 +12,7 @@ from holdfast.interfaces.tool import Tool
 from holdfast.messages import ToolSpec
 from holdfast.tools.arguments import BadArguments, parsed
 from holdfast.tools.ask import AskUser
-from holdfast.tools.files.contents import ReadMarks
+from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.tools.files.listing import ListFiles
 from holdfast.tools.files.read_file import ReadFile
@@ -101,7 +101,7 @@ def tools_in_the_box(
 
     `kept_out` is what no tool for files opens, absolute and free of links, wherever the workspace lies.
     """
-    marks = ReadMarks()
+    marks = FilesSeen()
     workspaces = partial(Workspace, kept_out=kept_out)
     bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
     return [

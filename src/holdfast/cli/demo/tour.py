@@ -17,8 +17,7 @@ from holdfast.cli.demo.naive import naive_answer, naive_crash, naive_stop
 from holdfast.cli.demo.screen import Screen
 from holdfast.cli.demo.server import NotServing, TourServer
 from holdfast.client import Client, ClientError, Heard, Seen
-from holdfast.tools.shell.process_table import ON_LINUX, look, table, with_descendants
-from holdfast.tools.shell.process_table import Seen as Process
+from holdfast.tools.shell.process_table import ON_LINUX, ProcessEntry, look, table, with_descendants
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 LOOKS_MAX, LOOK_S = 200, 0.05
@@ -129,7 +128,7 @@ async def _answered(stage: DemoStage, act: acts.Act) -> None:
 async def _stopped(stage: DemoStage, act: acts.Act) -> None:
     """The act in which a person stops a run that has a program running."""
     started = await stage.client.start(act.said)
-    running: list[Process] = []
+    running: list[ProcessEntry] = []
 
     async def stop(one: Seen) -> None:
         if isinstance(one.event, e.ToolStarted):
@@ -149,7 +148,7 @@ async def _stopped(stage: DemoStage, act: acts.Act) -> None:
     stage.screen.verdict(ours, f"{await naive_stop()}.")
 
 
-async def _running(pid: int) -> list[Process]:
+async def _running(pid: int) -> list[ProcessEntry]:
     """The program, once it is there: the log says that it is going to start before it does."""
     for _ in range(LOOKS_MAX if ON_LINUX else 0):
         if found := await asyncio.to_thread(_programs, pid):
@@ -158,14 +157,14 @@ async def _running(pid: int) -> list[Process]:
     return []
 
 
-def _programs(pid: int) -> list[Process]:
+def _programs(pid: int) -> list[ProcessEntry]:
     """The sleeping children of the server."""
     rows = table()
     below = with_descendants(rows, {pid})
     return [row for row in rows if row.pid in below and row.name == "sleep"]
 
 
-def _is_left(process: Process) -> bool:
+def _is_left(process: ProcessEntry) -> bool:
     now = look(process.pid)
     return now is not None and now.born_ticks == process.born_ticks and not now.is_dead
 

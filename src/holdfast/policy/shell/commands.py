@@ -23,7 +23,7 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SimpleCommand:
     """One simple command, or the redirections of a compound one (then without words)."""
 
     words: tuple[Word, ...] = ()
@@ -39,6 +39,6 @@ class Command:
 class Script:
     """Every command of a text, and what makes the text one to ask about."""
 
-    commands: tuple[Command, ...] = ()
+    commands: tuple[SimpleCommand, ...] = ()
     findings: tuple[str, ...] = ()
-    guesses: tuple[Command, ...] = ()  # what it may run besides, where the reading is in doubt
+    guesses: tuple[SimpleCommand, ...] = ()  # what it may run besides, where the reading is in doubt

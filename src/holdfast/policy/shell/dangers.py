@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from holdfast.policy.places import Places, is_disk
-from holdfast.policy.shell.commands import Command
+from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.option_tables import READERS
 from holdfast.policy.shell.program_names import likely_name
 from holdfast.policy.shell.words import EXPANDED, FROM_INPUT, Word
@@ -51,7 +51,7 @@ def bombs(text: str) -> Iterator[str]:
         yield _again_and_again(name)
 
 
-def circles(commands: Sequence[Command]) -> Iterator[str]:
+def circles(commands: Sequence[SimpleCommand]) -> Iterator[str]:
     """Sentences about functions that start themselves beside others, also by way of one another."""
     calls: dict[str, set[str]] = {}
     for command in commands:
@@ -73,7 +73,9 @@ def _reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
-def dangers(command: Command, places: Places, *, cwds: tuple[str, ...], reads_only: bool) -> Iterator[str]:
+def dangers(
+    command: SimpleCommand, places: Places, *, cwds: tuple[str, ...], reads_only: bool
+) -> Iterator[str]:
     """Sentences that say why the command is denied; none if it is not."""
     for redirect in command.redirects:
         if redirect.kind in {"write", "append"}:
@@ -88,7 +90,7 @@ def dangers(command: Command, places: Places, *, cwds: tuple[str, ...], reads_on
             yield from _of_holdfast(command, places, cwds=cwds)
 
 
-def losses(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
+def losses(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
     """Sentences that say that the workspace as a whole would be gone: allowed, but never unasked."""
     name, words = _name(command), command.words[1:]
     starts = tuple(word for word in words if not word.text.startswith("-"))
@@ -98,12 +100,12 @@ def losses(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterat
                 yield f"`{name}` would take the whole workspace away."
 
 
-def _name(command: Command) -> str:
+def _name(command: SimpleCommand) -> str:
     """The program's name, in the letters of a disk that knows no capitals."""
     return likely_name(command.words[0]).lower()
 
 
-def _of_program(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
+def _of_program(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
     name, words = _name(command), command.words[1:]
     operands = tuple(word for word in words if not word.text.startswith("-"))
     if name.partition(".")[0] in _FORMATS or name in _WRITES_DISKS or name in _COPIES:
@@ -158,7 +160,7 @@ def _if_empty(word: Word) -> str:
     return " if the variable is empty; write ${NAME:?} to make sure that it is not" if is_variable else ""
 
 
-def _of_holdfast(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
+def _of_holdfast(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
     """Any program but a reader that is given Holdfast's own files, or told to move what is above them."""
     name, words = _name(command), command.words[1:]
     taken = _taken(name, words)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from holdfast.policy.lasting_files import is_lasting, lasting_in, may_grow_lasting, written_later
 from holdfast.policy.places import Places
 from holdfast.policy.shell.words import Word
-from holdfast.policy.verdicts import Finding
+from holdfast.policy.verdicts import PolicyFinding
 
 # fmt: off
 # Every name that these make comes from a pattern, or from a file that says how to rename.
@@ -41,23 +41,23 @@ _PLAIN_FORMAT = re.compile(r"%0?[1-9]?[dux](?:\.(?:txt|log|csv|part))?")
 
 def new_names(
     name: str, words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...]
-) -> Iterator[Finding]:
+) -> Iterator[PolicyFinding]:
     """Reasons to ask about a command because of the names that it would put together."""
     if name in _BY_PATTERN:
-        yield Finding(
+        yield PolicyFinding(
             "write_outside", f"`{name}` makes names from a pattern, and some files act by their name."
         )
     if name in _HAS_SUFFIX:
         yield from _suffixes(name, words)
     if name in _PACKERS and any(_STORED_NAME.fullmatch(word.text) for word in words[1:]):
-        yield Finding("write_outside", f"`{name}` takes the name of a file from what is packed.")
+        yield PolicyFinding("write_outside", f"`{name}` takes the name of a file from what is packed.")
     if name in _IN_PLACE:
         yield from _backups(name, words, places, cwds=cwds)
     if name in _SPLITS:
         yield from _parts(name, words, places)
 
 
-def _suffixes(name: str, words: tuple[Word, ...]) -> Iterator[Finding]:
+def _suffixes(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
     """A suffix chosen by the command makes any name of what is there."""
     for at, word in enumerate(words[1:], start=1):
         long, joined, value = word.text.partition("=")
@@ -68,24 +68,24 @@ def _suffixes(name: str, words: tuple[Word, ...]) -> Iterator[Finding]:
         if not suffix and not joined:
             suffix = "".join(each.text for each in words[at + 1 : at + 2])
         if not _HARMLESS_SUFFIX.fullmatch(suffix):
-            yield Finding("write_outside", f"`{name}` may make any name with the suffix `{suffix}`.")
+            yield PolicyFinding("write_outside", f"`{name}` may make any name with the suffix `{suffix}`.")
 
 
 def _backups(
     name: str, words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...]
-) -> Iterator[Finding]:
+) -> Iterator[PolicyFinding]:
     """The copies that an edit in place leaves; a star in the suffix stands for the file's name."""
     found = [match for word in words[1:] if (match := _IN_PLACE[name].fullmatch(word.text))]
     for suffix in (next(filter(None, match.groups())) for match in found):
         if "*" in suffix or "/" in suffix:
-            yield Finding("write_outside", f"`{name}` may make any name with the suffix `{suffix}`.")
+            yield PolicyFinding("write_outside", f"`{name}` may make any name with the suffix `{suffix}`.")
             continue
         for path in sorted({path for word in words[1:] for path in places.named(word, cwds)}):
             if lasting_in(path + suffix, places):
-                yield Finding("write_outside", written_later(path + suffix))
+                yield PolicyFinding("write_outside", written_later(path + suffix))
 
 
-def _parts(name: str, words: tuple[Word, ...], places: Places) -> Iterator[Finding]:
+def _parts(name: str, words: tuple[Word, ...], places: Places) -> Iterator[PolicyFinding]:
     """The parts of a file get a beginning, a counter and perhaps an ending."""
     ending = ""
     for before, word in pairwise(words):
@@ -102,11 +102,11 @@ def _parts(name: str, words: tuple[Word, ...], places: Places) -> Iterator[Findi
         texts += [text[2:] for text in texts if text.startswith("-")]
         for text in texts:
             if text and (may_grow_lasting(text, ending) or is_lasting(text + ending)):
-                yield Finding("write_outside", f"`{name}` may make a file that acts later of `{text}`.")
+                yield PolicyFinding("write_outside", f"`{name}` may make a file that acts later of `{text}`.")
                 return
 
 
-def _formats(words: tuple[Word, ...]) -> Iterator[Finding]:
+def _formats(words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
     """A format for the counter may hold any text, and no counter at all."""
     for at, word in enumerate(words[1:], start=1):
         found = _FORMAT.fullmatch(word.text)
@@ -114,4 +114,4 @@ def _formats(words: tuple[Word, ...]) -> Iterator[Finding]:
             continue
         text = found[1] or "".join(each.text for each in words[at + 1 : at + 2])
         if not _PLAIN_FORMAT.fullmatch(text):
-            yield Finding("write_outside", f"`csplit` may make any name with the format `{text}`.")
+            yield PolicyFinding("write_outside", f"`csplit` may make any name with the format `{text}`.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from holdfast.policy.places import Places
 from holdfast.policy.repositories import named_programs
 from holdfast.policy.shell.words import Word
-from holdfast.policy.verdicts import Finding
+from holdfast.policy.verdicts import PolicyFinding
 
 # fmt: off
 _VALUED = frozenset((
@@ -32,7 +32,7 @@ class _GitCommand:
 
 def repository_findings(
     words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...], reads: bool
-) -> Iterator[Finding]:
+) -> Iterator[PolicyFinding]:
     """Reasons to ask about a git command because of the repositories that it may act in."""
     command = _read(words)
     network = command.subcommand in _NETWORK and not reads

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 
-from holdfast.policy.shell.commands import RESERVED, Command, Redirect
+from holdfast.policy.shell.commands import RESERVED, Redirect, SimpleCommand
 from holdfast.policy.shell.here_documents import mask_documents
 from holdfast.policy.shell.program_names import likely_name
 from holdfast.policy.shell.words import FROM_INPUT, Word, WordReader
@@ -54,7 +54,7 @@ class Depth:
         return True
 
 
-def guessed(text: str) -> Iterator[Command]:
+def guessed(text: str) -> Iterator[SimpleCommand]:
     """The commands of a text, if every operator outside quotes ended one."""
     masked, _ = mask_documents(text)
     plain = _PARAMETER.sub(r"$\1", masked)
@@ -66,7 +66,7 @@ def _opened(found: re.Match[str]) -> str:
     return "" if found[0] == "\\\n" else ";"
 
 
-def _between_operators(text: str) -> Iterator[Command]:
+def _between_operators(text: str) -> Iterator[SimpleCommand]:
     reader = WordReader(text)
     words: list[Word] = []
     redirects: list[Redirect] = []
@@ -97,11 +97,11 @@ def _between_operators(text: str) -> Iterator[Command]:
     yield _command(words, redirects)
 
 
-def _command(words: list[Word], redirects: list[Redirect]) -> Command:
-    return bare(Command(words=tuple(words), redirects=tuple(redirects)))
+def _command(words: list[Word], redirects: list[Redirect]) -> SimpleCommand:
+    return bare(SimpleCommand(words=tuple(words), redirects=tuple(redirects)))
 
 
-def bare(command: Command) -> Command:
+def bare(command: SimpleCommand) -> SimpleCommand:
     """The command without the words of the shell and the settings that stand before it."""
     words, first = command.words, 0
     while first < len(words) and (words[first].text in _BEFORE or _ASSIGNMENT.match(words[first].text)):
@@ -109,22 +109,22 @@ def bare(command: Command) -> Command:
     return replace(command, words=words[first:])
 
 
-def behind(command: Command) -> Iterator[Command]:
+def behind(command: SimpleCommand) -> Iterator[SimpleCommand]:
     """What a wrapper may run: its words from any of them on, since not all of its options are known."""
     for at in range(1, min(len(command.words), WORDS_MAX)):
         yield replace(command, words=command.words[at : at + WORDS_MAX])
 
 
-def moves_of(command: Command) -> Iterator[Command]:
+def moves_of(command: SimpleCommand) -> Iterator[SimpleCommand]:
     """The changes of directory that a wrapper's options may make before it runs something."""
     texts = [word.text for word in command.words[:WORDS_MAX]]
     for text, after in zip_longest(texts, texts[1:], fillvalue=""):
         option, joined, value = text.partition("=")
         if option in {"-C", "-D", "--chdir"}:
-            yield Command(words=(Word("cd"), Word(value if joined else after)))
+            yield SimpleCommand(words=(Word("cd"), Word(value if joined else after)))
 
 
-def texts_in(command: Command) -> Iterator[str]:
+def texts_in(command: SimpleCommand) -> Iterator[str]:
     """The words that may be texts for a shell, alone or behind an option's letter or an =."""
     for text in [word.text for word in command.words[1:WORDS_MAX]]:
         if any(char in text for char in " \t\n"):
@@ -135,14 +135,14 @@ def texts_in(command: Command) -> Iterator[str]:
                 yield from (text.partition("=")[2],) if _ASSIGNMENT.match(text) else ()
 
 
-def substituted_in(command: Command) -> Iterator[str]:
+def substituted_in(command: SimpleCommand) -> Iterator[str]:
     """The texts between backticks of its documents, which the parser does not look into."""
     for redirect in command.redirects:
         if redirect.kind == "document" and not redirect.target.literal:
             yield from _BACKTICKS.findall(redirect.target.text)
 
 
-def said_in(commands: Sequence[Command]) -> Iterator[str]:
+def said_in(commands: Sequence[SimpleCommand]) -> Iterator[str]:
     """The texts that commands print as they stand, for whatever reads them."""
     for command in commands:
         if command.words and likely_name(command.words[0]) in _SAYS:
@@ -151,13 +151,13 @@ def said_in(commands: Sequence[Command]) -> Iterator[str]:
             yield from texts if len(texts) > 1 else ()
 
 
-def telling_in(commands: Sequence[Command]) -> tuple[Command, ...]:
+def telling_in(commands: Sequence[SimpleCommand]) -> tuple[SimpleCommand, ...]:
     """The first of the commands whose words show what they hand on to xargs."""
     named = (each for each in commands if each.words and likely_name(each.words[0]) in {*_SAYS, "find"})
     return tuple(islice(named, TELLING_MAX))
 
 
-def filled(inner: tuple[Word, ...], commands: Sequence[Command]) -> Iterator[Command]:
+def filled(inner: tuple[Word, ...], commands: Sequence[SimpleCommand]) -> Iterator[SimpleCommand]:
     """What xargs would run with words that other commands print, or for the files that find finds."""
     fixed = tuple(word for word in inner if word.why != FROM_INPUT)
     if not fixed:
@@ -165,6 +165,6 @@ def filled(inner: tuple[Word, ...], commands: Sequence[Command]) -> Iterator[Com
     for command in commands:
         name = likely_name(command.words[0]) if command.words else ""
         if name in _SAYS:
-            yield Command(words=(*fixed, *command.words[1:]))
+            yield SimpleCommand(words=(*fixed, *command.words[1:]))
         elif name == "find" and likely_name(fixed[0]) == "rm":
-            yield Command(words=(*command.words, Word("-delete")))
+            yield SimpleCommand(words=(*command.words, Word("-delete")))

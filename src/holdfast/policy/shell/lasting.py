@@ -8,11 +8,11 @@ from itertools import pairwise, product
 
 from holdfast.policy.lasting_files import is_lasting, lasting_in, may_hold_lasting, unpacked, written_later
 from holdfast.policy.places import Below, Places, is_repository_file, is_within
-from holdfast.policy.shell.commands import Command
+from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.generated_names import new_names
 from holdfast.policy.shell.program_names import likely_name
 from holdfast.policy.shell.words import Word
-from holdfast.policy.verdicts import Finding
+from holdfast.policy.verdicts import PolicyFinding
 
 PAIRS_MAX = 24
 GIT_DIRECTORIES_MAX = 8
@@ -74,7 +74,9 @@ _RECURSIVE = re.compile(r"-[a-zA-Z]*[aRrd][a-zA-Z]*|--(?:rec|arc|no-d).*")
 _INTO = frozenset(("-t", "--target-directory"))
 
 
-def lasting_findings(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+def lasting_findings(
+    command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]
+) -> Iterator[PolicyFinding]:
     """Reasons to ask about a command that does not only read, because of what would act later."""
     name, words = _called(command)
     cwds = _git_directories(command.words, places, cwds) if name.startswith("git") else cwds
@@ -83,17 +85,17 @@ def lasting_findings(command: Command, places: Places, *, cwds: tuple[str, ...])
         for path in sorted(places.mentioned(word, cwds) | _behind_letters(word, places, cwds)):
             for each in dict.fromkeys((path, unpacked(path))):
                 if lasting_in(each, places) and (at not in left_alone or is_repository_file(each)):
-                    yield Finding("write_outside", written_later(each))
+                    yield PolicyFinding("write_outside", written_later(each))
     yield from new_names(name, words, places, cwds=cwds)
     if _unpacks(name, words):
-        yield Finding(
+        yield PolicyFinding(
             "write_outside", f"`{name}` may bring files that have their effect later, such as hooks."
         )
     if name in _COPIES:
         yield from _brought(name, words, places, cwds=cwds)
 
 
-def links_made(command: Command, places: Places, *, cwds: tuple[str, ...]) -> frozenset[str]:
+def links_made(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> frozenset[str]:
     """The places where the command may leave a link."""
     if not command.words:
         return frozenset()
@@ -113,8 +115,8 @@ def links_made(command: Command, places: Places, *, cwds: tuple[str, ...]) -> fr
 
 
 def through_links(
-    command: Command, places: Places, *, cwds: tuple[str, ...], links: frozenset[str]
-) -> Iterator[Finding]:
+    command: SimpleCommand, places: Places, *, cwds: tuple[str, ...], links: frozenset[str]
+) -> Iterator[PolicyFinding]:
     """Reasons to ask about a command that would go where an earlier step may have put a link."""
     if not links:
         return
@@ -122,12 +124,12 @@ def through_links(
     paths = {path for word in words for path in places.mentioned(word, cwds)} | set(cwds)
     for path in sorted(paths):
         if any(is_within(path, link) for link in links):
-            yield Finding(
+            yield PolicyFinding(
                 "outside", f"{path} may lead elsewhere by then, because an earlier step can make a link."
             )
 
 
-def _called(command: Command) -> tuple[str, tuple[Word, ...]]:
+def _called(command: SimpleCommand) -> tuple[str, tuple[Word, ...]]:
     """The program's name and its words; for git, and for python -m, those of what it is told to do."""
     name, words = likely_name(command.words[0]).lower(), command.words
     texts = [word.text for word in words]
@@ -209,27 +211,33 @@ def _unpacks(name: str, words: tuple[Word, ...]) -> bool:
 
 def _brought(
     name: str, words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...]
-) -> Iterator[Finding]:
+) -> Iterator[PolicyFinding]:
     """Reasons to ask about a copy, a move or a link, by what would lie where afterwards."""
     whole = name in {"mv", "ln", "ditto"} or any(_RECURSIVE.fullmatch(word.text) for word in words[1:])
     sources, targets = _operands(words)
     if whole and len(sources) * len(targets) > PAIRS_MAX:
-        yield Finding("write_outside", f"`{name}` names too many files to look into each.")
+        yield PolicyFinding("write_outside", f"`{name}` names too many files to look into each.")
         return
     for source in sources:
         for path in sorted(_spelled(source, places, cwds)):
             below = places.below(path) if whole and name != "ln" else Below()
             inner = next((each for each in below.names if is_lasting(each)), None)
             if not below.known:
-                yield Finding("write_outside", f"What `{name}` would bring along from {path} is not known.")
+                yield PolicyFinding(
+                    "write_outside", f"What `{name}` would bring along from {path} is not known."
+                )
             elif inner is not None:
-                yield Finding("write_outside", written_later(posixpath.normpath(posixpath.join(path, inner))))
+                yield PolicyFinding(
+                    "write_outside", written_later(posixpath.normpath(posixpath.join(path, inner)))
+                )
             for there in sorted(each for target in targets for each in places.named(target, cwds)):
                 for place in _places(there, path):
                     if lasting_in(place, places):
-                        yield Finding("write_outside", written_later(place))
+                        yield PolicyFinding("write_outside", written_later(place))
                     elif whole and may_hold_lasting(place):
-                        yield Finding("write_outside", f"`{name}` may bring {place} files that act later.")
+                        yield PolicyFinding(
+                            "write_outside", f"`{name}` may bring {place} files that act later."
+                        )
 
 
 def _spelled(word: Word, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:

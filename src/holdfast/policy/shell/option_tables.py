@@ -40,7 +40,7 @@ ALWAYS = "--"  # in place of options: with any of them and with none
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProgramUsage:
     """The harmless ways to use a program or one of its subcommands: its options, and what its words mean."""
 
     options: Mapping[str, Value] = field(default_factory=dict[str, Value])
@@ -53,7 +53,7 @@ class Usage:
 
 
 @dataclass(slots=True)
-class Reading:
+class ReadVerdict:
     """What is read, and why it may be more than that (empty if it is not)."""
 
     problem: str = ""
@@ -78,14 +78,14 @@ def usage(
     listing: str = "",
     down: str = "",
     **more: Unpack[_More],
-) -> Usage:
+) -> ProgramUsage:
     """A table entry: options without a value, those with a text, and `values` for those with another one.
 
     A word of one dash stands for its letters ("-la" is -l and -a), unless names are `whole`.
     """
     whole = more.get("whole", False)
     given: dict[Value, str] = {"none": flags, "text": text, **values}
-    return Usage(
+    return ProgramUsage(
         {option: value for value, words in given.items() for option in _options(words, whole=whole)},
         listing=frozenset(_options(listing, whole=whole)),
         down=frozenset(_options(down, whole=whole)),
@@ -100,7 +100,7 @@ def _options(text: str, *, whole: bool) -> list[str]:
 
 
 _HASH = usage("-bt --binary --text --tag")
-READERS: dict[str, Usage] = {
+READERS: dict[str, ProgramUsage] = {
     "ls": usage(
         "-AaBbCcdFfGghiklmNnopqRrSstUuvXxZ1 --all --almost-all --color --classify --directory --full-time "
         "--human-readable --inode --recursive --reverse --size --group-directories-first --si",
@@ -217,7 +217,7 @@ class Option:
     joined: str | None = ""
 
 
-def options_in(table: Usage, text: str) -> Iterator[Option]:
+def options_in(table: ProgramUsage, text: str) -> Iterator[Option]:
     """The options that a word stands for, up to the first that is unknown or takes the rest of the word."""
     if table.numbers and text[1:].isdigit():
         return
@@ -236,9 +236,9 @@ def options_in(table: Usage, text: str) -> Iterator[Option]:
             return
 
 
-def read_with(table: Usage, words: tuple[Word, ...]) -> Reading:
+def read_with(table: ProgramUsage, words: tuple[Word, ...]) -> ReadVerdict:
     """What a program reads with these words (its name is the first), as its table says."""
-    reading = Reading()
+    reading = ReadVerdict()
     operands: list[Word] = []
     seen: set[str] = {ALWAYS}
     at = 1
@@ -261,14 +261,14 @@ def read_with(table: Usage, words: tuple[Word, ...]) -> Reading:
     return reading
 
 
-def _check_value(reading: Reading, value: tuple[Word, ...]) -> None:
+def _check_value(reading: ReadVerdict, value: tuple[Word, ...]) -> None:
     """Treat the word behind an option as a path too, should the program see an operand there."""
     reading.paths += value
     if value and value[0].text.startswith("-") and not value[0].text[1:].isdigit():
         reading.problem = f"`{value[0].text}` may be an option of its own."
 
 
-def _place(table: Usage, reading: Reading, *, operands: list[Word], seen: set[str]) -> None:
+def _place(table: ProgramUsage, reading: ReadVerdict, *, operands: list[Word], seen: set[str]) -> None:
     """Say which operands are paths, or why there should be none."""
     has_pattern = table.operands == "pattern" and not seen & {"-e", "--regexp", "--files", "--type-list"}
     named = operands[1:] if has_pattern else operands

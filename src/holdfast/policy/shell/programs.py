@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from holdfast.policy.shell.program_names import likely_name
 from holdfast.policy.shell.read_only_programs import only_prints
 from holdfast.policy.shell.words import Word
-from holdfast.policy.verdicts import Finding, FindingKind
+from holdfast.policy.verdicts import FindingKind, PolicyFinding
 
 # fmt: off
 _NETWORK = frozenset((
@@ -108,7 +108,7 @@ _KINDS: tuple[tuple[FindingKind, frozenset[str], str], ...] = (
 )
 
 
-def concerns(words: tuple[Word, ...]) -> Iterator[Finding]:
+def concerns(words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
     """Reasons to ask about a program with these words, whatever files they name."""
     name = likely_name(words[0])
     if module := _module(name, words):
@@ -116,7 +116,7 @@ def concerns(words: tuple[Word, ...]) -> Iterator[Finding]:
         return
     for kind, names, what in _KINDS:
         if name in names:
-            yield Finding(kind, f"`{name}` {what}.")
+            yield PolicyFinding(kind, f"`{name}` {what}.")
     yield from _networked(name, words)
     yield from _programs_in_words(name, words)
     if name == "git":
@@ -137,29 +137,29 @@ def _module(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
     return ()
 
 
-def _networked(name: str, words: tuple[Word, ...]) -> Iterator[Finding]:
+def _networked(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
     """Subcommands that fetch or send."""
     if name == "git" or name not in _NETWORK_WORDS:
         return
     found = [word.text for word in words[1:] if word.text in _NETWORK_WORDS[name]]
     if found or (name == "yarn" and len(words) == 1):
-        yield Finding("network", f"`{name} {''.join(found[:1])}` reaches other machines.")
+        yield PolicyFinding("network", f"`{name} {''.join(found[:1])}` reaches other machines.")
 
 
-def _programs_in_words(name: str, words: tuple[Word, ...]) -> Iterator[Finding]:
+def _programs_in_words(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
     """Programs that came along as an argument, or that would come from the input."""
     texts = [word.text for word in words[1:]]
     for text in texts:
         if _carries_code(name, text):
-            yield Finding("program", f"`{name} {text}` carries a program of its own.")
+            yield PolicyFinding("program", f"`{name} {text}` carries a program of its own.")
     if name in _READS_PROGRAM and not any(text[:1] != "-" or text in _JUST_TELLS for text in texts):
-        yield Finding("wrapper", f"`{name}` runs whatever its input says.")
+        yield PolicyFinding("wrapper", f"`{name}` runs whatever its input says.")
     if name in {"awk", "gawk", "mawk", "nawk"} and not _plain_script("awk", texts):
-        yield Finding("program", "The awk program may do more than print.")
+        yield PolicyFinding("program", "The awk program may do more than print.")
     if name in {"sed", "gsed"} and not _plain_script("sed", texts):
-        yield Finding("program", "The sed program may do more than print and replace.")
+        yield PolicyFinding("program", "The sed program may do more than print and replace.")
     if name == "tar" and texts and re.fullmatch(r"-?[A-Za-z]*P[A-Za-z]*", texts[0]):
-        yield Finding("program", "`tar` is told to keep absolute names.")
+        yield PolicyFinding("program", "`tar` is told to keep absolute names.")
 
 
 def _carries_code(name: str, text: str) -> bool:
@@ -183,19 +183,19 @@ def _plain_script(name: str, texts: list[str]) -> bool:
     return bool(scripts) and only_prints(name, scripts[0])
 
 
-def _git(words: tuple[Word, ...]) -> Iterator[Finding]:
+def _git(words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
     """What git runs or reaches beyond its repository."""
     at = 1
     while at < len(words) and words[at].text.startswith("-"):
         option = words[at].text.partition("=")[0]
         if option not in _GIT_VALUED | _GIT_PLAIN:
-            yield Finding("program", f"`git {words[at].text}` changes what git runs.")
+            yield PolicyFinding("program", f"`git {words[at].text}` changes what git runs.")
         at += 2 if words[at].text in _GIT_VALUED or option in {"-c", "--config-env"} else 1
     name = words[at].text if at < len(words) else ""
     if name in _NETWORK_WORDS["git"]:
-        yield Finding("network", f"`git {name}` reaches other machines.")
+        yield PolicyFinding("network", f"`git {name}` reaches other machines.")
     if name in _GIT_RUNS:
-        yield Finding("program", f"`git {name}` changes or runs other programs.")
+        yield PolicyFinding("program", f"`git {name}` changes or runs other programs.")
     for word in words[at + 1 :]:
         option = word.text.partition("=")[0]
         long = len(option) >= _ABBREVIATION_CHARS_MIN and any(
@@ -203,4 +203,4 @@ def _git(words: tuple[Word, ...]) -> Iterator[Finding]:
         )
         short = (name == "rebase" and option[:2] == "-x") or (name == "grep" and option[:2] == "-O")
         if long or short:
-            yield Finding("program", f"`git {name} {word.text}` runs another program.")
+            yield PolicyFinding("program", f"`git {name} {word.text}` runs another program.")

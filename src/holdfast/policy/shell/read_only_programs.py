@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from holdfast.policy.shell.option_tables import ALWAYS, READERS, Reading, Usage, read_with, usage
+from holdfast.policy.shell.option_tables import ALWAYS, READERS, ProgramUsage, ReadVerdict, read_with, usage
 from holdfast.policy.shell.words import Word
 
 _DIFF = (
@@ -22,7 +22,7 @@ _LOG_VALUED = (
     f"{_DIFF_VALUED} -nSL --max-count --skip --since --after --until --before --author --committer --grep "
     "--date"
 )
-GIT_READERS: dict[str, Usage] = {
+GIT_READERS: dict[str, ProgramUsage] = {
     "status": usage("-sbuvz --short --branch --porcelain --long --untracked-files --ignored --show-stash"),
     "diff": usage(_DIFF, _DIFF_VALUED),
     "log": usage(_LOG, _LOG_VALUED, numbers=True),
@@ -99,13 +99,13 @@ _PRINTF_SETS = re.compile(r"%[-+ #0-9'*.]*[hlLjtz]*n")
 _STRICT = re.compile(r"-[eux]+|-[eux]*o")
 
 
-def reading_of(name: str, words: tuple[Word, ...]) -> Reading:
+def reading_of(name: str, words: tuple[Word, ...]) -> ReadVerdict:
     """What a known program would read; the problem says why it may do more."""
     if special := _SPECIAL.get(name):
         return special(words)
     if name in READERS:
         return read_with(READERS[name], words)
-    return Reading(f"`{words[0].text}` is not on the list of programs that only read.")
+    return ReadVerdict(f"`{words[0].text}` is not on the list of programs that only read.")
 
 
 def only_prints(name: str, script: str) -> bool:
@@ -124,25 +124,25 @@ def git_subcommand(words: tuple[Word, ...]) -> int | None:
     return at if at < len(words) and not words[at].text.startswith("-") else None
 
 
-def _git(words: tuple[Word, ...]) -> Reading:
+def _git(words: tuple[Word, ...]) -> ReadVerdict:
     """Git reads settings from the repository that it is in, so another directory is another trust."""
     at = git_subcommand(words)
     if at is None:
-        return Reading("An option of `git` is not known to only read.")
+        return ReadVerdict("An option of `git` is not known to only read.")
     name = words[at].text
     if name in _GIT_TWO_WORDS and at + 1 < len(words):
         at += 1
         name = f"{name} {words[at].text}"
     if name not in GIT_READERS:
-        return Reading(f"`git {name}` is not known to only read.")
+        return ReadVerdict(f"`git {name}` is not known to only read.")
     reading = read_with(GIT_READERS[name], (Word(f"git {name}"), *words[at + 1 :]))
     reading.from_root_only = True
     return reading
 
 
-def _find(words: tuple[Word, ...]) -> Reading:
+def _find(words: tuple[Word, ...]) -> ReadVerdict:
     """Find begins at its paths; each word of its expression must be known."""
-    reading = Reading()
+    reading = ReadVerdict()
     at = 1
     while at < len(words) and (words[at].text in {"-H", "-P"} or words[at].text[:1] not in {"-", "!", "("}):
         if not words[at].text.startswith("-"):
@@ -160,37 +160,37 @@ def _find(words: tuple[Word, ...]) -> Reading:
     return reading
 
 
-def _test(words: tuple[Word, ...]) -> Reading:
+def _test(words: tuple[Word, ...]) -> ReadVerdict:
     """A test of at most one condition; a longer one may be read in more than one way."""
     inner = [word for word in words[1:] if word.text != "!"]
     if words[0].text == "[" and (not inner or inner.pop().text != "]"):
-        return Reading("A test without its end.")
+        return ReadVerdict("A test without its end.")
     texts = [word.text for word in inner]
     match texts:
         case [] | [_]:
-            return Reading()
+            return ReadVerdict()
         case [operator, _] if operator in _TEST_UNARY:
-            return Reading(paths=inner[1:])
+            return ReadVerdict(paths=inner[1:])
         case [_, operator, _] if operator in _TEST_BINARY:
-            return Reading()
+            return ReadVerdict()
         case _:
-            return Reading("The test is not one of the plain ones.")
+            return ReadVerdict("The test is not one of the plain ones.")
 
 
-def _awk(words: tuple[Word, ...]) -> Reading:
+def _awk(words: tuple[Word, ...]) -> ReadVerdict:
     """The script and the files; only the separator may be set."""
     at = 1
     while at < len(words) and words[at].text.startswith("-F"):
         at += 2 if words[at].text == "-F" else 1
     if at >= len(words) or words[at].text.startswith("-") or not only_prints("awk", words[at].text):
-        return Reading("The awk program may do more than print.")
+        return ReadVerdict("The awk program may do more than print.")
     files = list(words[at + 1 :])
     if any(word.text.startswith("-") for word in files):
-        return Reading("An option of `awk` stands behind its program.")
-    return Reading(paths=files)
+        return ReadVerdict("An option of `awk` stands behind its program.")
+    return ReadVerdict(paths=files)
 
 
-def _sed(words: tuple[Word, ...]) -> Reading:
+def _sed(words: tuple[Word, ...]) -> ReadVerdict:
     """The script and the files; -i is not among the options."""
     at = 1
     while at < len(words) and words[at].text in {"-n", "-E", "-r", "-nE", "-En", "-nr", "-s", "-u", "-z"}:
@@ -198,14 +198,14 @@ def _sed(words: tuple[Word, ...]) -> Reading:
     if at < len(words) and words[at].text == "-e":
         at += 1
     if at >= len(words) or words[at].text.startswith("-") or not only_prints("sed", words[at].text):
-        return Reading("The sed program may do more than print.")
+        return ReadVerdict("The sed program may do more than print.")
     files = list(words[at + 1 :])
     if any(word.text.startswith("-") for word in files):
-        return Reading("An option of `sed` stands behind its program.")
-    return Reading(paths=files)
+        return ReadVerdict("An option of `sed` stands behind its program.")
+    return ReadVerdict(paths=files)
 
 
-def _printf(words: tuple[Word, ...]) -> Reading:
+def _printf(words: tuple[Word, ...]) -> ReadVerdict:
     """A text; the conversion %n of bash sets the variable that an argument names, PATH for one."""
     reading = read_with(READERS["printf"], words)
     operands = [word.text for word in words[1:] if word.text != "--"]
@@ -214,22 +214,24 @@ def _printf(words: tuple[Word, ...]) -> Reading:
     return reading
 
 
-def _set(words: tuple[Word, ...]) -> Reading:
+def _set(words: tuple[Word, ...]) -> ReadVerdict:
     """The strict modes, which make a script stop earlier."""
     options = [word.text for word in words[1:]]
     known = all(_STRICT.fullmatch(option) or option == "pipefail" for option in options)
-    return Reading() if options and known else Reading("`set` changes or shows the state of the shell.")
+    return (
+        ReadVerdict() if options and known else ReadVerdict("`set` changes or shows the state of the shell.")
+    )
 
 
-def _cd(words: tuple[Word, ...]) -> Reading:
+def _cd(words: tuple[Word, ...]) -> ReadVerdict:
     """A change of directory reads the place that it goes to."""
     operands = [word for word in words[1:] if word.text not in {"--", "-P", "-L"}]
     if len(operands) != 1 or operands[0].text.startswith("-") or not operands[0].text:
-        return Reading("`cd` goes to a place that is not named.")
-    return Reading(paths=operands)
+        return ReadVerdict("`cd` goes to a place that is not named.")
+    return ReadVerdict(paths=operands)
 
 
-def _date(words: tuple[Word, ...]) -> Reading:
+def _date(words: tuple[Word, ...]) -> ReadVerdict:
     """The date as it is; an operand that is no format sets the clock."""
     reading = read_with(READERS["date"], words)
     if any(word.text[:1] not in {"-", "+"} for word in words[1:]):
@@ -237,7 +239,7 @@ def _date(words: tuple[Word, ...]) -> Reading:
     return reading
 
 
-_SPECIAL: dict[str, Callable[[tuple[Word, ...]], Reading]] = {
+_SPECIAL: dict[str, Callable[[tuple[Word, ...]], ReadVerdict]] = {
     "git": _git,
     "find": _find,
     "test": _test,

@@ -33,7 +33,7 @@ def unprintable(text: str) -> str | None:
     return None
 
 
-class Source:
+class ShellText:
     """The bytes of a script; every node that was read is noted, so that the rest can be found."""
 
     def __init__(self, text: bytes) -> None:

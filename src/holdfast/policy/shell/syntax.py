@@ -12,10 +12,10 @@ from itertools import zip_longest
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from holdfast.policy.shell.commands import RESERVED, Command, Redirect, RedirectKind, Script
+from holdfast.policy.shell.commands import RESERVED, Redirect, RedirectKind, Script, SimpleCommand
 from holdfast.policy.shell.guesses import guessed
 from holdfast.policy.shell.here_documents import Document, mask_documents, read_document
-from holdfast.policy.shell.source import Source, unprintable, without_negations
+from holdfast.policy.shell.source import ShellText, unprintable, without_negations
 from holdfast.policy.shell.words import LOOPED, UNREADABLE, Word, read_word, read_words
 
 TEXT_BYTES_MAX = 65_536
@@ -111,7 +111,7 @@ def _read(text: str) -> Script:
     if len(text.encode()) - sum(end - start for start, end in documents) > SYNTAX_BYTES_MAX:
         return Script(findings=(_TOO_LONG,))
     root = Parser(_LANGUAGE).parse(_FAR.sub(_nearer, masked).encode()).root_node
-    walk = _Walk(Source(text.encode()))
+    walk = _Walk(ShellText(text.encode()))
     if root.has_error:
         walk.find("The text is not one that a shell would accept.")
     walk.visit(root, _Place())
@@ -139,9 +139,9 @@ class _Place:
 class _Walk:
     """One pass over the tree: collects commands and findings, and notes which stretch each node explains."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ShellText) -> None:
         self.source = source
-        self.commands: list[Command] = []
+        self.commands: list[SimpleCommand] = []
         self.findings: list[str] = []
         self.documents: set[tuple[int, int]] = set()
 
@@ -213,7 +213,7 @@ class _Walk:
         """Read a loop, whose variable is set like any other."""
         for nth, child in enumerate(node.children):
             if child.type == "variable_name":
-                self.commands.append(Command(assignments=((self.source.raw(child), Word("", LOOPED)),)))
+                self.commands.append(SimpleCommand(assignments=((self.source.raw(child), Word("", LOOPED)),)))
                 self.explain(child, place)
             elif node.field_name_for_child(nth) == "value":
                 self.word(child, place)
@@ -285,7 +285,7 @@ class _Walk:
         if body is not None:
             self.visit(body, place)
 
-    def simple(self, node: Node, place: _Place) -> Command:
+    def simple(self, node: Node, place: _Place) -> SimpleCommand:
         """Read a simple command."""
         words: list[Word] = []
         extra: list[Word] = []
@@ -315,9 +315,9 @@ class _Walk:
         place: _Place,
         assignments: tuple[tuple[str, Word], ...] = (),
         redirects: tuple[Redirect, ...] = (),
-    ) -> Command:
+    ) -> SimpleCommand:
         """A command with what its place says of it."""
-        return Command(
+        return SimpleCommand(
             words=words,
             assignments=assignments,
             redirects=redirects,

@@ -10,18 +10,18 @@ from typing import TypeAlias
 from holdfast.policy.lasting_files import lasting_in, written_later
 from holdfast.policy.places import HARMLESS_DEVICES, Places
 from holdfast.policy.secret_reads import secret_reads
-from holdfast.policy.shell.commands import Command, Redirect, Script
+from holdfast.policy.shell.commands import Redirect, Script, SimpleCommand
 from holdfast.policy.shell.dangers import bombs, circles, dangers, losses
 from holdfast.policy.shell.git import repository_findings
 from holdfast.policy.shell.guesses import guessed
 from holdfast.policy.shell.lasting import lasting_findings, links_made, through_links
 from holdfast.policy.shell.program_names import SYSTEM_DIRECTORIES, known_name, likely_name
 from holdfast.policy.shell.programs import concerns
-from holdfast.policy.shell.read_only_programs import Reading, reading_of
+from holdfast.policy.shell.read_only_programs import ReadVerdict, reading_of
 from holdfast.policy.shell.syntax import TEXT_BYTES_MAX, parse
 from holdfast.policy.shell.words import LOOPED, Word
-from holdfast.policy.shell.wrappers import Step, steps
-from holdfast.policy.verdicts import Finding
+from holdfast.policy.shell.wrappers import ScriptStep, steps
+from holdfast.policy.verdicts import PolicyFinding
 
 DIRECTORIES_MAX = 4
 STEPS_MAX = 1_000
@@ -51,7 +51,7 @@ class JudgedStep:
     literal: bool  # the words are all fixed
     outers: tuple[tuple[str, ...], ...]  # the words of the wrappers around it
     cwds: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[PolicyFinding, ...]
     fed: bool
     writes: tuple[str, ...]  # resolved targets of redirections that write
     paths: tuple[str, ...]  # resolved places that its words and other redirections may name
@@ -67,7 +67,7 @@ class JudgedScript:
     guesses: tuple[tuple[str, ...], ...] = ()
 
 
-ReadSteps: TypeAlias = Callable[[tuple[str, ...]], tuple[Step, ...]]
+ReadSteps: TypeAlias = Callable[[tuple[str, ...]], tuple[ScriptStep, ...]]
 
 
 def judge_script(
@@ -109,28 +109,28 @@ def judge_script(
     return JudgedScript(tuple(judged), tuple(dict.fromkeys(denials)), tuple(words))
 
 
-def steps_of(argv: tuple[str, ...]) -> tuple[Step, ...]:
+def steps_of(argv: tuple[str, ...]) -> tuple[ScriptStep, ...]:
     """Everything that an argv would run, and what it may run besides; how much is judged has an end."""
-    certain: list[Step] = []
-    guesses: dict[Command, Step] = {}
+    certain: list[ScriptStep] = []
+    guesses: dict[SimpleCommand, ScriptStep] = {}
     for step in islice(_steps(argv), STEPS_READ_MAX):
         if not step.guess:
             certain.append(step)
         elif len(guesses) < GUESSES_MAX:
             guesses.setdefault(step.command, step)
     if len(certain) > STEPS_MAX:
-        certain = [Step(Command(), (Finding("syntax", TOO_MANY),)), *certain[:STEPS_MAX]]
+        certain = [ScriptStep(SimpleCommand(), (PolicyFinding("syntax", TOO_MANY),)), *certain[:STEPS_MAX]]
     return (*certain, *guesses.values())
 
 
-def unread(argv: tuple[str, ...], why: str) -> tuple[Step, ...]:
+def unread(argv: tuple[str, ...], why: str) -> tuple[ScriptStep, ...]:
     """What can be said of an argv that was not read: why not, and what it may run by its signs alone."""
     commands = [command for text in argv for command in guessed(text)]
-    guesses = (Step(command, guess=True) for command in commands[:GUESSES_MAX])
-    return (Step(Command(), (Finding("syntax", why),)), *guesses)
+    guesses = (ScriptStep(command, guess=True) for command in commands[:GUESSES_MAX])
+    return (ScriptStep(SimpleCommand(), (PolicyFinding("syntax", why),)), *guesses)
 
 
-def _given(found: tuple[Step, ...]) -> frozenset[str]:
+def _given(found: tuple[ScriptStep, ...]) -> frozenset[str]:
     """The variables that are set to something wherever they are set at all."""
     settings = [each for step in found for each in step.command.assignments]
     empty = {name for name, value in settings if not value.text and value.why != LOOPED}
@@ -138,39 +138,43 @@ def _given(found: tuple[Step, ...]) -> frozenset[str]:
     return frozenset(name for name, _ in settings) - empty - unknown
 
 
-def _steps(argv: tuple[str, ...]) -> Iterator[Step]:
+def _steps(argv: tuple[str, ...]) -> Iterator[ScriptStep]:
     match argv:
         case [("sh" | "/bin/sh" | "bash" | "/bin/bash" | "/usr/bin/bash"), "-c", text]:
             script = parse(text)
             if script.findings:
-                yield Step(Command(), tuple(Finding("syntax", sentence) for sentence in script.findings))
+                yield ScriptStep(
+                    SimpleCommand(), tuple(PolicyFinding("syntax", sentence) for sentence in script.findings)
+                )
             yield from steps(script)
         case []:
-            yield Step(Command(), (Finding("syntax", "There is nothing in it to run."),))
+            yield ScriptStep(SimpleCommand(), (PolicyFinding("syntax", "There is nothing in it to run."),))
         case _:
-            yield from steps(Script((Command(words=tuple(Word(each) for each in argv)),)))
+            yield from steps(Script((SimpleCommand(words=tuple(Word(each) for each in argv)),)))
 
 
-def _reading(command: Command) -> Reading | None:
+def _reading(command: SimpleCommand) -> ReadVerdict | None:
     """What the command would read, if its program is a known one of the system."""
     name = known_name(command.words[0]) if command.words else ""
     return reading_of(name, command.words) if name else None
 
 
-def _only_reads(command: Command) -> bool:
+def _only_reads(command: SimpleCommand) -> bool:
     reading = _reading(command)
     return reading is not None and not reading.problem
 
 
-def _judge_step(step: Step, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]) -> JudgedStep:
+def _judge_step(
+    step: ScriptStep, reading: ReadVerdict | None, places: Places, *, cwds: tuple[str, ...]
+) -> JudgedStep:
     command = step.command
     findings = [*step.findings, *_words(command), *_settings(command)]
     for redirect in command.redirects:
         findings += _redirect(redirect, places, cwds=cwds)
     if any(not places.inside(cwd) for cwd in cwds):
-        findings.append(Finding("outside", "It may run in a directory outside the workspace."))
+        findings.append(PolicyFinding("outside", "It may run in a directory outside the workspace."))
     if command.looped and _changes_directory(command):
-        findings.append(Finding("syntax", "It changes its directory in a loop."))
+        findings.append(PolicyFinding("syntax", "It changes its directory in a loop."))
     if command.words:
         findings += _program(command, reading, places, cwds=cwds)
     mentioned = {path for word in command.words[1:] for path in places.mentioned(word, cwds)}
@@ -191,7 +195,7 @@ def _judge_step(step: Step, reading: Reading | None, places: Places, *, cwds: tu
     )
 
 
-def _written(command: Command, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
+def _written(command: SimpleCommand, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
     """Where the command's output goes, as far as that is a file."""
     found = (
         places.named(redirect.target, cwds)
@@ -201,47 +205,47 @@ def _written(command: Command, places: Places, cwds: tuple[str, ...]) -> frozens
     return frozenset(path for paths in found for path in paths) - HARMLESS_DEVICES
 
 
-def _words(command: Command) -> Iterator[Finding]:
+def _words(command: SimpleCommand) -> Iterator[PolicyFinding]:
     for word in command.words:
         if not word.literal:
-            yield Finding("word", f"`{word.text}` {word.why}.")
+            yield PolicyFinding("word", f"`{word.text}` {word.why}.")
 
 
-def _settings(command: Command) -> Iterator[Finding]:
+def _settings(command: SimpleCommand) -> Iterator[PolicyFinding]:
     for name, value in command.assignments:
         if not value.literal:
-            yield Finding("word", f"`{name}={value.text}` {value.why}.")
+            yield PolicyFinding("word", f"`{name}={value.text}` {value.why}.")
         if name not in _HARMLESS_SETTINGS or not value.literal or "/" in value.text:
-            yield Finding("setting", f"It sets {name}, which may change what a program does.")
+            yield PolicyFinding("setting", f"It sets {name}, which may change what a program does.")
 
 
-def _redirect(redirect: Redirect, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+def _redirect(redirect: Redirect, places: Places, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
     """Findings for one redirection."""
     target = redirect.target
     if redirect.kind == "document":
         if not target.literal:
-            yield Finding("word", "A document or text for its input is expanded when the command runs.")
+            yield PolicyFinding("word", "A document or text for its input is expanded when the command runs.")
         return
     if redirect.kind == "dup":
         return
     if not target.literal:
-        yield Finding("word", f"`{target.text}` {target.why}.")
+        yield PolicyFinding("word", f"`{target.text}` {target.why}.")
     for path in sorted(places.named(target, cwds) - HARMLESS_DEVICES):
         yield from _kept(path, places)
         if redirect.kind == "read":
             if not places.inside(path):
-                yield Finding("outside", f"It reads {path}, which is outside the workspace.")
+                yield PolicyFinding("outside", f"It reads {path}, which is outside the workspace.")
         elif not places.inside(path):
-            yield Finding("write_outside", f"It writes {path}, which is outside the workspace.")
+            yield PolicyFinding("write_outside", f"It writes {path}, which is outside the workspace.")
         elif lasting_in(path, places):
-            yield Finding("write_outside", written_later(path))
+            yield PolicyFinding("write_outside", written_later(path))
         else:
-            yield Finding("write", f"It writes {path}.")
+            yield PolicyFinding("write", f"It writes {path}.")
 
 
 def _program(
-    command: Command, reading: Reading | None, places: Places, *, cwds: tuple[str, ...]
-) -> Iterator[Finding]:
+    command: SimpleCommand, reading: ReadVerdict | None, places: Places, *, cwds: tuple[str, ...]
+) -> Iterator[PolicyFinding]:
     """Findings for the program with its words: nothing but its paths if it only reads."""
     yield from secret_reads(command, reading, places, cwds=cwds)
     reads = reading is not None and not reading.problem
@@ -249,14 +253,14 @@ def _program(
         yield from repository_findings(command.words, places, cwds=cwds, reads=reads)
     if reading is not None and not reading.problem:
         if reading.from_root_only and set(cwds) != {places.workspace}:
-            yield Finding("change", "`git` may find the settings of another repository there.")
+            yield PolicyFinding("change", "`git` may find the settings of another repository there.")
         for word in reading.paths:
             yield from _named(word, places, cwds=cwds)
         return
     name = command.words[0].text
-    yield Finding("change", f"`{name}` may change something." if reading is None else reading.problem)
+    yield PolicyFinding("change", f"`{name}` may change something." if reading is None else reading.problem)
     yield from concerns(command.words)
-    yield from (Finding("program", sentence) for sentence in losses(command, places, cwds=cwds))
+    yield from (PolicyFinding("program", sentence) for sentence in losses(command, places, cwds=cwds))
     yield from _origin(command.words[0], places, cwds=cwds)
     yield from _put_in_place(command, places, cwds=cwds)
     yield from lasting_findings(command, places, cwds=cwds)
@@ -264,32 +268,34 @@ def _program(
         yield from _named(word, places, cwds=cwds)
 
 
-def _origin(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+def _origin(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
     """Doubt a program that is neither the system's nor the workspace's, or whose name is not plain."""
     if not word.text.isascii():
-        yield Finding("wrapper", f"The name `{word.text}` holds letters that may look like others.")
+        yield PolicyFinding("wrapper", f"The name `{word.text}` holds letters that may look like others.")
     directory = posixpath.dirname(word.text)
     if directory and not (posixpath.normpath(word.text) == word.text and directory in SYSTEM_DIRECTORIES):
         for path in sorted(places.named(word, cwds)):
             if not places.inside(path):
-                yield Finding("outside", f"It runs {path}, which is outside the workspace.")
+                yield PolicyFinding("outside", f"It runs {path}, which is outside the workspace.")
 
 
-def _named(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+def _named(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
     """Findings for the places that a word may name."""
     for path in sorted(places.mentioned(word, cwds) - HARMLESS_DEVICES):
         yield from _kept(path, places)
         if not places.inside(path):
-            yield Finding("outside", f"{path} is outside the workspace.")
+            yield PolicyFinding("outside", f"{path} is outside the workspace.")
 
 
-def _kept(path: str, places: Places) -> Iterator[Finding]:
+def _kept(path: str, places: Places) -> Iterator[PolicyFinding]:
     """Doubt a place that is kept for secrets, or for what Holdfast itself is told."""
     if why := places.kept(path):
-        yield Finding("secret", why)
+        yield PolicyFinding("secret", why)
 
 
-def _put_in_place(command: Command, places: Places, *, cwds: tuple[str, ...]) -> Iterator[Finding]:
+def _put_in_place(
+    command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]
+) -> Iterator[PolicyFinding]:
     """Doubt a copy of a file of the configuration's name into its folder."""
     name, words = likely_name(command.words[0]).lower(), command.words[1:]
     folder, own = posixpath.split(places.config)
@@ -300,14 +306,16 @@ def _put_in_place(command: Command, places: Places, *, cwds: tuple[str, ...]) ->
     here = ["."] if name == "ln" and sum(not word.text.startswith("-") for word in words) == 1 else []
     targets = (*words, *(Word(text) for text in (*joined, *here) if text))
     if any(folder in places.mentioned(word, cwds) for word in targets):
-        yield Finding("secret", f"`{name}` may overwrite {places.config}, which is Holdfast's configuration.")
+        yield PolicyFinding(
+            "secret", f"`{name}` may overwrite {places.config}, which is Holdfast's configuration."
+        )
 
 
-def _changes_directory(command: Command) -> bool:
+def _changes_directory(command: SimpleCommand) -> bool:
     return bool(command.words) and command.words[0].text in {"cd", "pushd"}
 
 
-def _moved(command: Command, places: Places, cwds: tuple[str, ...]) -> tuple[str, ...]:
+def _moved(command: SimpleCommand, places: Places, cwds: tuple[str, ...]) -> tuple[str, ...]:
     """Every directory in which the next command may run: cd may fail, so the old ones stay."""
     if not _changes_directory(command):
         return cwds

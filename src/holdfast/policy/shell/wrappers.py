@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.policy.shell.commands import RESERVED, Command, Script
+from holdfast.policy.shell.commands import RESERVED, Script, SimpleCommand
 from holdfast.policy.shell.guesses import (
     Depth,
     bare,
@@ -24,7 +24,7 @@ from holdfast.policy.shell.guesses import (
 from holdfast.policy.shell.program_names import known_name, likely_name
 from holdfast.policy.shell.syntax import parse
 from holdfast.policy.shell.words import FROM_INPUT, Word
-from holdfast.policy.verdicts import Finding
+from holdfast.policy.verdicts import PolicyFinding
 
 NESTING_MAX = 8
 
@@ -34,11 +34,11 @@ _STARTS = "it runs another program, and its rules are not known here"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """One command as it would run, and what was found on the way to it."""
 
-    command: Command
-    findings: tuple[Finding, ...] = ()
+    command: SimpleCommand
+    findings: tuple[PolicyFinding, ...] = ()
     outers: tuple[tuple[str, ...], ...] = ()  # the words of the wrappers that were opened
     unseen: bool = False  # it runs a text that comes from elsewhere
     guess: bool = False  # it may be what runs: a reason to refuse, never one to allow
@@ -119,7 +119,7 @@ _KEEPS_TEXTS = frozenset(("alias", "mapfile", "readarray", "complete", "compgen"
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
-def steps(script: Script, *, depth: Depth | None = None) -> Iterator[Step]:
+def steps(script: Script, *, depth: Depth | None = None) -> Iterator[ScriptStep]:
     """Every command that the script would run, wrappers opened, in the order of the text; and the guesses."""
     depth = depth or Depth()
     unseen = False
@@ -131,27 +131,27 @@ def steps(script: Script, *, depth: Depth | None = None) -> Iterator[Step]:
         for step in opened:
             unseen = unseen or step.unseen
             if any(word.why == FROM_INPUT for word in step.command.words):
-                yield from (Step(each, guess=True) for each in filled(step.command.words, telling))
+                yield from (ScriptStep(each, guess=True) for each in filled(step.command.words, telling))
     for command in script.guesses:
         opened = list(_open(command, depth.guessed))
         yield from _as_guesses([*opened, *_guesses(command, opened, depth=depth.guessed)])
     for text in said_in(script.commands) if unseen else ():
-        yield from _as_guesses(_inside(Command(), text, depth=depth.guessed))
+        yield from _as_guesses(_inside(SimpleCommand(), text, depth=depth.guessed))
 
 
-def _guesses(command: Command, opened: list[Step], *, depth: Depth) -> Iterator[Step]:
+def _guesses(command: SimpleCommand, opened: list[ScriptStep], *, depth: Depth) -> Iterator[ScriptStep]:
     """What a command may run beyond what its rule shows, or have run by others."""
     texts = [text for each in (command, *(step.command for step in opened)) for text in _kept_texts(each)]
     name = likely_name(command.words[0]) if command.words else ""
     doubted = any(finding.kind == "wrapper" for step in opened for finding in step.findings)
     if doubted and (name in _WRAPPERS or name == "xargs"):
-        yield from (Step(each) for each in (*moves_of(command), *behind(command)))
+        yield from (ScriptStep(each) for each in (*moves_of(command), *behind(command)))
         texts += texts_in(command)
     for text in dict.fromkeys(texts):
         yield from _inside(command, text, depth=depth)
 
 
-def _kept_texts(command: Command) -> Iterator[str]:
+def _kept_texts(command: SimpleCommand) -> Iterator[str]:
     """The texts that a command substitutes, or keeps for somebody to run."""
     yield from substituted_in(command)
     yield from (value.text for _, value in command.assignments if " " in value.text)
@@ -159,11 +159,11 @@ def _kept_texts(command: Command) -> Iterator[str]:
         yield from texts_in(command)
 
 
-def _as_guesses(found: Iterable[Step]) -> Iterator[Step]:
+def _as_guesses(found: Iterable[ScriptStep]) -> Iterator[ScriptStep]:
     return (replace(step, guess=True) for step in found)
 
 
-def _open(command: Command, depth: Depth) -> Iterator[Step]:
+def _open(command: SimpleCommand, depth: Depth) -> Iterator[ScriptStep]:
     """Open one command, and remember on each step what it was wrapped in."""
     texts = tuple(word.text for word in command.words)
     for step in _opened(command, depth):
@@ -171,15 +171,15 @@ def _open(command: Command, depth: Depth) -> Iterator[Step]:
         yield replace(step, outers=(texts, *step.outers)) if wrapped else step
 
 
-def _opened(command: Command, depth: Depth) -> Iterator[Step]:
+def _opened(command: SimpleCommand, depth: Depth) -> Iterator[ScriptStep]:
     """Open one command as far as the rules go."""
     if not command.words:
-        yield Step(command)
+        yield ScriptStep(command)
         return
     first, *rest = command.words
     name = likely_name(first)
     if depth.nesting > NESTING_MAX:
-        yield Step(command, (Finding("wrapper", "It is wrapped too often to be judged."),))
+        yield ScriptStep(command, (PolicyFinding("wrapper", "It is wrapped too often to be judged."),))
     elif name in _SHELLS or name in _OTHER_SHELLS:
         yield from _open_shell(command, name, depth=depth)
     elif name == "find":
@@ -187,19 +187,21 @@ def _opened(command: Command, depth: Depth) -> Iterator[Step]:
     elif name in {"eval", "trap"}:
         yield from _open_text(command, name, depth=depth)
     elif name == "command" and rest and rest[0].text in {"-v", "-V"}:
-        yield Step(
+        yield ScriptStep(
             replace(command, words=(Word("type", first.why), *rest[1:])), tuple(_doubts((first,), name))
         )
     elif name in _WRAPPERS or name == "xargs":
         yield from _open_wrapper(command, name, depth=depth)
     elif name in RESERVED or _ASSIGNMENT.match(first.text):
-        yield Step(command, (Finding("syntax", f"`{first.text}` stands where a command is expected."),))
+        yield ScriptStep(
+            command, (PolicyFinding("syntax", f"`{first.text}` stands where a command is expected."),)
+        )
         yield from _as_guesses(_open(bare(command), depth.deeper.guessed))
     else:
-        yield Step(command, unseen=name in {"source", "."})
+        yield ScriptStep(command, unseen=name in {"source", "."})
 
 
-def _open_wrapper(command: Command, name: str, *, depth: Depth) -> Iterator[Step]:
+def _open_wrapper(command: SimpleCommand, name: str, *, depth: Depth) -> Iterator[ScriptStep]:
     """Open a wrapper of the table."""
     wrapper = _XARGS if name == "xargs" else _WRAPPERS[name]
     split = _Split(command.words, wrapper)
@@ -208,7 +210,7 @@ def _open_wrapper(command: Command, name: str, *, depth: Depth) -> Iterator[Step
     if name == "xargs":
         inner = (*(inner or (Word("echo"),)), Word("…", FROM_INPUT))
     if not inner:
-        yield Step(command, tuple(findings))
+        yield ScriptStep(command, tuple(findings))
         return
     assignments = (*command.assignments, *split.assignments)
     opened = replace(command, words=inner, assignments=assignments)
@@ -248,33 +250,37 @@ class _Split:
             self.at += 1
         return True
 
-    def findings(self, name: str) -> Iterator[Finding]:
+    def findings(self, name: str) -> Iterator[PolicyFinding]:
         """What is not known of this use of the wrapper."""
         if self.wrapper.why:
-            yield Finding("wrapper", f"`{name}`: {self.wrapper.why}.")
+            yield PolicyFinding("wrapper", f"`{name}`: {self.wrapper.why}.")
         for option in self.unknown:
-            yield Finding("wrapper", f"What `{name} {option}` makes of the rest is not known.")
+            yield PolicyFinding("wrapper", f"What `{name} {option}` makes of the rest is not known.")
 
 
-def _open_shell(command: Command, name: str, *, depth: Depth) -> Iterator[Step]:
+def _open_shell(command: SimpleCommand, name: str, *, depth: Depth) -> Iterator[ScriptStep]:
     """Open sh -c TEXT; without a text, a shell runs a script or reads its input."""
     at, odd, takes_text = _shell_options(command.words)
     findings = [*_doubts(command.words[:at], name)]
-    findings += [Finding("wrapper", f"`{name} {option}` changes how its text is read.") for option in odd]
+    findings += [
+        PolicyFinding("wrapper", f"`{name} {option}` changes how its text is read.") for option in odd
+    ]
     if name in _OTHER_SHELLS:
-        findings.append(Finding("wrapper", f"`{name}` reads texts in its own way, which is not judged."))
+        findings.append(
+            PolicyFinding("wrapper", f"`{name}` reads texts in its own way, which is not judged.")
+        )
     operand = command.words[at] if at < len(command.words) else None
     if takes_text and operand is not None:
         if not operand.literal:
-            findings.append(Finding("wrapper", f"The text that `{name} -c` runs is not fixed."))
+            findings.append(PolicyFinding("wrapper", f"The text that `{name} -c` runs is not fixed."))
         # What stands behind the text is handed to it as parameters, and may be used there only by expansion.
-        yield Step(replace(command, words=()), tuple(findings), unseen=not operand.literal)
+        yield ScriptStep(replace(command, words=()), tuple(findings), unseen=not operand.literal)
         yield from _inside(command, operand.text, depth=depth)
     elif operand is not None and operand.text not in {"-", "/dev/stdin", "/dev/fd/0"} and "-s" not in odd:
-        yield Step(command, tuple(findings), unseen=not operand.literal)
+        yield ScriptStep(command, tuple(findings), unseen=not operand.literal)
     else:
-        findings.append(Finding("wrapper", f"`{name}` runs whatever its input says."))
-        yield Step(command, tuple(findings), unseen=True)
+        findings.append(PolicyFinding("wrapper", f"`{name}` runs whatever its input says."))
+        yield ScriptStep(command, tuple(findings), unseen=True)
         for redirect in command.redirects:
             if redirect.kind == "document":
                 yield from _inside(command, redirect.target.text, depth=depth)
@@ -300,23 +306,23 @@ def _shell_options(words: tuple[Word, ...]) -> tuple[int, list[str], bool]:
     return min(at, len(words)), odd, takes_text
 
 
-def _open_text(command: Command, name: str, *, depth: Depth) -> Iterator[Step]:
+def _open_text(command: SimpleCommand, name: str, *, depth: Depth) -> Iterator[ScriptStep]:
     """Open eval, which runs its words as one text, and trap, which keeps one for later."""
     first = 2 if [word.text for word in command.words[1:2]] == ["--"] else 1
     texts = command.words[first:] if name == "eval" else command.words[first : first + 1]
     findings = [*_doubts(command.words, name)]
     if name == "trap":
-        findings.append(Finding("wrapper", "`trap` runs a text at a later time."))
+        findings.append(PolicyFinding("wrapper", "`trap` runs a text at a later time."))
     unseen = any(not word.literal for word in texts)
-    yield Step(replace(command, words=()), tuple(findings), unseen=unseen)
+    yield ScriptStep(replace(command, words=()), tuple(findings), unseen=unseen)
     yield from _inside(command, " ".join(word.text for word in texts), depth=depth)
 
 
-def _open_find(command: Command, depth: Depth) -> Iterator[Step]:
+def _open_find(command: SimpleCommand, depth: Depth) -> Iterator[ScriptStep]:
     """Show find itself, and the commands that it would run for the files it finds."""
     runs = list(_run_by_find(command.words))
-    findings = (Finding("wrapper", "`find` runs a program for each file."),) if runs else ()
-    yield Step(command, findings)
+    findings = (PolicyFinding("wrapper", "`find` runs a program for each file."),) if runs else ()
+    yield ScriptStep(command, findings)
     for inner in runs:
         filled = tuple(Word(word.text, FROM_INPUT) if "{}" in word.text else word for word in inner)
         if filled:
@@ -338,23 +344,25 @@ def _run_by_find(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
         yield tuple(begun)
 
 
-def _inside(command: Command, text: str, *, depth: Depth) -> Iterator[Step]:
+def _inside(command: SimpleCommand, text: str, *, depth: Depth) -> Iterator[ScriptStep]:
     """The steps of a text that another command runs."""
     if depth.nesting >= NESTING_MAX:
-        yield Step(replace(command, words=()), (Finding("wrapper", "It is wrapped too often to be judged."),))
+        yield ScriptStep(
+            replace(command, words=()), (PolicyFinding("wrapper", "It is wrapped too often to be judged."),)
+        )
         return
     if not depth.is_new(text):
         return
     script = parse(text)
-    found = tuple(Finding("syntax", sentence) for sentence in script.findings)
+    found = tuple(PolicyFinding("syntax", sentence) for sentence in script.findings)
     if found:
-        yield Step(Command(), found)
+        yield ScriptStep(SimpleCommand(), found)
     inner = tuple(_within(command, each) for each in script.commands)
     guesses = tuple(_within(command, each) for each in script.guesses)
     yield from steps(replace(script, commands=inner, guesses=guesses), depth=depth.deeper)
 
 
-def _within(outer: Command, inner: Command) -> Command:
+def _within(outer: SimpleCommand, inner: SimpleCommand) -> SimpleCommand:
     """A command of a text, with what is true of the command that runs the text."""
     return replace(
         inner,
@@ -365,16 +373,16 @@ def _within(outer: Command, inner: Command) -> Command:
     )
 
 
-def _doubts(words: tuple[Word, ...], name: str) -> Iterator[Finding]:
+def _doubts(words: tuple[Word, ...], name: str) -> Iterator[PolicyFinding]:
     """Findings for a wrapper's own words: they must be literal, and its name must mean the known program."""
     for word in words:
         if not word.literal:
-            yield Finding("word", f"`{word.text}` {word.why}.")
+            yield PolicyFinding("word", f"`{word.text}` {word.why}.")
     if known_name(words[0]) != name:
-        yield Finding("wrapper", f"`{words[0].text}` need not be the program `{name}`.")
+        yield PolicyFinding("wrapper", f"`{words[0].text}` need not be the program `{name}`.")
 
 
-def _with(findings: list[Finding], found: Iterator[Step]) -> Iterator[Step]:
+def _with(findings: list[PolicyFinding], found: Iterator[ScriptStep]) -> Iterator[ScriptStep]:
     """Add findings to the first of the steps."""
     for nth, step in enumerate(found):
         yield replace(step, findings=(*findings, *step.findings)) if nth == 0 else step

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from threading import Event
 
-from holdfast.tools.files.workspace import Refused, Spot
+from holdfast.tools.files.workspace import PathRefused, Spot
 
 WHOLE_BYTES_MAX = 16 * 1024 * 1024
 SESSIONS_MAX = 256
@@ -31,7 +31,7 @@ class Stamp:
         return (self.mtime_ns, self.bytes) != (now.mtime_ns, now.bytes)
 
 
-class ReadMarks:
+class FilesSeen:
     """What each session last saw of each file, so that it does not overwrite what it never saw.
 
     It is memory, not history: after a restart nothing is known, and nothing is refused for it.
@@ -62,18 +62,18 @@ def read_whole(spot: Spot, *, give_up: Event | None = None) -> tuple[bytes, Stam
     try:
         found = os.fstat(descriptor)
         if found.st_size > WHOLE_BYTES_MAX:
-            raise Refused(f"{spot.inside} has {found.st_size:,} bytes; the most is {WHOLE_BYTES_MAX:,}.")
+            raise PathRefused(f"{spot.inside} has {found.st_size:,} bytes; the most is {WHOLE_BYTES_MAX:,}.")
         parts: list[bytes] = []
         left = WHOLE_BYTES_MAX + 1
         while left > 0 and (part := os.read(descriptor, min(left, _CHUNK_BYTES))):
             parts.append(part)
             left -= len(part)
             if give_up is not None and give_up.is_set():
-                raise Refused("Stopped.")
+                raise PathRefused("Stopped.")
     finally:
         os.close(descriptor)
     if left <= 0:
-        raise Refused(f"{spot.inside} has more than {WHOLE_BYTES_MAX:,} bytes and is growing.")
+        raise PathRefused(f"{spot.inside} has more than {WHOLE_BYTES_MAX:,} bytes and is growing.")
     data = b"".join(parts)
     return data, Stamp(found.st_mtime_ns, len(data), hashlib.sha256(data).hexdigest())
 
@@ -107,7 +107,7 @@ def _insist_unchanged(spot: Spot, was: Stamp | None) -> None:
     now = spot.look()
     before = (was.mtime_ns, was.bytes) if was else None
     if (now and (now.st_mtime_ns, now.st_size)) != before:
-        raise Refused(f"{spot.inside} was changed by someone else just now; read it again.")
+        raise PathRefused(f"{spot.inside} was changed by someone else just now; read it again.")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -14,8 +14,8 @@ from msgspec import Meta
 
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.files.contents import ReadMarks, Stamp, read_whole, replace_whole
-from holdfast.tools.files.workspace import Refused, Spot, Workspace, Workspaces
+from holdfast.tools.files.contents import FilesSeen, Stamp, read_whole, replace_whole
+from holdfast.tools.files.workspace import PathRefused, Spot, Workspace, Workspaces
 from holdfast.tools.offload import offload
 from holdfast.values import Action
 
@@ -56,7 +56,7 @@ class WriteFile:
     )
     traits = ToolTraits(patience_s=60.0)
 
-    def __init__(self, marks: ReadMarks, *, workspaces: Workspaces = Workspace) -> None:
+    def __init__(self, marks: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
         self._marks = marks
         self._workspaces = workspaces
 
@@ -86,7 +86,7 @@ class WriteFile:
 
         try:
             stamp, inside = await offload(write)
-        except Refused as refused:
+        except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
         self._marks.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
         return ToolResult(f"Wrote {inside}: {stamp.bytes:,} bytes.")
@@ -104,7 +104,7 @@ class EditFile:
     )
     traits = ToolTraits(patience_s=60.0)
 
-    def __init__(self, marks: ReadMarks, *, workspaces: Workspaces = Workspace) -> None:
+    def __init__(self, marks: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
         self._marks = marks
         self._workspaces = workspaces
 
@@ -132,7 +132,7 @@ class EditFile:
 
         try:
             stamp, inside, places = await offload(edit)
-        except Refused as refused:
+        except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
         self._marks.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
         return ToolResult(f"Edited {inside}: replaced {places} {'place' if places == 1 else 'places'}.")
@@ -143,22 +143,24 @@ def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refused(f"{given.path} is not UTF-8 (byte {error.start:,}), so it is not edited.") from error
+        raise PathRefused(
+            f"{given.path} is not UTF-8 (byte {error.start:,}), so it is not edited."
+        ) from error
     old, new = given.old_text, given.new_text
     if "\n" in text and text.count("\n") == text.count("\r\n"):
         # All its lines end with CRLF, but models write and were shown LF.
         old, new = _with_crlf(old), _with_crlf(new)
     if old == new:
-        raise Refused("The new text is the old text: nothing to do.")
+        raise PathRefused("The new text is the old text: nothing to do.")
     places = text.count(old)
     if places == 0:
-        raise Refused(
+        raise PathRefused(
             f"The old text is not in {given.path}. It must match exactly, spaces and indentation too; "
             "read the file again."
         )
     if places > 1 and not given.replace_all:
         lines = ", ".join(map(str, _lines_with(text, old)))
-        raise Refused(
+        raise PathRefused(
             f"The old text is in {given.path} {places} times (lines {lines}). Give more of its surroundings, "
             "or set replace_all."
         )
@@ -211,7 +213,7 @@ def _previewed(workspace: Workspace, path: str, *, change: Callable[[bytes], byt
         with workspace.spot(path) as spot:
             before = b"" if spot.look() is None else read_whole(spot)[0]
             after = change(before)
-    except Refused as refused:
+    except PathRefused as refused:
         # A new folder is made by the writing, not by asking for it.
         before, after = b"", b""
         problem = (
@@ -221,7 +223,7 @@ def _previewed(workspace: Workspace, path: str, *, change: Callable[[bytes], byt
             return _Preview(problem=problem)
         try:
             after = change(b"")
-        except Refused as refused_anyway:
+        except PathRefused as refused_anyway:
             return _Preview(problem=f" (as it is now, it would be refused: {refused_anyway})")
     decoded = [data.decode("utf-8", "replace") for data in (before, after)]
     diff = unified_diff(path, decoded[0], after=decoded[1])
@@ -248,7 +250,7 @@ def _digest(tool: str, args: Mapping[str, object], before: bytes | None) -> str:
 def _insist_on_approved(spot: Spot, approved: str, digest: str) -> None:
     """A person has seen what would be replaced: nothing else may be, however late it came there."""
     if approved != digest:
-        raise Refused(
+        raise PathRefused(
             f"{spot.inside} has changed since this was approved, so it was not done. Read it again, then ask "
             "for the change anew."
         )
@@ -268,14 +270,14 @@ def _seen_or_new(spot: Spot, seen: Stamp | None) -> Stamp | None:
 
 def _insist_on_fresh(spot: Spot, now: Stamp, *, seen: Stamp | None) -> None:
     if seen is not None and seen.differs(now):
-        raise Refused(f"{spot.inside} has changed since it was last read; read it again, then change it.")
+        raise PathRefused(f"{spot.inside} has changed since it was last read; read it again, then change it.")
 
 
 def _bytes(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise Refused(f"Character {error.start:,} of the text cannot be written as UTF-8.") from error
+        raise PathRefused(f"Character {error.start:,} of the text cannot be written as UTF-8.") from error
 
 
 def _with_crlf(text: str) -> str:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.globs import NOT_LISTED, glob_fits
-from holdfast.tools.files.workspace import Refused, Workspace, Workspaces
+from holdfast.tools.files.workspace import PathRefused, Workspace, Workspaces
 from holdfast.tools.offload import offload
 from holdfast.values import Action
 
@@ -84,7 +84,7 @@ class ListFiles:
                 ),
                 give_up=give_up,
             )
-        except Refused as refused:
+        except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
         if listing.cut:
             listing.lines.append(f"[there are more than these {len(listing.lines):,}; narrow it down]")
@@ -100,7 +100,7 @@ def listed(workspace: Workspace, given: ListFilesArgs, *, give_up: Event) -> Lis
         listing.closed = frozenset(f"{prefix}{own}" for own in folder.kept_out)
         for line in _walked(folder.fd, prefix, depth=depth, listing=listing):
             if give_up.is_set():
-                raise Refused("Stopped.")
+                raise PathRefused("Stopped.")
             if given.glob and (line.endswith("/") or not glob_fits(given.glob, line.removesuffix("@"))):
                 continue
             if len(listing.lines) >= ENTRIES_MAX:

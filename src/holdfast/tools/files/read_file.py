@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.files.contents import WHOLE_BYTES_MAX, ReadMarks, Stamp, read_whole
-from holdfast.tools.files.workspace import Refused, Spot, Workspace, Workspaces
+from holdfast.tools.files.contents import WHOLE_BYTES_MAX, FilesSeen, Stamp, read_whole
+from holdfast.tools.files.workspace import PathRefused, Spot, Workspace, Workspaces
 from holdfast.tools.offload import offload
 from holdfast.values import Action, ImagePart
 
@@ -61,7 +61,7 @@ class ReadFile:
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
 
-    def __init__(self, marks: ReadMarks, *, workspaces: Workspaces = Workspace) -> None:
+    def __init__(self, marks: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
         self._marks = marks
         self._workspaces = workspaces
 
@@ -84,7 +84,7 @@ class ReadFile:
                 lambda: _read(self._workspaces(call.workspace).bound_to(call.judged_paths), given, give_up),
                 give_up=give_up,
             )
-        except Refused as refused:
+        except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
         self._marks.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
         if isinstance(found, Picture):
@@ -122,7 +122,7 @@ def _lines_of_a_large_file(spot: Spot, given: ReadFileArgs, give_up: Event) -> L
             to_skip -= chunk.count(b"\n")
             chunk = file.read(_CHUNK_BYTES)
             if give_up.is_set():
-                raise Refused("Stopped.")
+                raise PathRefused("Stopped.")
         chunk = chunk.split(b"\n", to_skip)[to_skip] if chunk else b""
         # What can be shown is small, so a few chunks hold it, however long the lines are.
         while chunk.count(b"\n") <= given.lines and len(chunk) < 4 * CHARS_MAX + _CHUNK_BYTES:
@@ -165,7 +165,9 @@ def _insist_on_text(spot: Spot, data: bytes) -> None:
     if b"\0" in data[:_LOOK_BYTES]:
         media_type = _image_type(data)
         kind = f"an image ({media_type}) that is too large to show" if media_type else "a binary file"
-        raise Refused(f"{spot.inside} is {kind}, not text; it begins with the bytes {data[:16].hex(' ')}.")
+        raise PathRefused(
+            f"{spot.inside} is {kind}, not text; it begins with the bytes {data[:16].hex(' ')}."
+        )
 
 
 def _image_type(data: bytes) -> str:

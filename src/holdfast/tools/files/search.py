@@ -13,10 +13,10 @@ from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.policy.secret_names import FILE_ONLY, is_secret, secret_globs
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.grep import MATCHES_IN_FILE_MAX, above_for, search
-from holdfast.tools.files.workspace import Folder, Refused, Workspace, Workspaces
-from holdfast.tools.functions import Place, call_in_child, importable
+from holdfast.tools.files.workspace import Folder, PathRefused, Workspace, Workspaces
+from holdfast.tools.functions import ChildOptions, call_in_child, importable
 from holdfast.tools.shell.marker import Marker, foreground
-from holdfast.tools.shell.process import Command, Ended, run_command
+from holdfast.tools.shell.process import Command, ProcessEnd, run_command
 from holdfast.values import Action
 
 SEARCH_S = 30.0
@@ -120,7 +120,7 @@ class SearchFiles:
             folder = (
                 await self._workspaces(call.workspace).bound_to(call.judged_paths).open_folder(given.path)
             )
-        except Refused as refused:
+        except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
         marker = foreground(call.run_id, call.tool_call_id)
         sink = Enough(Unkept(folder)) if self._ripgrep else Enough()
@@ -135,7 +135,7 @@ class SearchFiles:
 
     async def _with_ripgrep(
         self, ripgrep: str, given: SearchFilesArgs, folder: Folder, sink: Enough, marker: Marker
-    ) -> tuple[Ended, str]:
+    ) -> tuple[ProcessEnd, str]:
         command = Command(
             argv=_ripgrep_argv(ripgrep, given, folder),
             cwd=folder.path_for_children,
@@ -150,19 +150,19 @@ class SearchFiles:
 
     async def _with_python(
         self, given: SearchFilesArgs, folder: Folder, sink: Enough, marker: Marker
-    ) -> tuple[Ended, str]:
+    ) -> tuple[ProcessEnd, str]:
         if not given.literal:
             try:
                 re.compile(given.pattern)
             except (re.error, OverflowError, RecursionError) as error:
-                return Ended(why="not_started"), f"The regular expression is wrong: {error}."
+                return ProcessEnd(why="not_started"), f"The regular expression is wrong: {error}."
         args = msgspec.structs.asdict(given)
         args.pop("path")
         args |= {"real": folder.real, "kept_out": list(folder.kept_out)}
         answer = await call_in_child(
             importable(search),
             args,
-            place=Place(
+            place=ChildOptions(
                 cwd=folder.path_for_children,
                 environment=self._environment,
                 marker=marker,
@@ -224,7 +224,7 @@ def _is_match(lines: list[str]) -> bool:
     return bool(lines) and lines[0].startswith("./")
 
 
-def _text(lines: list[str], ended: Ended, folder: Folder) -> str:
+def _text(lines: list[str], ended: ProcessEnd, folder: Folder) -> str:
     prefix = "" if folder.inside == "." else f"{folder.inside}/"
     shown = [f"{prefix}{line.removeprefix('./')}" for line in lines[:MATCHES_MAX]]
     if ended.why == "deadline":

@@ -39,7 +39,7 @@ _KINDS = {
 }
 
 
-class Refused(Exception):
+class PathRefused(Exception):
     """A path that the tools do not touch, or cannot; the text says why, for the model."""
 
 
@@ -62,14 +62,14 @@ class Spot:
         """Open a regular file for reading; raises Refused for anything else."""
         found = self.look()
         if found is None:
-            raise Refused(f"{self.inside} does not exist.")
+            raise PathRefused(f"{self.inside} does not exist.")
         self.insist_on_a_file(found)
         # Not blocking, should a FIFO have taken its place since the look.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(self.name, flags, dir_fd=self.folder_fd)
         try:
             self.insist_on_a_file(os.fstat(descriptor))
-        except Refused:
+        except PathRefused:
             os.close(descriptor)
             raise
         return descriptor
@@ -79,7 +79,7 @@ class Spot:
         if not stat.S_ISREG(found.st_mode):
             kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no regular file")
             hint = "; list it with list_files" if stat.S_ISDIR(found.st_mode) else ""
-            raise Refused(f"{self.inside} is {kind}, not a file{hint}.")
+            raise PathRefused(f"{self.inside} is {kind}, not a file{hint}.")
 
 
 @dataclass(slots=True)
@@ -139,7 +139,9 @@ class Workspace:
     def _make_folder(self, folder_fd: int, inside: str) -> None:
         here = self._real(inside)
         if self._only and not any(is_within(place, here) for place in self._only):
-            raise Refused(f"The path leads to {inside} now, which is not where it led when it was allowed.")
+            raise PathRefused(
+                f"The path leads to {inside} now, which is not where it led when it was allowed."
+            )
         os.mkdir(inside.rpartition("/")[2], dir_fd=folder_fd)
 
     def _real(self, inside: str) -> str:
@@ -147,7 +149,7 @@ class Workspace:
 
     def _insist_on_place(self, spot: Spot) -> None:
         if self._only and self._real(spot.inside) not in self._only:
-            raise Refused(
+            raise PathRefused(
                 f"The path leads to {spot.inside} now, which is not where it led when it was allowed."
             )
 
@@ -155,7 +157,7 @@ class Workspace:
         """Open a folder, for the caller to close."""
         with self.spot(path) as spot:
             if spot.look() is None:
-                raise Refused(f"{spot.inside} does not exist.")
+                raise PathRefused(f"{spot.inside} does not exist.")
             descriptor = os.open(spot.name, _FOLDER_FLAGS, dir_fd=spot.folder_fd)
             real = self._real(spot.inside)
             below = tuple(os.path.relpath(own, real) for own in self._kept_out if is_within(own, real))
@@ -170,7 +172,7 @@ class Workspace:
         try:
             with self.spot(path) as spot:
                 return self._real(spot.inside)
-        except Refused:
+        except PathRefused:
             pass  # outside, or a folder is still missing, and behind that one there may be a link
         try:
             return os.path.realpath(self._root / path)
@@ -200,7 +202,7 @@ class _Walk:
 
     def to(self, path: str, *, missing: Callable[[int, str], None]) -> Spot:
         if len(path) > PATH_CHARS_MAX or "\0" in path:
-            raise Refused("That is no path.")
+            raise PathRefused("That is no path.")
         ahead = deque(self._parts(path))
         links = 0
         while ahead:
@@ -212,7 +214,7 @@ class _Walk:
             if target is not None:
                 links += 1
                 if links > LINKS_MAX:
-                    raise Refused(f"{path} goes through too many links.")
+                    raise PathRefused(f"{path} goes through too many links.")
                 ahead.extendleft(reversed(self._parts(target)))
             elif ahead:
                 self._down(name, missing)
@@ -225,7 +227,7 @@ class _Walk:
         inside = "/".join([*self._names, *names]) or "."
         real = str(Path(self._real, inside))
         if any(is_within(real, own) for own in self._kept_out):
-            raise Refused(f"{inside} is Holdfast's own: no tool reads or writes there.")
+            raise PathRefused(f"{inside} is Holdfast's own: no tool reads or writes there.")
         return inside
 
     def _parts(self, path: str) -> list[str]:
@@ -233,7 +235,7 @@ class _Walk:
             # Lexically: what ".." in it means is found out by the walk.
             root = next((one for one in self._roots if f"{path}/".startswith(f"{one.rstrip('/')}/")), None)
             if root is None:
-                raise Refused(f"{path} is outside the workspace {self._real}.")
+                raise PathRefused(f"{path} is outside the workspace {self._real}.")
             path = path[len(root) :]
             while len(self._fds) > 1:
                 self._up()
@@ -241,7 +243,7 @@ class _Walk:
 
     def _up(self) -> None:
         if not self._names:
-            raise Refused(f"That path leads out of the workspace {self._real}.")
+            raise PathRefused(f"That path leads out of the workspace {self._real}.")
         os.close(self._fds.pop())
         self._names.pop()
 
@@ -266,7 +268,7 @@ def _link(name: str, folder_fd: int) -> str | None:
 
 
 def _no_folder(_folder_fd: int, inside: str) -> None:
-    raise Refused(f"The folder {inside} does not exist.")
+    raise PathRefused(f"The folder {inside} does not exist.")
 
 
 @contextmanager
@@ -275,7 +277,7 @@ def _saying_why(path: str) -> Generator[None]:
         yield
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-            raise Refused(f"{path}: a part of the path is no folder, or it changed just now.") from error
-        raise Refused(f"{path}: {error.strerror}.") from error
+            raise PathRefused(f"{path}: a part of the path is no folder, or it changed just now.") from error
+        raise PathRefused(f"{path}: {error.strerror}.") from error
     except UnicodeEncodeError as error:
-        raise Refused("That is no path.") from error
+        raise PathRefused("That is no path.") from error

@@ -31,7 +31,7 @@ Answer: TypeAlias = CallToolResult | InputRequiredResult
 _ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | InputRequiredResult))
 
 
-class Connection:
+class McpConnection:
     """A session of the SDK and what is known of it; it is entered and left by one task, its owner.
 
     `news` tells the owner that one of the flags has changed.

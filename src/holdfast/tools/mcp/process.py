@@ -13,7 +13,7 @@ from holdfast.tools.mcp.config import McpPatience
 from holdfast.tools.offload import settle
 from holdfast.tools.shell.cleaning import cleaned
 from holdfast.tools.shell.marker import Marker, marked
-from holdfast.tools.shell.process_table import Seen
+from holdfast.tools.shell.process_table import ProcessEntry
 from holdfast.tools.shell.pump import Pump, Wake
 from holdfast.tools.shell.reaper import reap_adopted
 from holdfast.tools.shell.scope import Scope, kill_scope
@@ -31,7 +31,7 @@ class Exited:
     code: int | None = None
     error: str = ""
     killed: bool = False  # by us
-    survivors: tuple[Seen, ...] = ()  # alive after KILL
+    survivors: tuple[ProcessEntry, ...] = ()  # alive after KILL
 
     def __str__(self) -> str:
         if self.survivors:

@@ -11,7 +11,7 @@ from mcp import MCPError
 from mcp.types import Tool
 
 from holdfast.tools.mcp.config import McpPatience, McpServerConfig
-from holdfast.tools.mcp.connection import Connection
+from holdfast.tools.mcp.connection import McpConnection
 from holdfast.tools.mcp.flow import Incoming, Outgoing
 from holdfast.tools.mcp.http import http_wire
 from holdfast.tools.mcp.names import plain
@@ -56,7 +56,7 @@ class McpServer:
         self.closing = False
         self._environment = environment
         self._marker_run = marker_run
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._connected = asyncio.Event()
         self._wanted = asyncio.Event()
         self._resting = False
@@ -68,7 +68,7 @@ class McpServer:
             return "connected"
         return "down" if self._resting else "connecting"
 
-    async def connection(self) -> Connection | None:
+    async def connection(self) -> McpConnection | None:
         """The connection; one that is being made is waited for, and None if that takes too long."""
         if self._connection is None or self._connection.over:
             self._connected.clear()
@@ -110,7 +110,7 @@ class McpServer:
 
     async def _lived(self) -> str:
         """One connection, from its beginning to its end, which is said."""
-        connection = Connection()
+        connection = McpConnection()
         ends: list[str] = []
         deadline = asyncio.timeout(self.patience.connect_s)
         try:
@@ -131,7 +131,7 @@ class McpServer:
             connection.bury(why)
         return why
 
-    def _begin(self, connection: Connection, tools: tuple[Tool, ...]) -> None:
+    def _begin(self, connection: McpConnection, tools: tuple[Tool, ...]) -> None:
         self._take(tools)
         self._connection = connection
         self._connected.set()
@@ -141,7 +141,7 @@ class McpServer:
         self.tools = tools
         self.listings += 1
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: McpConnection) -> None:
         while not connection.over:
             await connection.news.wait()
             connection.news.clear()
@@ -152,7 +152,7 @@ class McpServer:
                 connection.tools_changed = False
                 await self._relist(connection)
 
-    async def _check(self, connection: Connection) -> None:
+    async def _check(self, connection: McpConnection) -> None:
         try:
             async with asyncio.timeout(self.patience.ping_s):
                 alive = await connection.answers()
@@ -162,7 +162,7 @@ class McpServer:
         if not alive and not [call for call in connection.calls if not call.cancelling()]:
             connection.end("it does not answer any more")
 
-    async def _relist(self, connection: Connection) -> None:
+    async def _relist(self, connection: McpConnection) -> None:
         try:
             async with asyncio.timeout(self.patience.list_s):
                 self._take(await connection.listed())
@@ -175,7 +175,7 @@ class McpServer:
 
     @asynccontextmanager
     async def _wire(
-        self, connection: Connection, ends: list[str]
+        self, connection: McpConnection, ends: list[str]
     ) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
         """Open the wire; when it is closed, `ends` has what is known of its end."""
         if self.config.url:
@@ -200,7 +200,7 @@ class McpServer:
                 ends += _last_of(process)
 
 
-async def _until_over(connection: Connection, *, within_s: float) -> None:
+async def _until_over(connection: McpConnection, *, within_s: float) -> None:
     """Let news gather for a while."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + within_s
@@ -214,7 +214,7 @@ async def _until_over(connection: Connection, *, within_s: float) -> None:
     connection.news.set()
 
 
-async def _none_left(connection: Connection) -> None:
+async def _none_left(connection: McpConnection) -> None:
     """See to it that no call outlives its connection; all of them have been told that it is over."""
     if connection.calls:
         await asyncio.wait(connection.calls.copy(), timeout=_LAST_CALLS_S)

@@ -11,7 +11,7 @@ from mcp.types.jsonrpc import CONNECTION_CLOSED, PARSE_ERROR
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.tools.arguments import arguments_hash, canonical
-from holdfast.tools.mcp.connection import Answer, Connection
+from holdfast.tools.mcp.connection import Answer, McpConnection
 from holdfast.tools.mcp.flow import CUT_OFF, DROPPED, NOT_SENT
 from holdfast.tools.mcp.names import plain, written_out
 from holdfast.tools.mcp.results import tool_result
@@ -86,7 +86,9 @@ class McpTool:
                 why = str(error)
         return self._not_there(why or self._server.why)
 
-    async def _called(self, connection: Connection, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+    async def _called(
+        self, connection: McpConnection, args: Mapping[str, object], call: ToolCall
+    ) -> ToolResult:
         progress = _Progress()
         request = connection.call(self._tool, args, progress=progress.take)
         deadline = asyncio.timeout(self._patience_s)
@@ -110,7 +112,7 @@ class McpTool:
         return ToolResult(f"Cancelled: the MCP server {name} {why}. {_MAYBE}", ok=False, ending="killed")
 
     async def _result(
-        self, request: asyncio.Task[Answer], connection: Connection, *, call: ToolCall
+        self, request: asyncio.Task[Answer], connection: McpConnection, *, call: ToolCall
     ) -> ToolResult:
         try:
             answer = request.result()
@@ -123,7 +125,7 @@ class McpTool:
             return ToolResult(f"The MCP server {name} asked for more input, which nobody gives it.", ok=False)
         return await tool_result(answer, call.blobs)
 
-    async def _failed(self, error: MCPError, connection: Connection) -> ToolResult:
+    async def _failed(self, error: MCPError, connection: McpConnection) -> ToolResult:
         name, said = self._server.config.name, _shortened(error.message)
         if error.code == NOT_SENT:
             raise _NotSent(said) from error

@@ -13,7 +13,7 @@ from secrets import token_hex
 
 from holdfast.tools.offload import offload, settle
 from holdfast.tools.shell.cleaning import cleaned
-from holdfast.tools.shell.jobs import Job, JobState, forget_files, stored_states
+from holdfast.tools.shell.jobs import BackgroundJob, JobState, forget_files, stored_states
 from holdfast.tools.shell.marker import background, marked, parsed
 from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.scope import KillPatience, MarkedProcess, find_marked
@@ -54,9 +54,11 @@ class Background:
         self._jobs_max = jobs_max
         self._in_all_sessions_max = in_all_sessions_max
         self._kill_patience = kill_patience or KillPatience()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, BackgroundJob] = {}
 
-    async def start(self, command: Command, *, session_id: str, run_id: str, tool_call_id: str) -> Job:
+    async def start(
+        self, command: Command, *, session_id: str, run_id: str, tool_call_id: str
+    ) -> BackgroundJob:
         """Start it and return when it runs; raises TooManyJobs, or OSError if it cannot be started.
 
         Cancelled, it leaves nothing running: nobody would ever hear of the job.
@@ -70,7 +72,7 @@ class Background:
             title=command.argv[-1][:_TITLE_CHARS_MAX],
             started_at_ms=self._now_ms(),
         )
-        job = Job(state, self._folder, kill_patience=self._kill_patience)
+        job = BackgroundJob(state, self._folder, kill_patience=self._kill_patience)
         self._jobs[state.job_id] = job  # before any wait, or two that come at once would take one place
         try:
             job.start(
@@ -90,16 +92,16 @@ class Background:
             raise
         return job
 
-    def jobs(self, session_id: str) -> list[Job]:
+    def jobs(self, session_id: str) -> list[BackgroundJob]:
         """The session's jobs, oldest first, those that have ended too."""
         return [job for job in self._jobs.values() if job.state.session_id == session_id]
 
-    def job(self, job_id: str, *, session_id: str) -> Job | None:
+    def job(self, job_id: str, *, session_id: str) -> BackgroundJob | None:
         """One job of the session."""
         job = self._jobs.get(job_id)
         return job if job and job.state.session_id == session_id else None
 
-    async def read(self, job: Job, *, since: int, wait_s: float = 0.0) -> JobOutput:
+    async def read(self, job: BackgroundJob, *, since: int, wait_s: float = 0.0) -> JobOutput:
         """Output after that many bytes; waits so long for something new if there is nothing."""
         if wait_s > 0 and job.output_bytes <= since:
             await job.news(within_s=wait_s)
@@ -111,21 +113,21 @@ class Background:
 
         return await offload(output)
 
-    async def kill(self, job: Job) -> None:
+    async def kill(self, job: BackgroundJob) -> None:
         """End the job and everything it started; it stays listed."""
         job.end_it()
         await settle(job.ended, within_s=self._linger_s)
 
-    async def adopt(self) -> list[Job]:
+    async def adopt(self) -> list[BackgroundJob]:
         """Find the jobs of an earlier server in the folder again, and watch those that are alive."""
         states, living = await offload(self._look_back)
         by_marker: dict[str, list[MarkedProcess]] = {}
         for one in living:
             by_marker.setdefault(str(one.marker), []).append(one)
-        adopted: list[Job] = []
+        adopted: list[BackgroundJob] = []
         for state in states[-self._in_all_sessions_max :]:
             if state.job_id not in self._jobs:
-                job = Job(state, self._folder, kill_patience=self._kill_patience)
+                job = BackgroundJob(state, self._folder, kill_patience=self._kill_patience)
                 self._jobs[state.job_id] = job
                 job.adopt([one.process for one in by_marker.get(state.marker, [])])
                 await asyncio.wait([job.started])
@@ -152,7 +154,7 @@ class Background:
         tagged = {marker.tag: marker for marker in markers}
         return states, find_marked(lambda marker: marker.background, tagged=tagged)
 
-    def _given_up_for(self, session_id: str) -> list[Job]:
+    def _given_up_for(self, session_id: str) -> list[BackgroundJob]:
         """The job that makes room for one more, which is listed no longer; none if there is room."""
         own = self.jobs(session_id)
         if len(own) >= self._jobs_max:
@@ -164,13 +166,13 @@ class Background:
         del self._jobs[given_up.state.job_id]
         return [given_up]
 
-    async def _forget(self, *jobs: Job) -> None:
+    async def _forget(self, *jobs: BackgroundJob) -> None:
         for job in jobs:
             self._jobs.pop(job.state.job_id, None)
             await offload(lambda job_id=job.state.job_id: forget_files(self._folder, job_id))
 
 
-def _oldest_that_ended(jobs: list[Job], *, where: str) -> Job:
+def _oldest_that_ended(jobs: list[BackgroundJob], *, where: str) -> BackgroundJob:
     ended = next((job for job in jobs if not job.running), None)
     if ended is None:
         raise TooManyJobs(f"{len(jobs)} background processes are running{where}: end some of them first.")

@@ -21,7 +21,7 @@ import msgspec
 
 from holdfast.policy.shell.syntax import is_costly
 from holdfast.policy.shell.verdicts import steps_of, unread
-from holdfast.policy.shell.wrappers import Step
+from holdfast.policy.shell.wrappers import ScriptStep
 from holdfast.tools.shell import command_reader_child
 from holdfast.tools.shell.command_reader_child import LENGTH_BYTES, framed
 
@@ -32,7 +32,7 @@ ANSWER_BYTES_MAX = 8 * 1024 * 1024
 REMEMBERED_MAX = 16
 TOO_SLOW = "It takes too long to be judged."
 _CHUNK_BYTES = 64 * 1024
-_STEP = msgspec.msgpack.Decoder(Step)
+_STEP = msgspec.msgpack.Decoder(ScriptStep)
 
 
 class CommandReader:
@@ -47,11 +47,11 @@ class CommandReader:
         self._lock = threading.Lock()
         self._idle: list[_Child] = []
         self._living: set[_Child] = set()
-        self._remembered: OrderedDict[tuple[str, ...], tuple[Step, ...]] = OrderedDict()
+        self._remembered: OrderedDict[tuple[str, ...], tuple[ScriptStep, ...]] = OrderedDict()
         self._closed = False
         self._finalize = weakref.finalize(self, _kill_all, self._living)
 
-    def __call__(self, argv: tuple[str, ...]) -> tuple[Step, ...]:
+    def __call__(self, argv: tuple[str, ...]) -> tuple[ScriptStep, ...]:
         """Everything that an argv would run; see `steps_of`."""
         if not any(map(is_costly, argv)):
             return steps_of(argv)
@@ -77,7 +77,7 @@ class CommandReader:
         with self._lock:
             return tuple(child.pid for child in self._living)
 
-    def _read(self, argv: tuple[str, ...]) -> tuple[Step, ...]:
+    def _read(self, argv: tuple[str, ...]) -> tuple[ScriptStep, ...]:
         # Whoever is before us may have to wait for a process to start.
         if not self._slots.acquire(timeout=START_S + self._patience_s):
             return unread(argv, TOO_SLOW)
@@ -161,7 +161,7 @@ class _Child:
         """Whether it can be asked."""
         return self._process.poll() is None
 
-    def read(self, argv: tuple[str, ...], *, patience_s: float) -> Iterator[Step]:
+    def read(self, argv: tuple[str, ...], *, patience_s: float) -> Iterator[ScriptStep]:
         """Ask for the steps of an argv; raises OSError when the time is over or the child is gone."""
         # The first answer waits for the child's imports, too, and its alarm rings only behind these.
         deadline_s = time.monotonic() + patience_s + (0 if self._started else START_S)

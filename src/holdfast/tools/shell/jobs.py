@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.tools.shell.marker import tag_in
 from holdfast.tools.shell.process import DRAIN_S, Command, started
-from holdfast.tools.shell.process_table import Seen
+from holdfast.tools.shell.process_table import ProcessEntry
 from holdfast.tools.shell.pump import Pump, Wake
 from holdfast.tools.shell.reaper import reap_adopted
 from holdfast.tools.shell.ring import Ring
@@ -39,7 +39,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     survivors: str = ""
 
 
-class Job:
+class BackgroundJob:
     """A background process; its methods belong to the loop, but those of its thread."""
 
     def __init__(self, state: JobState, folder: Path, *, kill_patience: KillPatience) -> None:
@@ -70,7 +70,7 @@ class Job:
         """Start it; `started` and `ended` tell how that went."""
         self._in_thread(lambda: self._started_and_watched(command))
 
-    def adopt(self, processes: list[Seen]) -> None:
+    def adopt(self, processes: list[ProcessEntry]) -> None:
         """Watch processes that an earlier server started."""
         self._in_thread(lambda: self._adopted_and_watched(processes))
 
@@ -171,7 +171,7 @@ class Job:
         if not self.started.done():
             self.started.set_result(None)
 
-    def _adopted_and_watched(self, processes: list[Seen]) -> None:
+    def _adopted_and_watched(self, processes: list[ProcessEntry]) -> None:
         self._ring = Ring(self._path("ring"))
         self._on_loop(lambda: self._running_as(self.state.pid))
         if self.state.ended or not processes:
@@ -218,7 +218,7 @@ class Job:
         finally:
             pump.close()
 
-    def _finish(self, *, code: int | None, survivors: tuple[Seen, ...]) -> None:
+    def _finish(self, *, code: int | None, survivors: tuple[ProcessEntry, ...]) -> None:
         names = ", ".join(map(str, survivors))
         state = msgspec.structs.replace(self.state, ended=True, code=code, survivors=names)
         with suppress(OSError):

@@ -18,7 +18,7 @@ from typing import IO, Literal
 from holdfast.tools.offload import settle
 from holdfast.tools.shell.cleaning import LiveText
 from holdfast.tools.shell.marker import Marker, marked
-from holdfast.tools.shell.process_table import Seen
+from holdfast.tools.shell.process_table import ProcessEntry
 from holdfast.tools.shell.pump import Pump, Sink, Wake, Why
 from holdfast.tools.shell.reaper import reap_adopted
 from holdfast.tools.shell.scope import KillPatience, Scope, kill_scope
@@ -41,14 +41,14 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProcessEnd:
     """How a command ended; `code` is negative for a signal and None if it never started."""
 
     why: Literal["exited", "deadline", "woken", "enough", "not_started"]
     code: int | None = None
     error: str = ""
-    leftovers: tuple[Seen, ...] = ()  # killed after the command had exited by itself
-    survivors: tuple[Seen, ...] = ()  # alive after KILL
+    leftovers: tuple[ProcessEntry, ...] = ()  # killed after the command had exited by itself
+    survivors: tuple[ProcessEntry, ...] = ()  # alive after KILL
 
 
 async def run_command(
@@ -59,7 +59,7 @@ async def run_command(
     patience_s: float,
     hear: Callable[[str], Awaitable[None]] | None = None,
     kill_patience: KillPatience | None = None,
-) -> Ended:
+) -> ProcessEnd:
     """Run it to its end; `hear` gets clean text as it comes, up to LIVE_BYTES_MAX.
 
     Cancelled, it raises when the scope is empty; if something survived KILL, a note on the exception says
@@ -94,7 +94,7 @@ class _Child:
         self._patience_s = patience_s
         self._kill_patience = kill_patience
         self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[Ended] = self._loop.create_future()
+        self.ended: asyncio.Future[ProcessEnd] = self._loop.create_future()
         self.wake = Wake()
         self._news = asyncio.Event()
         self._told = False
@@ -158,11 +158,11 @@ class _Child:
         except RuntimeError:
             self.wake.call()  # the loop is closed: nobody will want this command's end
 
-    def _lived(self) -> Ended:
+    def _lived(self) -> ProcessEnd:
         try:
             process = started(self._command, stdout=subprocess.PIPE)
         except (OSError, ValueError) as error:
-            return Ended(why="not_started", error=str(error))
+            return ProcessEnd(why="not_started", error=str(error))
         put_tag(process.pid, self._marker)
         assert process.stdout is not None, "it was asked for"
         output_fd = process.stdout.fileno()
@@ -194,12 +194,14 @@ class _Child:
                 pump.close()
             process.stdout.close()
 
-    def _buried(self, process: "subprocess.Popen[bytes]", pump: Pump, *, why: Why, scope: Scope) -> Ended:
-        left: list[Seen] = []
+    def _buried(
+        self, process: "subprocess.Popen[bytes]", pump: Pump, *, why: Why, scope: Scope
+    ) -> ProcessEnd:
+        left: list[ProcessEntry] = []
         if why == "exited":
             # Twice, because a child that is just making itself a daemon can slip through one look.
             left = scope.living() or scope.living()
-        survivors: tuple[Seen, ...] = ()
+        survivors: tuple[ProcessEntry, ...] = ()
         if left or why != "exited":
             survivors = kill_scope(scope, patience=self._kill_patience, meanwhile=pump.sip)
             pump.sip()
@@ -208,7 +210,7 @@ class _Child:
         if survivors:
             self._survivor = process
         code = None if survivors else process.wait()
-        return Ended(why=why, code=code, leftovers=tuple(left), survivors=survivors)
+        return ProcessEnd(why=why, code=code, leftovers=tuple(left), survivors=survivors)
 
 
 def started(command: Command, *, stdout: int) -> "subprocess.Popen[bytes]":

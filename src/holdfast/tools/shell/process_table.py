@@ -13,7 +13,7 @@ _TAG = re.compile(rb"^Max msgqueue size\s+(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ProcessEntry:
     """A process as it was seen; pid and birth together are never used twice."""
 
     pid: int
@@ -33,7 +33,7 @@ class Seen:
         return f"{self.name} (pid {self.pid})"
 
 
-def table() -> list[Seen]:
+def table() -> list[ProcessEntry]:
     """Every process that there is."""
     if not ON_LINUX:
         return []
@@ -42,7 +42,7 @@ def table() -> list[Seen]:
     return [row for row in rows if row is not None]
 
 
-def look(pid: int) -> Seen | None:
+def look(pid: int) -> ProcessEntry | None:
     """One process, or None when it is gone."""
     data = _contents(f"/proc/{pid}/stat", bytes_max=_READ_BYTES)
     # The name is in parentheses and may hold any byte, so the last parenthesis is the one that counts.
@@ -50,7 +50,7 @@ def look(pid: int) -> Seen | None:
     fields = back.split()
     if not front or not fields:
         return None
-    return Seen(
+    return ProcessEntry(
         pid=pid,
         born_ticks=int(fields[19]),
         parent=int(fields[1]),
@@ -83,7 +83,7 @@ def tag_in_limits(limits: bytes) -> int:
     return int(found[1]) if found else 0
 
 
-def with_descendants(rows: Iterable[Seen], roots: set[int]) -> set[int]:
+def with_descendants(rows: Iterable[ProcessEntry], roots: set[int]) -> set[int]:
     """The pids and those of all their children, and theirs."""
     children: dict[int, list[int]] = {}
     for row in rows:

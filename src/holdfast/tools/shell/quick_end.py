@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from holdfast.tools.shell.marker import is_background, markers_in
-from holdfast.tools.shell.process_table import Seen, environ_of, table, tag_of, with_descendants
+from holdfast.tools.shell.process_table import ProcessEntry, environ_of, table, tag_of, with_descendants
 from holdfast.tools.shell.scope import KillPatience, kill_scope, send
 
 PATIENCE = KillPatience(term_s=0.5, kill_s=5.0)
@@ -24,7 +24,7 @@ def end_now(number: int) -> NoReturn:
     os._exit(128 + number)
 
 
-def kill_foreground(patience: KillPatience = PATIENCE) -> tuple[Seen, ...]:
+def kill_foreground(patience: KillPatience = PATIENCE) -> tuple[ProcessEntry, ...]:
     """Kill every process below this one that is no background process; returns who survived. Blocks.
 
     It takes no lock and asks no thread, so it may be called wherever the program happens to be. Only a
@@ -40,14 +40,14 @@ class _Below:
     leader: int = 0
     _outer: int = field(default_factory=lambda: len(list(markers_in(environ_of(os.getpid())))))
 
-    def living(self) -> list[Seen]:
+    def living(self) -> list[ProcessEntry]:
         rows = table()
         own = os.getpid()
         below = with_descendants(rows, {own})
         spared = with_descendants(rows, {pid for pid in below if pid != own and self._may_stay(pid)})
         return [row for row in rows if row.pid in below - spared - {own} and not row.is_dead]
 
-    def signal(self, members: list[Seen], number: signal.Signals) -> None:
+    def signal(self, members: list[ProcessEntry], number: signal.Signals) -> None:
         for member in members:
             send(member, number)
 

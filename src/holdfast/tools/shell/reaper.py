@@ -28,7 +28,7 @@ def become_subreaper() -> bool:
 
 
 @dataclass(slots=True)
-class Orphans:
+class OrphanReaper:
     """Dead children that nobody waits for.
 
     A child that somebody waits for is collected by them within moments of its death. So a death is only
@@ -48,7 +48,7 @@ class Orphans:
         return [pid for pid in over if reap(pid)]
 
 
-async def collect_forever(orphans: Orphans, *, every_s: float = 5.0) -> None:
+async def collect_forever(orphans: OrphanReaper, *, every_s: float = 5.0) -> None:
     """Collect again and again, until cancelled."""
     while True:
         await offload(orphans.collect)

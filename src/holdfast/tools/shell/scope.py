@@ -20,7 +20,7 @@ from holdfast.tools.offload import offload
 from holdfast.tools.shell.marker import Marker, foreground_tag, markers_in
 from holdfast.tools.shell.process_table import (
     ON_LINUX,
-    Seen,
+    ProcessEntry,
     environ_of,
     look,
     table,
@@ -45,11 +45,11 @@ class Processes(Protocol):
 
     leader: int
 
-    def living(self) -> list[Seen]:
+    def living(self) -> list[ProcessEntry]:
         """Those that are alive now."""
         ...
 
-    def signal(self, members: list[Seen], number: signal.Signals) -> None:
+    def signal(self, members: list[ProcessEntry], number: signal.Signals) -> None:
         """Send a signal to the group and to each member outside it."""
         ...
 
@@ -64,7 +64,7 @@ class Scope:
     tags: frozenset[int] = frozenset()
     ever: dict[int, int] = field(default_factory=dict[int, int])  # pid to birth of all members seen so far
 
-    def living(self) -> list[Seen]:
+    def living(self) -> list[ProcessEntry]:
         """The members that are alive now."""
         if not ON_LINUX:
             return self._group_alone()
@@ -76,7 +76,7 @@ class Scope:
         self.ever.update({row.pid: row.born_ticks for row in members})
         return members
 
-    def signal(self, members: list[Seen], number: signal.Signals) -> None:
+    def signal(self, members: list[ProcessEntry], number: signal.Signals) -> None:
         """Send a signal to the group and to each member outside it."""
         if self.leader:
             _ignoring_the_gone(lambda: os.killpg(self.leader, number))
@@ -84,7 +84,7 @@ class Scope:
             if not self.leader or member.group != self.leader:
                 send(member, number)
 
-    def _has(self, row: Seen) -> bool:
+    def _has(self, row: ProcessEntry) -> bool:
         if self.ever.get(row.pid) == row.born_ticks:
             return True
         if self.leader and self.leader in {row.pid, row.group, row.session}:
@@ -101,7 +101,7 @@ class Scope:
         # Two executions may have one number: who still carries the mark of the other is the other's.
         return all(marker.tag not in self.tags for marker in markers)
 
-    def _group_alone(self) -> list[Seen]:
+    def _group_alone(self) -> list[ProcessEntry]:
         if not self.leader:
             return []  # and never group 0, which is our own
         try:
@@ -110,7 +110,9 @@ class Scope:
             return []  # macOS answers EPERM for a group of which only a zombie is left
         pid = self.leader
         return [
-            Seen(pid=pid, born_ticks=0, parent=0, group=pid, session=pid, state="R", name="process group")
+            ProcessEntry(
+                pid=pid, born_ticks=0, parent=0, group=pid, session=pid, state="R", name="process group"
+            )
         ]
 
 
@@ -118,7 +120,7 @@ class Scope:
 class MarkedProcess:
     """A living process that carries a mark."""
 
-    process: Seen
+    process: ProcessEntry
     marker: Marker
 
 
@@ -139,7 +141,7 @@ def find_marked(
 
 def kill_scope(
     scope: Processes, *, patience: KillPatience | None = None, meanwhile: Callable[[], None] | None = None
-) -> tuple[Seen, ...]:
+) -> tuple[ProcessEntry, ...]:
     """TERM, then KILL, until the scope is empty; returns who survived. Blocks: call it off the loop.
 
     `meanwhile` is called again and again: a process that flushes a full pipe on TERM must be read to die.
@@ -155,7 +157,7 @@ def kill_scope(
 
 async def kill_leftovers(
     run_id: str, *, tool_call_ids: Iterable[str] = (), patience: KillPatience | None = None
-) -> tuple[Seen, ...]:
+) -> tuple[ProcessEntry, ...]:
     """Kill what a crashed server left of a run's foreground calls; returns who survived.
 
     Of the calls that are named, those processes too that have thrown their environment away.
@@ -169,7 +171,7 @@ async def kill_leftovers(
 
 def _killed(
     scope: Processes, number: signal.Signals, *, within_s: float, meanwhile: Callable[[], None] | None
-) -> list[Seen]:
+) -> list[ProcessEntry]:
     deadline_s = time.monotonic() + within_s
     told: set[tuple[int, int]] = set()
     empty_looks = 0
@@ -193,7 +195,7 @@ def _killed(
             _wait_for_a_death(living, within_s=min(left_s, _LOOK_AGAIN_S))
 
 
-def send(member: Seen, number: signal.Signals) -> None:
+def send(member: ProcessEntry, number: signal.Signals) -> None:
     """Send a signal to a process, and never to another one that has its number by now."""
     if not hasattr(os, "pidfd_open"):
         _ignoring_the_gone(lambda: os.kill(member.pid, number))
@@ -218,7 +220,7 @@ def _ignoring_the_gone(send: Callable[[], None]) -> None:
         return  # dead already, or another user's by now; who lives on is told by the next look
 
 
-def _wait_for_a_death(living: list[Seen], *, within_s: float) -> None:
+def _wait_for_a_death(living: list[ProcessEntry], *, within_s: float) -> None:
     poll = select.poll()
     descriptors: list[int] = []
     for member in living[:100]:

@@ -12,14 +12,14 @@ from msgspec import Meta
 
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.files.workspace import Refused, Workspace
+from holdfast.tools.files.workspace import PathRefused, Workspace
 from holdfast.tools.offload import offload
 from holdfast.tools.shell import marker
 from holdfast.tools.shell.background import Background, TooManyJobs
-from holdfast.tools.shell.jobs import Job
+from holdfast.tools.shell.jobs import BackgroundJob
 from holdfast.tools.shell.output import Capture, Shown, shorten
-from holdfast.tools.shell.process import Command, Ended, run_command
-from holdfast.tools.shell.process_table import Seen
+from holdfast.tools.shell.process import Command, ProcessEnd, run_command
+from holdfast.tools.shell.process_table import ProcessEntry
 from holdfast.tools.shell.scope import KillPatience
 from holdfast.values import Action
 
@@ -91,7 +91,7 @@ class Shell:
             return ToolResult("A command line cannot hold a NUL character.", ok=False, ending="not_started")
         try:
             folder = await Workspace(call.workspace).bound_to(call.judged_paths).open_folder(given.directory)
-        except Refused as refused:
+        except PathRefused as refused:
             return ToolResult(str(refused), ok=False, ending="not_started")
         with folder:
             command = Command(
@@ -159,7 +159,7 @@ class Shell:
         return ToolResult(text, ending="detached")
 
 
-def status(job: Job) -> str:
+def status(job: BackgroundJob) -> str:
     """How a job is, in words."""
     if job.running:
         return f"is running (pid {job.state.pid})"
@@ -175,7 +175,7 @@ def shown(text: str) -> str:
     return shorten(text, Shown())[0]
 
 
-def _ending(ended: Ended, given: ShellArgs) -> str:
+def _ending(ended: ProcessEnd, given: ShellArgs) -> str:
     if ended.why == "deadline":
         return (
             f"[killed: the time limit of {given.time_limit_s} s was over; this is the output so far. "
@@ -195,16 +195,16 @@ def _code(code: int) -> str:
         return f"signal {-code}"
 
 
-def _leftovers(left: tuple[Seen, ...]) -> str:
+def _leftovers(left: tuple[ProcessEntry, ...]) -> str:
     if not left:
         return ""
     return f"[left behind by the command, and ended: {_named(left)}. To keep one running, set background.]"
 
 
-def _survivors(survivors: tuple[Seen, ...]) -> str:
+def _survivors(survivors: tuple[ProcessEntry, ...]) -> str:
     return f"[alive even after KILL: {_named(survivors)}; its effect is unknown]" if survivors else ""
 
 
-def _named(processes: tuple[Seen, ...]) -> str:
+def _named(processes: tuple[ProcessEntry, ...]) -> str:
     names = ", ".join(map(str, processes[:10]))
     return f"{names} and {len(processes) - 10} more" if len(processes) > 10 else names  # noqa: PLR2004

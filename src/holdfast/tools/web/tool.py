@@ -12,7 +12,7 @@ from yarl import URL
 
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.functions import Place, call_in_child, importable
+from holdfast.tools.functions import ChildOptions, call_in_child, importable
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.output import Shown, shorten
@@ -122,7 +122,7 @@ class FetchUrl:
         answer = await call_in_child(
             importable(readable),
             {"html": html, "base_url": url},
-            place=Place(
+            place=ChildOptions(
                 cwd=str(call.workspace),
                 environment=self._environment,
                 marker=foreground(call.run_id, call.tool_call_id),
