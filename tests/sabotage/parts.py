@@ -30,8 +30,7 @@ from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, judge
-from holdfast.policy.looking import Look, NoLook
-from holdfast.policy.places import Places
+from holdfast.policy.places import Look, NoLook, Places
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.redaction import Redactor, StreamFilter
 from holdfast.runner.inbox import Message

@@ -1,6 +1,7 @@
 """One connection of the bad model server, down to who closed it and how."""
 
 import asyncio
+import select
 import socket
 import struct
 import time
@@ -11,9 +12,41 @@ import msgspec
 
 from holdfast.chaos.bell import Bell
 from holdfast.chaos.frames import JsonObject
-from holdfast.chaos.hangup import HangupWatch
 from holdfast.chaos.http_requests import PARSE_ERRORS, RequestHead, RequestParser
 from holdfast.chaos.record import ClosedBy, Record, SeenConnection, SeenRequest
+
+
+class HangupWatch:
+    """Watches a socket for FIN and RST without reading; it sees nothing on systems without epoll.
+
+    A transport whose reading is paused learns of neither. The kernel queues FIN behind unread bytes, but
+    epoll reports it at once, and an epoll descriptor can itself be watched by any event loop.
+    """
+
+    def __init__(self, fd: int, on_gone: Callable[[ClosedBy], None]) -> None:
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._epoll = select.epoll() if hasattr(select, "epoll") else None
+        if self._epoll is not None:
+            self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR)
+            self._loop.add_reader(self._epoll.fileno(), self._look)
+
+    def stop(self) -> None:
+        """Watch no more; may be called again."""
+        if self._epoll is not None:
+            self._loop.remove_reader(self._epoll.fileno())
+            self._epoll.close()
+            self._epoll = None
+
+    def _look(self) -> None:
+        if self._epoll is None:
+            return
+        events = self._epoll.poll(0)
+        if events:
+            mask = events[0][1]
+            self.stop()
+            self._on_gone(ClosedBy.PEER_RESET if mask & select.EPOLLERR else ClosedBy.PEER)
+
 
 # Small while headers are read, so that hardly any of the body comes along with them.
 HEAD_READ_BYTES = 4 * 1024

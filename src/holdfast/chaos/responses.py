@@ -1,8 +1,8 @@
 """OpenAI Responses as a server writes it."""
 
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
+from holdfast.chaos.chat_completions import openai_error
 from holdfast.chaos.frames import JsonObject, SseFrame, json_frame
-from holdfast.chaos.openai_errors import openai_error
 
 _INCOMPLETE: dict[Reason, str] = {"length": "max_output_tokens", "filtered": "content_filter"}
 

@@ -21,8 +21,7 @@ from typing import Literal, TypeAlias, cast
 
 from holdfast.policy.further_words import first_uncovered
 from holdfast.policy.places import Places, is_within
-from holdfast.policy.shell.program_names import known_name, likely_name
-from holdfast.policy.shell.words import Word
+from holdfast.policy.shell.words import Word, known_name, likely_name
 from holdfast.policy.verdicts import FindingKind, PolicyFinding
 from holdfast.values import GrantRule
 

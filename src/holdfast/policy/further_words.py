@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from holdfast.policy.program_usages import RUNS_ANOTHER, USAGES
 from holdfast.policy.shell.option_tables import Option, ProgramUsage, Value, options_in
-from holdfast.policy.shell.program_names import likely_name
 from holdfast.policy.shell.programs import TAKES_ORDERS
-from holdfast.policy.shell.words import Word
+from holdfast.policy.shell.words import Word, likely_name
 
 IsOrdinary = Callable[[str], bool]
 

@@ -7,8 +7,7 @@ from holdfast.policy.places import Places
 from holdfast.policy.secret_names import is_secret
 from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.option_tables import Reach, ReadVerdict
-from holdfast.policy.shell.program_names import likely_name
-from holdfast.policy.shell.words import Word
+from holdfast.policy.shell.words import Word, likely_name
 from holdfast.policy.verdicts import PolicyFinding
 
 _LETTERS_MAX = 8

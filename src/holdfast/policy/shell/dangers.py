@@ -11,8 +11,7 @@ from itertools import pairwise
 from holdfast.policy.places import Places, is_disk
 from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.option_tables import READERS
-from holdfast.policy.shell.program_names import likely_name
-from holdfast.policy.shell.words import EXPANDED, FROM_INPUT, Word
+from holdfast.policy.shell.words import EXPANDED, FROM_INPUT, Word, likely_name
 
 _FORMATS = frozenset(("mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "sgdisk", "sfdisk"))
 _WRITES_DISKS = frozenset(("dd", "shred", "tee", "truncate", "badblocks"))

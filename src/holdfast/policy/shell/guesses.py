@@ -11,8 +11,7 @@ from itertools import islice, zip_longest
 
 from holdfast.policy.shell.commands import RESERVED, Redirect, SimpleCommand
 from holdfast.policy.shell.here_documents import mask_documents
-from holdfast.policy.shell.program_names import likely_name
-from holdfast.policy.shell.words import FROM_INPUT, Word, WordReader
+from holdfast.policy.shell.words import FROM_INPUT, Word, WordReader, likely_name
 
 COMMANDS_MAX = 5_000
 WORDS_MAX = 32

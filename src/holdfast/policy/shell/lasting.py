@@ -10,8 +10,7 @@ from holdfast.policy.lasting_files import is_lasting, lasting_in, may_hold_lasti
 from holdfast.policy.places import Below, Places, is_repository_file, is_within
 from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.generated_names import new_names
-from holdfast.policy.shell.program_names import likely_name
-from holdfast.policy.shell.words import Word
+from holdfast.policy.shell.words import Word, likely_name
 from holdfast.policy.verdicts import PolicyFinding
 
 PAIRS_MAX = 24

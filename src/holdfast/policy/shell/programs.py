@@ -7,9 +7,8 @@ trusted. A program that no table names is one that the mode "allow-workspace" tr
 import re
 from collections.abc import Iterator
 
-from holdfast.policy.shell.program_names import likely_name
 from holdfast.policy.shell.read_only_programs import only_prints
-from holdfast.policy.shell.words import Word
+from holdfast.policy.shell.words import Word, likely_name
 from holdfast.policy.verdicts import FindingKind, PolicyFinding
 
 # fmt: off

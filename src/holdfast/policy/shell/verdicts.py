@@ -15,11 +15,10 @@ from holdfast.policy.shell.dangers import bombs, circles, dangers, losses
 from holdfast.policy.shell.git import repository_findings
 from holdfast.policy.shell.guesses import guessed
 from holdfast.policy.shell.lasting import lasting_findings, links_made, through_links
-from holdfast.policy.shell.program_names import SYSTEM_DIRECTORIES, known_name, likely_name
 from holdfast.policy.shell.programs import concerns
 from holdfast.policy.shell.read_only_programs import ReadVerdict, reading_of
 from holdfast.policy.shell.syntax import TEXT_BYTES_MAX, parse
-from holdfast.policy.shell.words import LOOPED, Word
+from holdfast.policy.shell.words import LOOPED, SYSTEM_DIRECTORIES, Word, known_name, likely_name
 from holdfast.policy.shell.wrappers import ScriptStep, steps
 from holdfast.policy.verdicts import PolicyFinding
 

@@ -5,6 +5,7 @@ quotes without an expansion. Anything else keeps the best reading of its text, s
 things can still recognise it, and says why it is not literal.
 """
 
+import posixpath
 import re
 from dataclasses import dataclass
 
@@ -228,3 +229,34 @@ def _ansi_char(found: re.Match[str]) -> str:
 def _without_quoted(raw: str) -> str:
     """The word with its quoted stretches made harmless, for a look at what stands outside quotes."""
     return re.sub(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", "_", raw, flags=re.DOTALL)
+
+
+SYSTEM_DIRECTORIES = frozenset(
+    ("/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin")
+)
+# Parameters that stand for nothing in a shell that was given none.
+NOTHING = re.compile(r"\$[@*!1-9]")
+_VERSIONED = re.compile(r"(python|pip|perl|ruby|node|php|lua|tclsh|pypy)[0-9.]+")
+
+
+def known_name(word: Word) -> str:
+    """The name under which a program of the system is known, or nothing if this need not be one."""
+    text = word.text
+    if not word.literal or not text.isascii():
+        return ""
+    if "/" not in text:
+        return _family(text)
+    directory, _, name = text.rpartition("/")
+    plain = posixpath.normpath(text) == text and directory in SYSTEM_DIRECTORIES
+    return _family(name) if plain else ""
+
+
+def likely_name(word: Word) -> str:
+    """The name of the program that this may well be: what to forbid, never what to trust."""
+    text = word.text if word.literal else NOTHING.sub("", word.text)
+    return _family(text.rpartition("/")[2])
+
+
+def _family(name: str) -> str:
+    versioned = _VERSIONED.fullmatch(name)
+    return versioned[1] if versioned else name

@@ -21,9 +21,8 @@ from holdfast.policy.shell.guesses import (
     telling_in,
     texts_in,
 )
-from holdfast.policy.shell.program_names import known_name, likely_name
 from holdfast.policy.shell.syntax import parse
-from holdfast.policy.shell.words import FROM_INPUT, Word
+from holdfast.policy.shell.words import FROM_INPUT, Word, known_name, likely_name
 from holdfast.policy.verdicts import PolicyFinding
 
 NESTING_MAX = 8
