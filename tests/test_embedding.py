@@ -108,7 +108,7 @@ class Followed(MemoryStore):
         self.afters: list[int] = []
 
     def follow(self, session_id: str, *, after: int = 0, **rest: Any) -> Follower:
-        if not rest:
+        if rest.get("pace", "every") == "every":
             self.afters.append(after)
         return super().follow(session_id, after=after, **rest)
 
@@ -137,3 +137,16 @@ async def test_what_a_header_holds_as_a_key_stays_out_of_the_log() -> None:
         async with Agent(target) as agent:
             events = [event async for event in agent.run("hi")]
     assert [event.text for event in events if isinstance(event, TextDone)] == ["your key is [redacted]"]
+
+
+async def test_a_key_that_the_program_sends_stays_out_of_the_log_and_of_the_request() -> None:
+    """P11: inputs are redacted before they are stored, as in the server."""
+    secret = "sk-of-a-gateway-0123456789"  # noqa: S105  # opens nothing
+    async with ChaosServer([Say("ok")]) as chaos:
+        target = Target(name="main", wire="chat", base_url=chaos.base_url, model="m", api_key=secret)
+        async with Agent(target) as agent:
+            async for _ in agent.run(f"my key is {secret}"):
+                pass
+        sent = str(chaos.record.requests[0].body)
+    assert "my key is [redacted]" in sent
+    assert secret not in sent

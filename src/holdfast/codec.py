@@ -1,7 +1,7 @@
-"""Event to JSON and back; an older version of an event becomes the current one when it is read.
+"""Events to JSON and back; older versions of an event are upcast when they are read.
 
-The stored body starts with its type and holds no seq. A native frame is the body with the seq spliced in
-front, so that encoding happens once however many readers there are.
+The stored body starts with the event's type and has no seq. A native frame is the body with the seq spliced
+in front, so an event is encoded once for any number of readers.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from holdfast.events import AnyEvent, Event
 
 Upcast: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
-# old tag -> the function that turns such a record into the next version, new tag included
+# Old tag -> the function that turns such a record into the next version, including its new tag.
 UPCASTS: Mapping[str, Upcast] = MappingProxyType({})
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _BODY_SHOWN_CHARS_MAX = 200
-# msgspec lets bad UTF-8 and bottomless nesting through as Python's own errors
+# msgspec reports bad UTF-8 and very deep nesting with Python's own exceptions.
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 TYPES: Mapping[str, type[Event]] = MappingProxyType(
@@ -48,12 +48,36 @@ def encode(event: Event) -> bytes:
 
 
 def encode_value(value: object) -> bytes:
-    """A value inside of an event, as it stands in the body."""
+    """A value inside an event, encoded as in the body."""
     return _encoder.encode(value)
 
 
+def encodable(event: Event) -> Event:
+    """The event with each lone surrogate escaped, because JSON can't hold one; usually the same event.
+
+    Tools bring such texts, for example the names of files that aren't UTF-8.
+    """
+    try:
+        encode(event)
+    except UnicodeEncodeError:
+        return decode(encode_value(_escaped(msgspec.to_builtins(event))))
+    return event
+
+
+def _escaped(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case list() | tuple():
+            return [_escaped(each) for each in cast("list[Any]", value)]
+        case dict():
+            return {_escaped(name): _escaped(each) for name, each in cast("dict[str, Any]", value).items()}
+        case _:
+            return value
+
+
 def decode(body: bytes, *, where: str = "record", upcasts: Mapping[str, Upcast] = UPCASTS) -> AnyEvent:
-    """The event in `body`; raises UnreadableEvent, which says `where` the record stands."""
+    """The event in `body`; raises UnreadableEvent, which says `where` the record is."""
     try:
         return _decoder.decode(body)
     except _UNDECODABLE as error:
@@ -61,7 +85,7 @@ def decode(body: bytes, *, where: str = "record", upcasts: Mapping[str, Upcast] 
 
 
 def _decode_slowly(body: bytes, *, where: str, upcasts: Mapping[str, Upcast], error: Exception) -> AnyEvent:
-    """Only records of an older version, and broken ones, come here."""
+    """Decode a record that is broken or of an older version."""
     try:
         tag = msgspec.json.decode(body, type=_Header).type
     except _UNDECODABLE as unreadable:
@@ -83,7 +107,7 @@ def _why_unknown(tag: str, error: Exception) -> str:
         return f"{tag} has a wrong shape ({error})"
     name, _, version = tag.partition("/")
     if version and any(known.partition("/")[0] == name for known in TYPES):
-        return f"version {version} of {name} is not known here; a newer Holdfast wrote it"
+        return f"version {version} of {name} was written by a newer Holdfast; upgrade to read it"
     return f"unknown event type {tag!r}"
 
 
@@ -98,5 +122,5 @@ def native_frame(seq: int, body: bytes) -> bytes:
 
 
 def numbered(seq: int, body: bytes) -> bytes:
-    """The JSON of one stored event with its seq in front; nothing is decoded for it."""
+    """The JSON of one stored event with its seq in front, made without decoding it."""
     return b'{"seq":%d,%b' % (seq, body[1:])

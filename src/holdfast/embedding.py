@@ -17,6 +17,7 @@ from holdfast.folds.rows import run_of
 from holdfast.host.runtime import Parts, Runner, open_runner
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
+from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.models.prices import Prices
 from holdfast.policy.approvals import nobody_there
@@ -62,8 +63,9 @@ class Agent:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            store: Store = MemoryStore() if self._path is None else await SqliteStore.open(self._path)
-            stack.push_async_callback(store.close)
+            opened: Store = MemoryStore() if self._path is None else await SqliteStore.open(self._path)
+            stack.push_async_callback(opened.close)
+            redactor = Redactor(secrets_of(self._targets))
             prices = Prices()
             await prices.load(self._targets)
             registry = Registry()
@@ -75,8 +77,9 @@ class Agent:
                 workspace=self._workspace,
                 instructions=self._instructions,
                 context_window=min(target.context_window for target in self._targets),
-                secrets=Redactor(secrets_of(self._targets)),
+                secrets=redactor,
             )
+            store = RedactingStore(opened, redactor)
             parts = Parts(targets=self._targets, store=store, agent=agent, prices=prices)
             self._runner = await stack.enter_async_context(open_runner(parts))
             self._stack = stack.pop_all()

@@ -1,4 +1,20 @@
-"""Keeps secrets out: of text that comes in pieces, and of whole events."""
+"""Redaction: what removes secrets from texts, bytes, events and streams of text.
+
+This is the whole list of places where secrets are removed before anything is stored or shown:
+
+- inputs (messages, titles, answers): `journal.redacting.RedactingStore`, which a server and an embedded agent
+  put in front of their store;
+- events of a run: `agent.runlog.RunLog`, before an event is appended or put into the spool;
+- text and reasoning of the model, where a key may be split over two deltas: `StreamFilter` in `RunLog`;
+- output of a running tool, which is cut anywhere, too: `StreamFilter` in `agent.calls`;
+- whole outputs that a tool stores as a blob: `journal.redacting.RedactingBlobs` in `agent.calls`;
+- texts that are stored as notes (drafts) or compared before they are stored (titles):
+  `server.sessions.sessions`;
+- imported histories and findings of the doctor: `cli.hermes.command`, `cli.doctor.targets`.
+
+Files that a person uploads are stored unchanged. What a provider echoes in an error is cleaned where the
+error is read (`decisions.failure_texts`), before it becomes an event.
+"""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -8,39 +24,41 @@ import msgspec
 from holdfast.codec import decode, encode
 from holdfast.events import Event
 
-CHARS_MIN = 6  # shorter than this, a "secret" is a word of every second sentence
+CHARS_MIN = 6  # anything shorter is likely to occur in ordinary text
 MARK = "[redacted]"
 
 
 class Redactor:
-    """The texts that must not get out."""
+    """Replaces a fixed set of secrets wherever they occur."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        # The longest first, so that a key that contains another goes whole.
+        # Longest first, so that a key that contains another is removed as a whole.
         self.texts = tuple(sorted({s for s in secrets if len(s) >= CHARS_MIN}, key=len, reverse=True))
         self._bytes = tuple(text.encode() for text in self.texts)
-        # In JSON a quote or a backslash has another before it, and arguments may be JSON within a text.
-        self._forms = tuple(dict.fromkeys(form for text in self.texts for form in (text, _in_json(text))))
-        self._written = tuple(_in_json(form).encode() for form in self._forms)
+        # JSON escapes quotes and backslashes, and a tool's arguments may be JSON inside a text.
+        self._forms = tuple(
+            dict.fromkeys(form for text in self.texts for form in (text, _json_escaped(text)))
+        )
+        self._encoded_forms = tuple(_json_escaped(form).encode() for form in self._forms)
 
     def redact_text(self, text: str) -> str:
-        """The text without them."""
+        """The text without secrets."""
         return _without(self.texts, text)
 
     def redact_bytes(self, data: bytes) -> bytes:
-        """The bytes without them."""
+        """The bytes without secrets."""
         for secret in self._bytes:
             data = data.replace(secret, MARK.encode())
         return data
 
     def redact(self, event: Event) -> Event:
-        """The event without them, wherever in it they stand; mostly the same event."""
-        if not self._written:
+        """The event without secrets in any of its fields; usually the same event."""
+        if not self._encoded_forms:
             return event
         body = encode(event)
-        if not any(secret in body for secret in self._written):
+        if not any(secret in body for secret in self._encoded_forms):
             return event
-        # Text by text: cut out of the bytes, one could take a backslash from what stands before it.
+        # Text by text: replacing in the encoded bytes could break an escape sequence.
         return decode(msgspec.json.encode(self._redact_value(msgspec.json.decode(body))))
 
     def _redact_value(self, value: Any) -> Any:
@@ -63,7 +81,7 @@ def _without(secrets: Iterable[str], text: str) -> str:
     return text
 
 
-def _in_json(text: str) -> str:
+def _json_escaped(text: str) -> str:
     return msgspec.json.encode(text).decode()[1:-1]
 
 
@@ -71,34 +89,34 @@ NO_SECRETS = Redactor()
 
 
 class StreamFilter:
-    """Text in, text out, with whatever may be the beginning of a secret held back until it is known."""
+    """Redacts a stream of text: holds back what may be the beginning of a secret until more text decides."""
 
     def __init__(self, secrets: Redactor) -> None:
         self._secrets = secrets
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """What can be shown now."""
+        """The part that can be shown now."""
         if not self._secrets.texts:
             return text
         redact_text = self._secrets.redact_text
         text = self._held + text
-        shown, self._held = self._parted(text)
+        shown, self._held = self._split_off_tail(text)
         cleaned = redact_text(text)
         if cleaned != text:
-            # A secret that may be the beginning of another is held as it is, unless a third would be cut.
+            # A secret that may begin a longer one stays held back, unless that would split a third.
             shown = redact_text(shown)
             if shown + redact_text(self._held) != cleaned:
-                shown, self._held = self._parted(cleaned)
+                shown, self._held = self._split_off_tail(cleaned)
         return shown
 
     def flush(self) -> str:
-        """What was held back, now that nothing follows."""
+        """The text that was held back; call it when the stream has ended."""
         held, self._held = self._held, ""
         return self._secrets.redact_text(held)
 
-    def _parted(self, text: str) -> tuple[str, str]:
-        """What can be shown, and the last characters, which could be the beginning of a secret."""
+    def _split_off_tail(self, text: str) -> tuple[str, str]:
+        """The part that can be shown, and the last characters, which may be the beginning of a secret."""
         longest = 0
         for secret in self._secrets.texts:
             at = text.find(secret[0], max(0, len(text) - len(secret) + 1))

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.interfaces.journal import Store
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.follow import WINDOW_BYTES_MAX
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
+from holdfast.metrics import Metrics
+from holdfast.redaction import NO_SECRETS
+from holdfast.server.metered_store import MeteredStore
 
 
 class Lab(Protocol):
@@ -56,5 +61,22 @@ def memory_lab(_folder: Path) -> Lab:
     return MemoryLab()
 
 
+@dataclass
+class LayeredLab(MemoryLab):
+    """A store behind the layers that a server puts in front of it."""
+
+    async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
+        redacting = RedactingStore(await super().open(window_bytes_max=window_bytes_max), NO_SECRETS)
+        return MeteredStore(redacting, SystemClock(), Metrics())
+
+
+def layered_lab(_folder: Path) -> Lab:
+    return LayeredLab()
+
+
 # A new backend joins the conformance suite with one line here.
-LABS: dict[str, Callable[[Path], Lab]] = {"memory": memory_lab, "sqlite": SqliteLab}
+LABS: dict[str, Callable[[Path], Lab]] = {
+    "memory": memory_lab,
+    "sqlite": SqliteLab,
+    "layered": layered_lab,
+}

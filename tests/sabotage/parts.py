@@ -21,7 +21,11 @@ from holdfast.decisions.deadlines import Asked, effective
 from holdfast.decisions.outages import Outage, outage_at
 from holdfast.decisions.retry import Decision, GiveUp, History, Tried, decide
 from holdfast.folds.doing import Doing
+from holdfast.interfaces.journal import Blobs, Store
 from holdfast.interfaces.tool import ToolCall, ToolResult
+from holdfast.journal.forwarding import ForwardingStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.redacting import RedactingBlobs, RedactingStore
 from holdfast.model_events import Finished, ModelEvent
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.http import ModelHttp
@@ -274,6 +278,39 @@ async def check_a_key_in_two_pieces_is_caught(kind: type[StreamFilter]) -> None:
     assert "sk-test-of-a-key" not in shown
 
 
+def without_redaction(store: Store, redactor: Redactor) -> Store:
+    """Stores inputs as they come."""
+    del redactor
+    return ForwardingStore(store)
+
+
+async def check_a_key_in_an_input_is_not_stored(layer: Callable[[Store, Redactor], Store]) -> None:
+    """P11: a key that a person sends is in no stored event and in no search result."""
+    memory = MemoryStore()
+    store = layer(memory, Redactor(["sk-test-of-a-key"]))
+    created = e.SessionCreated(at_ms=1, epoch="x", title="about sk-test-of-a-key")
+    said = e.MessageAccepted(at_ms=1, message_id="m", text="keep sk-test-of-a-key safe", mode="send")
+    await store.append("s", [created, said])
+    kept = [record.body for record in await memory.read("s")] + [repr(await memory.search("keep")).encode()]
+    await memory.close()
+    assert not any(b"sk-test-of-a-key" in data for data in kept)
+
+
+def as_they_come(blobs: Blobs, redactor: Redactor) -> Blobs:
+    """Stores what a tool keeps as it comes."""
+    del redactor
+    return blobs
+
+
+async def check_a_key_in_a_tools_blob_is_not_stored(layer: Callable[[Blobs, Redactor], Blobs]) -> None:
+    """P11: whole outputs can be fetched by name, so they hold no key."""
+    memory = MemoryStore()
+    name = await layer(memory, Redactor(["sk-test-of-a-key"])).put_blob(b"KEY=sk-test-of-a-key")
+    kept = await memory.blob(name)
+    await memory.close()
+    assert kept == b"KEY=[redacted]"
+
+
 # P12: bad input gets a clear error
 
 
@@ -310,5 +347,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P8", check_a_rule_covers_no_word_that_writes, judge, covers_whatever_follows),
     Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoLook),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
+    Sabotage("P11", check_a_key_in_an_input_is_not_stored, RedactingStore, without_redaction),
+    Sabotage("P11", check_a_key_in_a_tools_blob_is_not_stored, RedactingBlobs, as_they_come),
     Sabotage("P12", check_bad_input_is_refused, message_of, takes_anything),
 )

@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.agent.asking import People
-from holdfast.agent.clean_blobs import CleanBlobs
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
@@ -24,6 +23,7 @@ from holdfast.folds.run import Run
 from holdfast.folds.run import ToolCall as CallState
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.tool import Tool, ToolResult
+from holdfast.journal.redacting import RedactingBlobs
 from holdfast.policy.shell.syntax import syntax_bytes
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.redaction import StreamFilter
@@ -298,7 +298,7 @@ class ToolCalls:
             asked.tool_call_id,
             key,
             self._workspace,
-            CleanBlobs(self._deps.store, self._log.secrets),
+            RedactingBlobs(self._deps.store, self._log.secrets),
             self._log,
             StreamFilter(self._log.secrets),
             self._approved.get(asked.tool_call_id, ""),

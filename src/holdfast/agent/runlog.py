@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.agent.delta_batcher import DeltaBatcher
-from holdfast.agent.storable import storable
+from holdfast.codec import encodable
 from holdfast.events import Event, ReasoningDelta, TextDelta
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
@@ -118,7 +118,7 @@ class RunLog:
 
     def clean(self, event: Event) -> Event:
         """The event as it is written: without secrets, and in whole characters."""
-        return self.secrets.redact(storable(event))
+        return self.secrets.redact(encodable(event))
 
     def emit(self, event: Event) -> None:
         """See Voice."""

@@ -9,6 +9,7 @@ from starlette.routing import Route, Router
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.api.openapi import DescriptionRoutes
+from holdfast.journal.redacting import RedactingStore
 from holdfast.metrics import Metrics
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
@@ -22,6 +23,7 @@ from holdfast.server.blobs import BlobRoutes
 from holdfast.server.deps import RouteDeps
 from holdfast.server.grants import GrantRoutes
 from holdfast.server.health import HealthRoutes
+from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import MetricsRoutes, begin_figures
 from holdfast.server.openai.chat import OpenAIChatRoutes
 from holdfast.server.openai.responses import OpenAIResponsesRoutes
@@ -41,7 +43,6 @@ from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.server.upkeep.purging import Purges
 from holdfast.server.upkeep.session_changes import tell_news
 from holdfast.server.upkeep.thinning import Thinning
-from holdfast.server.watched import watched
 
 
 def run_routes(deps: RouteDeps, runs: RunRoutes) -> Table:
@@ -188,7 +189,8 @@ def _deps(
     agent: AgentDeps, streams: Streams, *, options: ServerOptions, runner: RunnerLimits | None
 ) -> RouteDeps:
     metrics = Metrics()
-    agent = replace(agent, store=watched(agent, metrics))
+    store = MeteredStore(RedactingStore(agent.store, agent.secrets), agent.clock, metrics)
+    agent = replace(agent, store=store)
     supervisor = Supervisor(agent, runner)
     keys = KeyRing(options.keys, AddedKeys(agent.store, agent.clock))
     return RouteDeps(

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from agent.world import Effect, process, send, tool_ends
 from holdfast import events as e
-from holdfast.agent.clean_blobs import CleanBlobs
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.memory import MemoryStore
+from holdfast.journal.redacting import RedactingBlobs
 from holdfast.redaction import Redactor
 
 
@@ -37,7 +37,7 @@ async def test_what_a_tool_keeps_whole_holds_no_secret_either() -> None:
 async def test_what_is_kept_already_is_found_as_it_is() -> None:
     store = MemoryStore()
     name = await store.put_blob(b"a picture")
-    clean = CleanBlobs(store, Redactor(["key-of-somebody"]))
+    clean = RedactingBlobs(store, Redactor(["key-of-somebody"]))
     assert await clean.keep_blob(name)
     assert await clean.blob(name) == b"a picture"
     assert await clean.put_blob(b"a picture") == name
