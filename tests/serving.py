@@ -248,9 +248,15 @@ def limited(**limits: Any) -> Setting:
     return Setting(options=ServerOptions(limits=Limits(**limits)))
 
 
-def parts_of(*targets: Target, store: Store, tools: Sequence[Tool] = (), **fields: Any) -> Parts:
+def parts_of(
+    *targets: Target,
+    store: Store,
+    tools: Sequence[Tool] = (),
+    registry: Registry | None = None,
+    **fields: Any,
+) -> Parts:
     """What every world of a test is built from; `fields` are the fields of AgentDeps that differ."""
-    registry = Registry()
+    registry = registry or Registry()
     registry.put("own", [*tools, AskUser()])
     usual = {"workspace": Path("/nowhere"), "judge": AsksAbout(), "tools": registry}
     return Parts(targets=targets, store=store, agent=partial(AgentDeps, **usual | fields), jitter=lambda: 0.5)

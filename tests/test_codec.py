@@ -58,7 +58,10 @@ def test_defaults_take_no_room() -> None:
     [
         (b'{"type":"text.spoken","at_ms":1}', "unknown event type 'text.spoken'"),
         (b'{"type":"text.spoken/2","at_ms":1}', "unknown event type 'text.spoken/2'"),
-        (b'{"type":"usage/2","at_ms":1}', "version 2 of usage was written by a newer Holdfast; upgrade to read it"),
+        (
+            b'{"type":"usage/2","at_ms":1}',
+            "version 2 of usage was written by a newer Holdfast; upgrade to read it",
+        ),
         (
             b'{"type":"text.delta","at_ms":1,"run_id":"r","segment":"x","text":""}',
             "text.delta has a wrong shape",

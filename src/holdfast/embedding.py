@@ -15,6 +15,8 @@ from holdfast.config.target_secrets import secrets_of
 from holdfast.events import AnyEvent, RunEnded
 from holdfast.folds.rows import run_of
 from holdfast.host.runtime import Parts, Runner, open_runner
+from holdfast.ids import new_session_id
+from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.redacting import RedactingStore
@@ -23,7 +25,7 @@ from holdfast.models.prices import Prices
 from holdfast.policy.approvals import nobody_there
 from holdfast.policy.verdicts import Allow, Deny, Verdict
 from holdfast.redaction import Redactor
-from holdfast.runner.inbox import Message, Sent, new_session_id
+from holdfast.runner.inbox import Message, Sent
 from holdfast.targets import Target
 from holdfast.tools.functions import tool as tool_of
 from holdfast.tools.registry import Registry

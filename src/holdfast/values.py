@@ -6,6 +6,7 @@ import msgspec
 
 Number = TypeVar("Number", int, float)
 
+ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
 AskState: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 Choice: TypeAlias = Literal["once", "session", "always", "deny"]
 CallFinish: TypeAlias = Literal["stop", "tools", "length", "too_long", "refused", "failed", "redirected"]
@@ -13,6 +14,7 @@ CallPurpose: TypeAlias = Literal["answer", "compaction", "title"]
 CloseReason: TypeAlias = Literal[
     "ttfb_kill", "stream_idle_kill", "upload_kill", "connect_kill", "cancel", "peer", "done"
 ]
+Durability: TypeAlias = Literal["power", "process"]  # what an event survives: a power cut, or a crash alone
 FailureKind: TypeAlias = Literal[
     "cancelled",
     "local_bug",
@@ -40,6 +42,8 @@ FailureKind: TypeAlias = Literal[
     "unknown",
 ]
 Mode: TypeAlias = Literal["send", "queue", "steer", "redirect"]
+OnExpiry: TypeAlias = Literal["continue", "stop"]
+OnRestart: TypeAlias = Literal["resume", "interrupt"]
 OutcomeKind: TypeAlias = Literal[
     "completed", "refused", "truncated", "budget", "failed", "cancelled", "interrupted"
 ]
@@ -113,7 +117,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     temperature: float | None = None
     max_output_tokens: int = 0  # of one answer of the model; 0 is as many as it gives
     reasoning_effort: str = ""
-    on_restart: Literal["", "resume", "interrupt"] = ""
+    on_restart: Literal["", OnRestart] = ""
     on_disconnect: Literal["", "detach", "cancel"] = ""
     metadata: dict[str, str] = {}
 

@@ -26,6 +26,7 @@ from holdfast.runner.inbox import Inbox, Message, Sent
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.targets import Patience
 from holdfast.tools.arguments import arguments_hash
+from holdfast.tools.registry import Registry
 from holdfast.values import Action, RunSettings
 from serving import PATIENT, AsksAbout, parts_of, target_of
 
@@ -125,11 +126,14 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
     prices: Prices | None = None,
     clock: Clock | None = None,
     limits: RunnerLimits | None = None,
+    registry: Registry | None = None,
     **fields: object,
 ) -> AsyncGenerator[World]:
     """A process that runs agents; leaving it is a shutdown in which runs are cancelled."""
     kept = store or MemoryStore()
-    usual = parts_of(target_of(chaos, patience=patience), store=kept, tools=tools, **fields)
+    usual = parts_of(
+        target_of(chaos, patience=patience), store=kept, tools=tools, registry=registry, **fields
+    )
     runs_clock = clock or SystemClock()  # model calls keep the machine's time
 
     def agent(**wired: Any) -> AgentDeps:

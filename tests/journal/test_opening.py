@@ -15,7 +15,9 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.interfaces import journal as seams
 from holdfast.journal.spool import Spool, spool_files
+from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.writer import Writer
 from journal.labs import until
 from journal.sample import begin, delta, message
 from scene import Scene
@@ -212,3 +214,16 @@ async def test_runs_go_on_only_after_the_lock_is_let_go_and_the_spool_absorbed(t
     )
     assert not await asyncio.to_thread(spool_files, tmp_path / "spool")
     await store.close()
+
+
+async def test_nobody_waits_for_a_writer_whose_thread_has_ended(tmp_path: Path) -> None:
+    """P3: the trouble of opening may pass, but not for a thread that no longer tries."""
+
+    def connect() -> Commits:
+        raise RuntimeError("a bug")
+
+    writer = Writer(tmp_path / "journal.db", connect, forget=lambda: None)
+    with pytest.raises(seams.StoreClosed, match=r"restart Holdfast: StoreFailed.*a bug"):
+        await writer.open()
+    assert not isinstance(writer.trouble, seams.TRANSIENT)
+    await writer.close()

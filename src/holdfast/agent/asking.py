@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
 from holdfast.folds.run import Ask
+from holdfast.ids import new_approval_id, new_question_id
 from holdfast.interfaces.journal import Declined, IfAskOpen
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.tools.ask import AskUserArgs
@@ -37,7 +37,7 @@ class People:
         self, tool_call_id: str, action: Action, *, findings: tuple[str, ...], choices: tuple[Choice, ...]
     ) -> None:
         """Ask for an approval; the answer is waited for elsewhere."""
-        approval_id = f"apr_{secrets.token_hex(12)}"
+        approval_id = new_approval_id()
         self._until_s[approval_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
         self._emit(
             e.ApprovalAsked,
@@ -58,7 +58,7 @@ class People:
 
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> Ask:
         """Ask the question, and wait until it is settled."""
-        question_id = f"que_{secrets.token_hex(12)}"
+        question_id = new_question_id()
         self._until_s[question_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
         self._emit(
             e.QuestionAsked,

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.view import SessionView
-from holdfast.agent.waiting import wait_through_cancel
 from holdfast.folds.run import Run
 from holdfast.interfaces.clock import Clock
+from holdfast.racing import race
 from holdfast.values import Budget
 
 T = TypeVar("T")
@@ -67,11 +67,7 @@ class RunLimits:
             began_s = clock.monotonic_s()
             asked = view.when(lambda: bool(run.open_asks))
             passed = asyncio.ensure_future(clock.sleep_s(left_s))
-            try:
-                await asyncio.wait({asked, passed}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                asked.cancel()
-                passed.cancel()
+            await race(asked, passed)
             left_s -= clock.monotonic_s() - began_s
 
     def sentence(self, part: Part) -> str:
@@ -104,14 +100,7 @@ async def unless_over(work: Coroutine[Any, Any, T], over: Coroutine[Any, Any, No
     working, ending = asyncio.create_task(work), asyncio.create_task(over)
     stopped: asyncio.CancelledError | None = None
     try:
-        await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
-        working.cancel(CAUSE)
-    except asyncio.CancelledError as stop:
-        stopped = stop
-        working.cancel(*stop.args)
-    ending.cancel()
-    try:
-        await wait_through_cancel(working, ending)
+        await race(working, ending, cause=CAUSE)
     except asyncio.CancelledError as stop:
         stopped = stop
     if not ending.cancelled():

@@ -113,6 +113,7 @@ class ToolCalls:
         self._log = log
         self._deps = deps
         self._people = People(view, log, deps)
+        self.tools = deps.tools_now()  # the tools that the model was offered last
         self._begun: dict[str, float] = {}  # the calls that were carried out, and since when
         self._approved: dict[str, str] = {}  # the digests of the actions that people approved, by their calls
         # How much of each command of the answer the policy reads; None: the command is not read.
@@ -123,7 +124,7 @@ class ToolCalls:
     async def finish(self) -> bool:
         """Bring every open call to its end, in order; False if an expired ask is to end the run."""
         self._read_bytes.clear()
-        tools, run = self._deps.tools, self._view.run(self._log.run_id)
+        tools, run = self.tools, self._view.run(self._log.run_id)
         numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in run.unfinished_tools]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
         for beside, group in groupby(numbered, key=lambda item: _may_run_beside_others(item[2])):
@@ -164,7 +165,7 @@ class ToolCalls:
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
         asked = call.asked
         if tool is None:
-            return _not_run(self._deps.tools.unknown(asked.name))
+            return _not_run(self.tools.unknown(asked.name))
         if asked.bad_args:
             return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.policy import Judge
@@ -16,7 +15,7 @@ from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.registry import Registry
-from holdfast.values import Budget
+from holdfast.values import Budget, OnExpiry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +27,7 @@ class AgentDeps:
     clock: Clock
     judge: Judge
     tools: Registry = field(default_factory=Registry)
-    tools_that_change: Callable[[], Sequence[Tool]] = tuple  # those of MCP servers, as they are now
+    tools_that_change: Callable[[], Sequence[Tool]] = tuple  # those of MCP servers, at the time of the call
     workspace: Path
     workspaces: Workspaces = Workspace  # how a folder is opened whose files nobody asked for
     instructions: str = ""
@@ -41,5 +40,9 @@ class AgentDeps:
     asks_expire_s: float = 86_400.0
     # How often an open ask looks at the clock: a machine that sleeps stops the loop's timers, not the time.
     asks_look_again_s: float = 30.0
-    on_expiry: Literal["continue", "stop"] = "continue"
+    on_expiry: OnExpiry = "continue"
     drain: DrainGate = field(default_factory=DrainGate)
+
+    def tools_now(self) -> Registry:
+        """All tools that a run can use now."""
+        return self.tools.with_group("mcp", self.tools_that_change())

@@ -17,12 +17,13 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import instructions_for
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.view import SessionView
-from holdfast.agent.waiting import wait_through_cancel
 from holdfast.folds.context import context_for, history_instructions
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import AssistantMessage, Message, ModelRequest, UserMessage
 from holdfast.models.size import estimated_tokens
+from holdfast.racing import race
+from holdfast.tools.registry import Registry
 from holdfast.values import Failure, OutcomeKind
 
 CONTINUATIONS_MAX = 3
@@ -65,10 +66,10 @@ async def _turns(
     view: SessionView, log: RunLog, *, deps: AgentDeps, limits: RunLimits, instructions: str
 ) -> Outcome:
     run = limits.run
-    tools = ToolCalls(view, log, deps)
+    calls = ToolCalls(view, log, deps)
     continuations = 0
     while True:
-        if run.unfinished_tools and not await tools.finish():
+        if run.unfinished_tools and not await calls.finish():
             return Outcome("cancelled", cause="approval_expired")
         steered = await _take_steers(view, log)
         messages = context_for(view.transcript, log.run_id)
@@ -86,7 +87,15 @@ async def _turns(
         if (used_up := limits.used_up()) is not None:
             return _spent(limits, used_up)
         await deps.drain.checkpoint(log.run_id)
-        request = _request(view, run, messages=messages + added, instructions=instructions, deps=deps)
+        calls.tools = deps.tools_now()
+        request = _request(
+            view,
+            run,
+            messages=messages + added,
+            instructions=instructions,
+            tools=calls.tools,
+            deps=deps,
+        )
         if estimated_tokens(request) > NEAR * deps.context_window and await compact(view, log, deps):
             continue
         continuations += len(added)
@@ -120,17 +129,8 @@ async def _answer(
     answering = deps.model.answer(request, log, turn=turn, compact=shorter)
     calling = asyncio.create_task(answering, name=f"call of {log.run_id}")
     redirected = view.when(lambda: _redirects(view, log.run_id))
-    cause = "redirected"
-    try:
-        await asyncio.wait({calling, redirected}, return_when=asyncio.FIRST_COMPLETED)
-    except asyncio.CancelledError as error:
-        # A stop says why it cancels; the end of the server says nothing.
-        cause = str(error.args[0]) if error.args else "shutdown"
-        raise
-    finally:
-        redirected.cancel()
-        calling.cancel(cause)
-        await wait_through_cancel(calling)
+    # A stop says why it cancels; the end of the server doesn't.
+    await race(calling, redirected, cause="redirected", cause_of_stop="shutdown")
     answer = None if calling.cancelled() else calling.result()
     finish = "redirected" if answer is None else answer.finish if isinstance(answer, Answer) else "failed"
     call_id = answer.call_id if answer is not None else view.run(log.run_id).call_id
@@ -151,14 +151,19 @@ async def _instructions(view: SessionView, run_id: str, deps: AgentDeps) -> str:
 
 
 def _request(
-    view: SessionView, run: Run, *, messages: tuple[Message, ...], instructions: str, deps: AgentDeps
+    view: SessionView,
+    run: Run,
+    *,
+    messages: tuple[Message, ...],
+    instructions: str,
+    tools: Registry,
+    deps: AgentDeps,
 ) -> ModelRequest:
-    deps.tools.put("mcp", deps.tools_that_change())
     return ModelRequest(
         messages=messages,
         model=run.settings.model,
         instructions=instructions,
-        tools=deps.tools.specs(),
+        tools=tools.specs(),
         max_output_tokens=run.settings.max_output_tokens or None,
         answer_bytes_max=deps.answer_bytes_max,
         temperature=run.settings.temperature,

@@ -11,14 +11,14 @@ import msgspec
 
 from holdfast.interfaces.journal import Notes
 from holdfast.policy.approval_rules import ApprovalRule
-from holdfast.policy.approvals import ApprovalMode, Policy, choices_for, for_a_person, judge, rule_for
+from holdfast.policy.approvals import Policy, choices_for, for_a_person, judge, rule_for
 from holdfast.policy.places import Look, Places
 from holdfast.policy.shell.verdicts import ReadSteps, steps_of
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.trees import below
 from holdfast.tools.git.repositories import repository_at
-from holdfast.values import Action, Choice, GrantRule
+from holdfast.values import Action, ApprovalMode, Choice, GrantRule
 
 NOTE = "grant:"
 

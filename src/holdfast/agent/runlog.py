@@ -17,6 +17,7 @@ from holdfast.codec import encodable
 from holdfast.events import Event, ReasoningDelta, TextDelta
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
+    TRANSIENT,
     Appended,
     Condition,
     Declined,
@@ -26,8 +27,9 @@ from holdfast.interfaces.journal import (
     Replayed,
     StoreClosed,
 )
-from holdfast.journal.retrying_append import PASSING, Result, RetryingAppend
+from holdfast.journal.retrying_append import Result, RetryingAppend
 from holdfast.journal.spool import Spool
+from holdfast.racing import race
 from holdfast.redaction import NO_SECRETS, Redactor, StreamFilter
 
 _log = logging.getLogger(__name__)
@@ -202,12 +204,7 @@ class RunLog:
         """The end of a process does not wait for a store: what is in the spool lands after the next start."""
         settled = asyncio.ensure_future(self.settled())
         late = asyncio.ensure_future(self._late.is_late.wait())
-        try:
-            await asyncio.wait({settled, late}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            settled.cancel()
-            late.cancel()
-            await asyncio.wait({settled, late})
+        await race(settled, late)
         if not settled.cancelled():
             settled.result()
 
@@ -236,7 +233,7 @@ class RunLog:
 
     def _appended(self, events: Sequence[Event], appending: asyncio.Future[Result]) -> None:
         error = StoreClosed(NOBODY) if appending.cancelled() else appending.exception()
-        if isinstance(error, PASSING) and not self._is_left:
+        if isinstance(error, TRANSIENT) and not self._is_left:
             waiting = self._wait_out(error, events)
             self._waiting_out = self._loop.create_task(waiting, name=f"wait out {self.run_id}")
             return

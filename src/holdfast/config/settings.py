@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.targets import Patience, RetryLimits, Target, Wire
-from holdfast.values import Budget
+from holdfast.values import ApprovalMode, Budget, Durability, OnExpiry, OnRestart
 
 # What a text stands for, where its type alone does not say.
 TextFormat: TypeAlias = Literal[
@@ -26,10 +26,6 @@ TextFormat: TypeAlias = Literal[
     "variable",
 ]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-OnRestart: TypeAlias = Literal["resume", "interrupt"]
-Durability: TypeAlias = Literal["power", "process"]
-ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
-OnExpiry: TypeAlias = Literal["continue", "stop"]
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 AtLeast0: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]

@@ -10,6 +10,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from holdfast.host.runtime import Runtime
+from holdfast.racing import race
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.app import make_app
 from holdfast.server.options import Limits, ServerOptions
@@ -106,8 +107,7 @@ class InProcessServer(uvicorn.Server):
     async def wait_until_ready(self, serving: asyncio.Task[None]) -> None:
         """Return once requests are answered; raise OSError if the server ends before that."""
         ready = asyncio.create_task(self._ready.wait())
-        await asyncio.wait({ready, serving}, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
+        await race(ready, watched=[serving])
         if serving.done() or self.should_exit:
             self.leave()
             await serving

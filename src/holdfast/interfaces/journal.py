@@ -172,6 +172,12 @@ class StoreClosed(JournalError):
     """The store was closed."""
 
 
+# Trouble that may pass by itself while a store is being opened: a lock is released, space is freed, a disk
+# comes back. A store that is read-only then stays so.
+TRANSIENT_AT_OPENING = (StoreLocked, StoreFull, StoreFailed)
+# Trouble of a write that may pass by itself, so a run waits for it. Any other JournalError is final.
+TRANSIENT = (*TRANSIENT_AT_OPENING, StoreReadOnly, StoreOverloaded)
+
 Pace: TypeAlias = Literal["every", "seldom"]
 
 

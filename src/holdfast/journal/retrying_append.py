@@ -22,14 +22,6 @@ from holdfast.journal.spool import Spool, Spooled, put_aside, read_spool, spool_
 
 _log = logging.getLogger(__name__)
 
-# What passes: a lock is let go, room is made, a disk comes back.
-PASSING = (
-    seams.StoreLocked,
-    seams.StoreFull,
-    seams.StoreFailed,
-    seams.StoreReadOnly,
-    seams.StoreOverloaded,
-)
 PAUSE_FIRST_S = 0.1
 PAUSE_LAST_S = 2.0
 WITHDRAWN = (ApprovalWithdrawn, QuestionWithdrawn)
@@ -86,7 +78,7 @@ class RetryingAppend:
         """
         try:
             return await self._put(_Batch(events, when))
-        except PASSING as trouble:
+        except seams.TRANSIENT as trouble:
             delayed_by = trouble
         return await self.wait_out(delayed_by, events, when=when, meanwhile=meanwhile)
 
@@ -121,7 +113,7 @@ class RetryingAppend:
                     if not waiting:
                         _log.info("saving goes on for run %s", self._run_id)
                         return result
-            except PASSING as trouble:
+            except seams.TRANSIENT as trouble:
                 self.trouble = trouble
                 pause_s = min(2 * pause_s, PAUSE_LAST_S)
 
@@ -178,7 +170,7 @@ async def ready(store: seams.Store, clock: Clock, *, spool: Spool | None) -> Non
     while spool is not None:
         try:
             count = await absorb(store, spool.folder, now_ms=clock.now_ms())
-        except PASSING as trouble:
+        except seams.TRANSIENT as trouble:
             _log.warning("the spool is absorbed later: %s", trouble)
             await clock.sleep_s(pause_s)
             pause_s = min(2 * pause_s, PAUSE_LAST_S)

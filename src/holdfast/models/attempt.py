@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -16,6 +15,7 @@ from holdfast.decisions.deadlines import Asked, Deadlines, State, effective, is_
 from holdfast.decisions.failures import Classified, Facts, classify
 from holdfast.decisions.outages import is_unreachable
 from holdfast.decisions.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
+from holdfast.ids import new_attempt_id
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Answer, Voice
@@ -89,7 +89,7 @@ class Attempt:
     """One try at a call; `run` may be awaited once."""
 
     def __init__(self, deps: CallDeps, target: Target, *, voice: Voice, place: Place) -> None:
-        self.attempt_id = f"att_{secrets.token_hex(12)}"
+        self.attempt_id = new_attempt_id()
         self.said = False  # something visible is on the log
         self.silent_s: float | None = None  # since the model last advanced; None if it never did
         self.is_told = place.reconnects is None  # whether the log has it, or nothing about it is to be told

@@ -1,7 +1,6 @@
 """One logical model call: the one retry loop of the program, the only place that waits between attempts."""
 
 import logging
-import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -12,6 +11,7 @@ from holdfast import events as e
 from holdfast.decisions import retry
 from holdfast.decisions.failures import Classified
 from holdfast.decisions.outages import is_unreachable
+from holdfast.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, NoAnswer, Voice
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.attempt import Attempt, CallDeps, Hooks, Place
@@ -65,7 +65,7 @@ class _Call:
         self._voice = voice
         self._request = request
         self._compact = compact
-        self._call_id = f"call_{secrets.token_hex(12)}"
+        self._call_id = new_call_id()
         self._tool_ids = _ids_in(request)
         self._tried: list[retry.Tried] = []
         self._trace: list[str] = []

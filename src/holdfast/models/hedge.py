@@ -8,6 +8,7 @@ from holdfast.decisions.failures import Classified
 from holdfast.events import Event
 from holdfast.interfaces.model import Answer, Voice
 from holdfast.models.attempt import Attempt
+from holdfast.racing import race
 from holdfast.targets import Target
 
 SLOWER = "another target was faster"
@@ -122,8 +123,8 @@ class Race:
     async def _decided(self) -> Contender:
         running = {each.task: each for each in (self.first, self.second) if each.task is not None}
         while True:
-            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            ended = running.pop(done.pop())
+            await race(watched=running)
+            ended = running.pop(next(task for task in running if task.done()))
             if ended in self.lost:
                 continue
             if isinstance(ended.ended, Answer) or all(other in self.lost for other in running.values()):

@@ -1,7 +1,6 @@
 """Puts on the log what a model says: one attempt's model events become a run's events."""
 
 import re
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -11,6 +10,7 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.folds.gathered import Gathered
+from holdfast.ids import new_call_id
 from holdfast.interfaces.model import Voice
 from holdfast.messages import AskedTool
 from holdfast.model_events import (
@@ -198,7 +198,7 @@ class Speaker:
         # Some servers give every call the same id, or none; ours are unique within the run.
         tool_call_id = item.tool_call_id
         if not tool_call_id or tool_call_id in self._tool_ids:
-            tool_call_id = f"call_{secrets.token_hex(12)}"
+            tool_call_id = new_call_id()
         self._tool_ids.add(tool_call_id)
         args = _object(item.text)
         if args is None:

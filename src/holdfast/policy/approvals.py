@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -32,9 +31,7 @@ from holdfast.policy.lasting_files import lasting_in, written_later
 from holdfast.policy.places import Places
 from holdfast.policy.shell.verdicts import ReadSteps, judge_script, steps_of
 from holdfast.policy.verdicts import Allow, Deny, FindingKind, NeedsApproval, PolicyFinding, Verdict
-from holdfast.values import Action, Choice, GrantRule
-
-ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
+from holdfast.values import Action, ApprovalMode, Choice, GrantRule
 
 FINDINGS_MAX = 100
 

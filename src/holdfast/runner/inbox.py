@@ -1,7 +1,6 @@
 """The inbox: what people send is on disk before anything else; each input has one visible state."""
 
 import asyncio
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -14,6 +13,14 @@ from holdfast.events import Input
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
+from holdfast.ids import (
+    approval_of_grant,
+    grant_of_approval,
+    new_epoch,
+    new_message_id,
+    new_run_id,
+    new_session_id,
+)
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
     Appended,
@@ -35,8 +42,6 @@ from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings
 
 QUEUE_MAX = 50
 TRIES_MAX = 3  # to steer the run under way: another may end while the message is on its way to it
-
-APPROVAL, GRANT = "apr_", "gra_"
 
 WhenBusy: TypeAlias = Literal["queue", "steer", "redirect", "reject"]
 
@@ -121,7 +126,7 @@ class Inbox:
         # What a pause holds keeps nobody waiting who sends something now.
         is_free = state is None or (state.queue_paused and state.current_run is None)
         mode = "queue" if busy and not is_free else "send"
-        sent = Sent(session_id, _new_message_id(), _new_run_id(), mode)
+        sent = Sent(session_id, new_message_id(), new_run_id(), mode)
         queued = e.RunQueued(
             at_ms=self._clock.now_ms(),
             run_id=sent.run_id,
@@ -153,7 +158,7 @@ class Inbox:
     ) -> Appended | Declined | Replayed | KeyConflict:
         created = e.SessionCreated(
             at_ms=self._clock.now_ms(),
-            epoch=secrets.token_hex(8),
+            epoch=new_epoch(),
             source=message.source,
             workspace=message.settings.workspace,
         )
@@ -172,7 +177,7 @@ class Inbox:
         async with self._one_steer(session_id):
             if len((await self._state_if_busy(session_id)).inbox.steering) >= QUEUE_MAX:
                 return NotSent("queue_full")
-            sent = Sent(session_id, _new_message_id(), run_id, mode)
+            sent = Sent(session_id, new_message_id(), run_id, mode)
             accepted, kept = self._accepted(sent, message), once(sent) if once else None
             result = await self._append(session_id, [accepted], when=[IfRunOpen(run_id)], once=kept)
         if isinstance(result, Appended):
@@ -249,7 +254,7 @@ class Inbox:
     ) -> bool:
         """Settle exactly this approval; "session" and "always" store the rule that was shown."""
         inputs: list[Input] = [answered]
-        grant_id = GRANT + answered.approval_id.removeprefix(APPROVAL)
+        grant_id = grant_of_approval(answered.approval_id)
         if rule is not None and answered.choice == "session":
             await note_granted(self._store, Granted(session_id, grant_id))
         if rule is not None and answered.choice in {"session", "always"}:
@@ -279,7 +284,7 @@ class Inbox:
         if session_id:
             sessions = {session_id}
         else:
-            asked = await self._store.ask(APPROVAL + grant_id.removeprefix(GRANT))
+            asked = await self._store.ask(approval_of_grant(grant_id))
             sessions = {one.session_id for one in await all_granted(self._store) if one.grant_id == grant_id}
             sessions |= {asked.session_id} if asked else set()
         for one in sorted(sessions):
@@ -325,7 +330,7 @@ class Inbox:
         if view.session.open_runs:
             return NotSent("busy")
         now_ms = self._clock.now_ms()
-        sent = Sent(session_id, run.message_id, _new_run_id())
+        sent = Sent(session_id, run.message_id, new_run_id())
         to_seq = max(run.first_seq, _before_its_entries(view.transcript, run_id))
         rewound = e.SessionRewound(at_ms=now_ms, to_seq=to_seq)
         first = (await self._store.read(session_id, after=run.first_seq - 1, limit=1))[0].event
@@ -396,16 +401,3 @@ def _before_its_entries(transcript: Transcript, run_id: str) -> int:
     at = transcript.runs[run_id].entries[0].seq - 1
     earlier = (other for other in transcript.runs.values() if other.entries and other.entries[0].seq <= at)
     return max([at, *(other.ending.seq for other in earlier if other.ending)])
-
-
-def _new_message_id() -> str:
-    return f"msg_{secrets.token_hex(12)}"
-
-
-def _new_run_id() -> str:
-    return f"run_{secrets.token_hex(16)}"
-
-
-def new_session_id() -> str:
-    """An id for a session that the client did not name."""
-    return f"ses_{secrets.token_hex(12)}"

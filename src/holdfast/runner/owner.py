@@ -6,7 +6,6 @@ log; after a crash it reads the same log and goes on.
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,12 +26,13 @@ from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import Run
+from holdfast.ids import new_run_id
 from holdfast.interfaces.journal import Fence, IfAskOpen, IfRunOpen, JournalError
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.orphans import Orphans
 from holdfast.runner.slots import Slot, Slots
-from holdfast.values import Failure, RunSettings
+from holdfast.values import Failure, OnRestart, RunSettings
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class RunnerShared:
     slots: Slots
     suspects: Slots = field(default_factory=lambda: Slots(1))
     alone_s: float = 60.0
-    on_restart: str = "resume"
+    on_restart: OnRestart = "resume"
     crash_history: CrashHistory = field(default_factory=CrashHistory)
     orphans: Orphans = field(default_factory=Orphans)
     company: DeltaBatcher = field(default_factory=DeltaBatcher)
@@ -200,7 +200,7 @@ class SessionOwner:
     async def _queue_run(self, message: SessionMessage, fence: Fence) -> None:
         queued = e.RunQueued(
             at_ms=self._deps.clock.now_ms(),
-            run_id=f"run_{secrets.token_hex(16)}",
+            run_id=new_run_id(),
             message_id=message.message_id,
             settings=await self._settings_for(message),
         )

@@ -18,6 +18,7 @@ from holdfast.runner.open_runs import open_runs
 from holdfast.runner.owner import RunnerShared, SessionOwner, Turn
 from holdfast.runner.slots import Slots
 from holdfast.runner.views import Views
+from holdfast.values import OnRestart
 
 _log = logging.getLogger(__name__)
 LOOK_S = 0.02  # how often a drain looks who is at rest
@@ -28,7 +29,7 @@ class RunnerLimits:
     """How much runs at once, what becomes of runs that a restart interrupted, how long a drain may take."""
 
     runs_max: int = 64
-    on_restart: Literal["resume", "interrupt"] = "resume"
+    on_restart: OnRestart = "resume"
     drain_s: float = 10.0
     goes_on: Literal["all", "asked"] = "all"  # with what a restart interrupted: all of it, or on request
     delta_beat_s: float = BEAT_S  # how long deltas of different runs wait to share a commit

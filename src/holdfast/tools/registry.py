@@ -66,6 +66,13 @@ class Registry:
             offered[name] = tool
         self._groups[group] = offered
 
+    def with_group(self, group: str, tools: Iterable[Tool]) -> "Registry":
+        """A copy in which these are the tools of the group; raises NameTaken if a name is in use."""
+        copy = Registry()
+        copy._groups = dict(self._groups)
+        copy.put(group, tools)
+        return copy
+
     def drop(self, group: str) -> None:
         """Forget the group's tools."""
         self._groups.pop(group, None)

@@ -23,6 +23,7 @@ from holdfast.cli.terminal.style import Style
 from holdfast.client.address import Patience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.client.updates import Away, Back, LiveLine, Seen
+from holdfast.racing import race
 from holdfast.safe_text import safe_line
 
 if TYPE_CHECKING:
@@ -96,9 +97,10 @@ class ChatScreen:
         reading = asyncio.create_task(self.prompt.run())
         taking = asyncio.create_task(self._take_lines())
         try:
-            done, _ = await asyncio.wait({reading, taking}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await race(watched=(reading, taking))
+            for task in (reading, taking):
+                if task.done():
+                    task.result()
         finally:
             self.prompt.leave()
             taking.cancel()

@@ -13,11 +13,12 @@ from pathlib import Path
 from holdfast import events as e
 from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
 from holdfast.cli.doctor.machine import existing
-from holdfast.config.settings import Durability, Settings
+from holdfast.config.settings import Settings
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.spool import read_spool, spool_files
 from holdfast.journal.sqlite.integrity import Checked, Progress, check_store
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.values import Durability
 
 WRITES_MAX, WRITES_S = 200, 1.0
 BLOCK, BLOCKS = b"\0" * 4096, 64

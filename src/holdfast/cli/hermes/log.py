@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from holdfast import events as e
 from holdfast.cli.hermes.messages import HermesMessage, HermesSession
+from holdfast.ids import new_attempt_id, new_call_id, new_epoch, new_message_id, new_run_id
 from holdfast.values import Failure, ImagePart
 
 TARGET = "hermes"
@@ -89,13 +90,13 @@ class _Writer:
         if not self._out.events:
             created = e.SessionCreated(
                 at_ms=self._session.created_ms or self._ms,
-                epoch=secrets.token_hex(8),
+                epoch=new_epoch(),
                 source=SOURCE,
                 title=self._session.title,
                 workspace=self._workspace,
             )
             self._out.events.append(created)
-        self._run_id, message_id = f"run_{secrets.token_hex(16)}", f"msg_{secrets.token_hex(12)}"
+        self._run_id, message_id = new_run_id(), new_message_id()
         self._calls, self._segment, self._failed = 0, 0, ""
         self._answered = self._is_partial = False
         parts = tuple(
@@ -112,8 +113,8 @@ class _Writer:
         if message.ending == "failed":
             return  # nothing that the harness said is the model's words
         self._calls += 1
-        self._call_id = f"call_{secrets.token_hex(12)}"
-        attempt_id = f"att_{secrets.token_hex(12)}"
+        self._call_id = new_call_id()
+        attempt_id = new_attempt_id()
         model = self._session.model
         self._run_event(e.CallStarted, call_id=self._call_id, turn=self._calls)
         self._run_event(

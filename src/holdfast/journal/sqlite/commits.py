@@ -11,7 +11,6 @@ from holdfast.interfaces import journal as seams
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.sqlite.connection import (
     OF_THE_DISK,
-    Durability,
     connect_for_writing,
     migrate,
     named,
@@ -28,6 +27,7 @@ from holdfast.journal.sqlite.transaction import Transaction
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.wal_reserve import WalReserve
 from holdfast.journal.sqlite.wiping import Wiping
+from holdfast.values import Durability
 
 # Past this many pages in the write-ahead log they are moved into the main file, between two commits.
 WAL_PAGES_MAX = 4_000

@@ -6,14 +6,12 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import apsw
 
 from holdfast.interfaces import journal as seams
 from holdfast.journal.sqlite.queries import Migration, migrations
-
-Durability: TypeAlias = Literal["power", "process"]
+from holdfast.values import Durability
 
 # A foreign lock that is held longer than this is reported; a checkpoint or a short backup step is not.
 BUSY_MS = 1_000

@@ -19,7 +19,6 @@ from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.checked import checked_record
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.sqlite.commits import Commits
-from holdfast.journal.sqlite.connection import Durability
 from holdfast.journal.sqlite.histories import read_rows
 from holdfast.journal.sqlite.jobs import Append, Call
 from holdfast.journal.sqlite.known import Known
@@ -28,6 +27,7 @@ from holdfast.journal.sqlite.threads import Threads
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.writer import Writer
 from holdfast.journal.thinning import READ_AT_ONCE, Joining, Plan
+from holdfast.values import Durability
 
 if TYPE_CHECKING:
     from holdfast.journal.sqlite.jobs import Work

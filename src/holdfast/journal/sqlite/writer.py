@@ -23,8 +23,6 @@ from holdfast.journal.sqlite.jobs import Job
 from holdfast.journal.sqlite.tuning import Tuning
 
 GROUP_BYTES_MAX = 16 * 1024 * 1024
-# What passes while the file is to be opened: a lock is let go, room is made, a disk comes back.
-PASSING = (seams.StoreLocked, seams.StoreFull, seams.StoreFailed)
 PAUSE_FIRST_S = 0.05
 PAUSE_LAST_S = 1.0
 
@@ -142,7 +140,7 @@ class Writer:
         while True:
             try:
                 return self._connect()
-            except PASSING as trouble:
+            except seams.TRANSIENT_AT_OPENING as trouble:
                 self._tell(self._be_late, trouble)
             except seams.JournalError:
                 raise
@@ -167,7 +165,7 @@ class Writer:
         self._decided.set()
 
     def _give_up(self, error: Exception) -> None:
-        if not isinstance(error, seams.JournalError) or isinstance(error, PASSING):
+        if not isinstance(error, seams.JournalError) or isinstance(error, seams.TRANSIENT_AT_OPENING):
             # Nothing passes once the thread is gone, so nobody may wait for that.
             _log.error("the writer of %s has ended", self._path, exc_info=error)
             error = seams.StoreClosed(f"{self._path} takes no more writes, restart Holdfast: {error!r}")

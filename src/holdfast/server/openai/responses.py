@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from holdfast.api.scopes import KEY_NAME
 from holdfast.folds.rows import RunRow
+from holdfast.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
-from holdfast.runner.inbox import Message, new_session_id
+from holdfast.runner.inbox import Message
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import named_session

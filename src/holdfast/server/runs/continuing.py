@@ -5,8 +5,8 @@ from holdfast.folds.entries import Person
 from holdfast.folds.rows import RunRow
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
+from holdfast.ids import new_session_id
 from holdfast.messages import AssistantMessage, SaidText, UserMessage
-from holdfast.runner.inbox import new_session_id
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 from holdfast.server.streams.waiting import NO_RETRY, wait_a_while

@@ -16,7 +16,7 @@ from holdfast.server.transport.bodies import (
     checked_workspace,
     converted,
 )
-from holdfast.values import Budget, HistoryMessage, Part, RunSettings
+from holdfast.values import Budget, HistoryMessage, OnRestart, Part, RunSettings
 
 METADATA_KEYS_MAX = 64
 NAME_CHARS_MAX = 256  # lists of runs and messages repeat them
@@ -107,7 +107,7 @@ class RunRequest(ModelOptions, kw_only=True):
         BudgetRequest | None, _says("What the run may use up; it ends with outcome budget.")
     ] = None
     on_restart: Annotated[
-        Literal["", "resume", "interrupt"] | None, _says("Whether the run goes on by itself after a restart.")
+        Literal["", OnRestart] | None, _says("Whether the run goes on by itself after a restart.")
     ] = None
     on_disconnect: Annotated[
         OnDisconnect | None, _says("Whether the run ends when its last reader has left: detach or cancel.")

@@ -1,6 +1,5 @@
 """The log of a session over HTTP: its transcript, its events, forks, rewinds and exports."""
 
-import secrets
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, cast
@@ -17,9 +16,9 @@ from holdfast.folds import session
 from holdfast.folds.rows import SessionRow
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, unsettled
+from holdfast.ids import new_epoch, new_session_id
 from holdfast.interfaces.journal import Appended, Declined, IfSessionNew
 from holdfast.runner.granted import Granted, note_granted
-from holdfast.runner.inbox import new_session_id
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.exports import json_of, markdown_in_pieces, with_events, within
@@ -213,7 +212,7 @@ class SessionLogRoutes:
         first = events[0]
         assert isinstance(first, e.SessionCreated), "a log begins with its creation"
         source = "api" if first.source == OPENAI else first.source  # somebody made this one to keep it
-        events[0] = replace(first, epoch=secrets.token_hex(8), source=source)
+        events[0] = replace(first, epoch=new_epoch(), source=source)
         events.append(e.SessionForked(at_ms=now_ms, source_session_id=source_id, at_seq=at_seq))
         renamed = [e.SessionRenamed(at_ms=now_ms, title=title)] if title else []
         return [*events, *_closed(state, now_ms), *_shown_again(state, now_ms), *renamed]

@@ -1,6 +1,5 @@
 """Sessions over HTTP: list, search, create, change, delete and take that back."""
 
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from starlette.responses import Response
 
 from holdfast import events as e
 from holdfast.folds.rows import GIVEN_TITLE_CHARS_MAX, SessionRow
+from holdfast.ids import new_epoch, new_session_id
 from holdfast.interfaces.journal import (
     Appended,
     Declined,
@@ -20,7 +20,6 @@ from holdfast.interfaces.journal import (
     SessionQuery,
     UnknownSession,
 )
-from holdfast.runner.inbox import new_session_id
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.read_marks import ReadMark
@@ -132,7 +131,7 @@ class SessionRoutes:
         checked_session_id(session_id)
         created = e.SessionCreated(
             at_ms=deps.clock.now_ms(),
-            epoch=secrets.token_hex(8),
+            epoch=new_epoch(),
             title=deps.agent.secrets.redact_text(checked_title(wanted.title or "")),
             workspace=checked_workspace(wanted.workspace or ""),
         )

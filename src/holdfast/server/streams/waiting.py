@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import Request
 
 from holdfast import events as e
 from holdfast.folds.rows import RunRow, run_of
+from holdfast.racing import race
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 from holdfast.server.streams.hermes import RunFrames
@@ -27,13 +27,9 @@ async def wait_for(
     ending = asyncio.ensure_future(_ended(deps, row))
     leaving = asyncio.ensure_future(_left(request))
     closing = asyncio.ensure_future(deps.streams.until_end())
-    tasks = {ending, leaving, closing}
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await race(ending, leaving, closing)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
         if on_left is not None:
             on_left()
     if not ending.cancelled():
@@ -53,15 +49,12 @@ async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
     row = await deps.store.run(run_id)
     if row is None:
         return
-    ending, closing = _ended(deps, row), deps.streams.until_end()
-    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(ending), asyncio.ensure_future(closing)]
-    patience_s = 2 * deps.limits.openai_grace_s
-    try:
-        await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    ending = asyncio.ensure_future(_ended(deps, row))
+    closing = asyncio.ensure_future(deps.streams.until_end())
+    await race(ending, closing, within_s=2 * deps.limits.openai_grace_s)
+    for task in (ending, closing):
+        if not task.cancelled():
+            task.exception()  # whoever reads the run's ending finds out what happened
 
 
 async def _ended(deps: RouteDeps, row: RunRow) -> RunFrames:

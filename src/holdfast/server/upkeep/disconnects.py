@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from holdfast.folds.rows import RunRow
-from holdfast.journal.retrying_append import PASSING
+from holdfast.interfaces.journal import TRANSIENT
 from holdfast.server.deps import RouteDeps
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Disconnects:
         while not self._readers[row.run_id] and not self._is_going:
             try:
                 await self._deps.inbox.stop(row.session_id, row.run_id, cause="client_gone")
-            except PASSING as trouble:
+            except TRANSIENT as trouble:
                 _log.warning("run %s is stopped later, as its reader has left: %s", row.run_id, trouble)
                 await self._deps.clock.sleep_s(AGAIN_S)
             else:

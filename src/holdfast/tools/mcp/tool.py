@@ -10,6 +10,7 @@ from mcp.types.jsonrpc import CONNECTION_CLOSED, PARSE_ERROR
 
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
+from holdfast.racing import race
 from holdfast.tools.arguments import arguments_hash, canonical
 from holdfast.tools.mcp.connection import Answer, McpConnection
 from holdfast.tools.mcp.flow import CUT_OFF, DROPPED, NOT_SENT
@@ -154,10 +155,7 @@ async def _answered(request: asyncio.Task[Answer], progress: _Progress, call: To
     """Say what progress there is until the answer is there."""
     while not request.done():
         news = asyncio.ensure_future(progress.news.wait())
-        try:
-            await asyncio.wait([request, news], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
+        await race(news, watched=[request])
         text = progress.newest()
         if text and not request.done():
             await call.say(f"{text}\n", stream="progress")

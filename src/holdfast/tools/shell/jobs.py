@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from holdfast.racing import race
 from holdfast.tools.shell.marker import tag_in
 from holdfast.tools.shell.process import DRAIN_S, Command, started
 from holdfast.tools.shell.process_table import ProcessEntry
@@ -141,7 +142,7 @@ class BackgroundJob:
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.add(waiter)
         try:
-            await asyncio.wait([waiter, self.ended], timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            await race(waiter, watched=[self.ended], within_s=within_s)
         finally:
             self._waiters.discard(waiter)
 

@@ -1,0 +1,55 @@
+"""Ids: how each kind of id is made, and which prefix tells the kinds apart."""
+
+from secrets import token_hex
+
+_APPROVAL, _GRANT = "apr_", "gra_"
+
+
+def new_session_id() -> str:
+    """The id of a session that nobody named."""
+    return f"ses_{token_hex(12)}"
+
+
+def new_epoch() -> str:
+    """What tells a session apart from an earlier one with the same id."""
+    return token_hex(8)
+
+
+def new_message_id() -> str:
+    """The id of a message."""
+    return f"msg_{token_hex(12)}"
+
+
+def new_run_id() -> str:
+    """The id of a run."""
+    return f"run_{token_hex(16)}"
+
+
+def new_call_id() -> str:
+    """The id of a model call, or of a tool call that a model gave none."""
+    return f"call_{token_hex(12)}"
+
+
+def new_attempt_id() -> str:
+    """The id of an attempt."""
+    return f"att_{token_hex(12)}"
+
+
+def new_approval_id() -> str:
+    """The id of an approval that is asked for."""
+    return f"{_APPROVAL}{token_hex(12)}"
+
+
+def new_question_id() -> str:
+    """The id of a question to a person."""
+    return f"que_{token_hex(12)}"
+
+
+def grant_of_approval(approval_id: str) -> str:
+    """The id of the grant that an approval leads to; the same approval always leads to the same grant."""
+    return _GRANT + approval_id.removeprefix(_APPROVAL)
+
+
+def approval_of_grant(grant_id: str) -> str:
+    """The id of the approval that led to a grant."""
+    return _APPROVAL + grant_id.removeprefix(_GRANT)

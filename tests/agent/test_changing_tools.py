@@ -1,0 +1,47 @@
+"""Tools that come and go while runs are under way, such as those of MCP servers."""
+
+from agent.world import Effect, asks_about, process, send, tool_ends
+from holdfast import events as e
+from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.interfaces.tool import ToolTraits
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.tools.registry import Registry
+
+
+async def test_a_call_of_such_a_tool_that_a_restart_cut_off_goes_on() -> None:
+    """P6: the first thing that the new process does for the run is to finish this call."""
+    disk, outside = MemoryDisk(), list[str]()
+    tool = Effect("remote", outside, ToolTraits(idempotent=True))
+
+    async with ChaosServer([CallTool("remote", {})], [Say("done")]) as chaos:
+        judge = asks_about("remote")
+        async with process(
+            chaos, store=MemoryStore(disk), judge=judge, tools_that_change=lambda: (tool,)
+        ) as world:
+            await send(world)
+            await world.until("s", e.ApprovalAsked)
+        async with process(
+            chaos, store=MemoryStore(disk), judge=asks_about(), tools_that_change=lambda: (tool,)
+        ) as world:
+            [asked] = [r.event for r in await world.log("s") if isinstance(r.event, e.ApprovalAsked)]
+            answer = e.ApprovalAnswered(
+                at_ms=1, run_id=asked.run_id, approval_id=asked.approval_id, choice="once"
+            )
+            await world.inbox.answer_approval("s", answer)
+            log = await world.until("s", e.RunEnded)
+    assert [end.result for end in tool_ends(log)] == ["remote done"]
+    assert outside == ["remote {}"]
+
+
+async def test_a_run_does_not_change_the_tools_of_others() -> None:
+    """P10: what one run sees of a server that comes and goes is its own matter."""
+    registry, outside = Registry(), list[str]()
+    tool = Effect("remote", outside)
+    async with (
+        ChaosServer([CallTool("remote", {})], [Say("done")]) as chaos,
+        process(chaos, registry=registry, tools_that_change=lambda: (tool,)) as world,
+    ):
+        await send(world)
+        await world.until("s", e.RunEnded)
+    assert outside == ["remote {}"]
+    assert registry.get("remote") is None
