@@ -2,8 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { askLine } from "../src/talk/ask_words.ts";
 import { answerOf, isBusy, rowAt, rowsOf, spentMs, type Work } from "../src/talk/rows.ts";
-import { askLine, standingOf, targetLine, toolIcon } from "../src/talk/tool_words.ts";
+import { standingOf, targetLine, toolIcon } from "../src/talk/tool_words.ts";
 import { type AskEntry, type Entry, entryOf, type ShownEntry, type ToolEntry } from "../src/view/entries.ts";
 
 let seq = 0;
@@ -135,14 +136,14 @@ test("how a tool call stands is said truthfully", () => {
     askLine({ ...open, state: "answered", answer: "deny", reason: "too risky" }),
     "Denied: too risky",
   );
-  assert.equal(askLine({ ...open, state: "expired" }), "Nobody answered in time");
+  assert.equal(askLine({ ...open, state: "expired" }), "No one answered in time");
 });
 
 test("a question stands by itself, in place of its tool call", () => {
   const tool = made("tool", { tool_call_id: "t" });
   const question = made("ask", { ask: "question", tool_call_id: "t" });
   assert.deepEqual(kinds([tool]), ["activity:1"]);
-  assert.deepEqual(kinds([tool, question, made("text")]), ["question", "text"]);
+  assert.deepEqual(kinds([tool, question, made("text")]), ["ask", "text"]);
   assert.deepEqual(kinds([tool, made("ask", { ask: "approval", tool_call_id: "t" })]), ["activity:2"]);
 });
 

@@ -1,26 +1,23 @@
 /** Answers of a person to what runs ask. */
 
 import { type Result, runPath } from "../api.ts";
-import type { Choice } from "../events.ts";
 import type { AskEntry } from "../view/entries.ts";
 import { ask } from "./asking.ts";
 import type { ShownRule, StoredRule, WaitingAsk } from "./shapes.ts";
 
-/** Decides on exactly this approval. */
-export function answerApproval(card: AskEntry, choice: Choice, reason = ""): Promise<Result<unknown>> {
-  const body = { approval_id: card.ask_id, choice, ...(reason ? { reason } : {}) };
-  return ask("POST", runPath(card.run_id, "/approval"), { body });
+/** Answers exactly this ask: an approval with a choice, a question with text. */
+export function answerAsk(card: AskEntry, answer: string, reason = ""): Promise<Result<unknown>> {
+  const [path, body] =
+    card.ask === "approval"
+      ? ["/approval", { approval_id: card.ask_id, choice: answer, ...(reason ? { reason } : {}) }]
+      : [`/question/${encodeURIComponent(card.ask_id)}`, { answer }];
+  return ask("POST", runPath(card.run_id, path), { body });
 }
 
 /** The rule that the choice would store. */
 export function ruleOf(card: AskEntry, choice: "session" | "always"): Promise<Result<ShownRule>> {
   const path = `/approval/${encodeURIComponent(card.ask_id)}/rule?choice=${choice}`;
   return ask("GET", runPath(card.run_id, path));
-}
-
-export function answerQuestion(card: AskEntry, answer: string): Promise<Result<unknown>> {
-  const path = runPath(card.run_id, `/question/${encodeURIComponent(card.ask_id)}`);
-  return ask("POST", path, { body: { answer } });
 }
 
 /** What waits for a person in all sessions. */

@@ -12,9 +12,10 @@ import {
   type ThinkingEntry,
   type ToolEntry,
 } from "../state.ts";
+import { AskRow } from "./ask_row.tsx";
 import { isBusy, spentMs, type Work } from "./rows.ts";
 import { ToolRow } from "./tool_row.tsx";
-import { askLine, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
+import { standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
 
 export function Activity({ work }: { readonly work: readonly Work[] }): JSX.Element {
   const [open, setOpen] = useState(false);
@@ -122,9 +123,8 @@ function WorkRow({ one, tools, asks }: WorkRowProps): JSX.Element | null {
     case "tool":
       return <ToolRow tool={one} asked={asks.get(one.tool_call_id)} />;
     case "ask": {
-      one.version.value;
       const isShown = tools.some((tool) => tool.tool_call_id === one.tool_call_id);
-      return isShown ? null : <p class="work-line">{askLine(one)}</p>;
+      return isShown ? null : <AskRow entry={one} />;
     }
   }
 }

@@ -2,7 +2,8 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { parseInline, plainText } from "../markdown/inline.ts";
-import type { AskEntry, EndingEntry, OpenSession } from "../state.ts";
+import type { EndingEntry, OpenSession } from "../state.ts";
+import { askWords } from "./ask_words.ts";
 import { answerOf } from "./rows.ts";
 
 const SAID_CHARS_MAX = 2000;
@@ -22,7 +23,7 @@ export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element
     known.current = now;
     // what was there when the page opened is read at the reader's own pace
     if (before === null || before.id !== here.id) return;
-    if (ask !== undefined && before.ask !== now.ask) setWords(askWords(ask));
+    if (ask !== undefined && before.ask !== now.ask) setWords(askWords(ask).slice(0, SAID_CHARS_MAX));
     else if (ending !== undefined && before.ending !== now.ending)
       setWords(endingWords(ending, answerOf(entries, ending.run_id)));
   }, [here.id, ending, ask, stage]);
@@ -31,12 +32,6 @@ export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element
       {words}
     </div>
   );
-}
-
-function askWords(ask: AskEntry): string {
-  const words =
-    ask.ask === "approval" ? `Approval needed: ${ask.action?.summary ?? ""}` : `Question: ${ask.text}`;
-  return words.slice(0, SAID_CHARS_MAX);
 }
 
 function endingWords(ending: EndingEntry, answer: string): string {

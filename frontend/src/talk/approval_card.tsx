@@ -5,36 +5,25 @@ import type { Choice, GrantRule } from "../events.ts";
 import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact } from "../markdown/safe.ts";
-import { type AskEntry, answerApproval, may, type OpenSession, ruleOf } from "../state.ts";
-import { useActing } from "./acting.ts";
+import { type AskEntry, may, type OpenSession, ruleOf } from "../state.ts";
+import type { AskBodyProps } from "./asks.tsx";
 import { ShadedText } from "./code_block.tsx";
-import { Problem } from "./problem.tsx";
 import { RuleText } from "./rule_text.tsx";
 import { toolIcon } from "./tool_words.ts";
-
-interface CardProps {
-  readonly ask: AskEntry;
-  readonly here: OpenSession;
-  readonly armed: boolean;
-}
 
 type Step =
   | { readonly kind: "choose" }
   | { readonly kind: "deny" }
   | { readonly kind: "rule"; readonly choice: "session" | "always"; readonly rule: GrantRule | null };
 
-export function ApprovalCard({ ask, here, armed }: CardProps): JSX.Element {
+export function ApprovalCard({ ask, here, acting, disabled, onAnswer }: AskBodyProps): JSX.Element {
   const [step, setStep] = useState<Step>({ kind: "choose" });
-  const acting = useActing();
-  const decide = (choice: Choice, reason = ""): void =>
-    void acting.act(() => answerApproval(ask, choice, reason));
   const showRule = (choice: "session" | "always"): void =>
     void acting.act(async () => {
       const result = await ruleOf(ask, choice);
       if (result.ok) setStep({ kind: "rule", choice, rule: result.value.rule });
       return result;
     });
-  const disabled = !armed || acting.busy;
   const back = (): void => setStep({ kind: "choose" });
   return (
     <>
@@ -56,18 +45,17 @@ export function ApprovalCard({ ask, here, armed }: CardProps): JSX.Element {
         <Choices
           ask={ask}
           disabled={disabled}
-          onDecide={decide}
+          onDecide={onAnswer}
           onRule={showRule}
           onDeny={() => setStep({ kind: "deny" })}
         />
       ) : null}
       {step.kind === "deny" ? (
-        <Deny disabled={disabled} onDeny={(reason) => decide("deny", reason)} onBack={back} />
+        <Deny disabled={disabled} onDeny={(reason) => onAnswer("deny", reason)} onBack={back} />
       ) : null}
       {step.kind === "rule" ? (
-        <Rule choice={step.choice} rule={step.rule} disabled={disabled} onDecide={decide} onBack={back} />
+        <Rule choice={step.choice} rule={step.rule} disabled={disabled} onDecide={onAnswer} onBack={back} />
       ) : null}
-      <Problem words={acting.trouble} />
     </>
   );
 }

@@ -3,9 +3,12 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { type AskEntry, nowMs, type OpenSession } from "../state.ts";
+import { type AskEntry, answerAsk, nowMs, type OpenSession } from "../state.ts";
+import { type Acting, useActing } from "./acting.ts";
 import { ApprovalCard } from "./approval_card.tsx";
+import { ASKS } from "./ask_words.ts";
 import { useFocusBack } from "./focus.ts";
+import { Problem } from "./problem.tsx";
 import { QuestionCard } from "./question_card.tsx";
 
 // a card that has just come must not take a click that was meant for what stood there before
@@ -37,6 +40,15 @@ export function Asks({ here }: { readonly here: OpenSession }): JSX.Element | nu
   return <AskCard key={ask.ask_id} ask={ask} here={here} place={place} />;
 }
 
+/** What the part of a card that differs by kind needs. */
+export interface AskBodyProps {
+  readonly ask: AskEntry;
+  readonly here: OpenSession;
+  readonly acting: Acting;
+  readonly disabled: boolean;
+  readonly onAnswer: (answer: string, reason?: string) => void;
+}
+
 interface AskCardProps {
   readonly ask: AskEntry;
   readonly here: OpenSession;
@@ -49,22 +61,27 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
     const timer = setTimeout(() => setArmed(true), ARMED_AFTER_MS);
     return () => clearTimeout(timer);
   }, []);
-  const approval = ask.ask === "approval";
+  const acting = useActing();
+  const { title, icon } = ASKS[ask.ask];
+  const Body = ask.ask === "approval" ? ApprovalCard : QuestionCard;
   const card = useRef<HTMLElement>(null);
   useFocusBack(card);
   return (
-    <section ref={card} class={`ask ${ask.ask}`} aria-label={approval ? "Approval needed" : "Question"}>
+    <section ref={card} class={`ask ${ask.ask}`} aria-label={title}>
       <header class="ask-head">
-        <Icon name={approval ? "hand" : "question"} />
-        <h2>{approval ? "Approval needed" : "A question for you"}</h2>
+        <Icon name={icon} />
+        <h2>{title}</h2>
         <Countdown untilMs={ask.expires_at_ms} />
         {place}
       </header>
-      {approval ? (
-        <ApprovalCard ask={ask} here={here} armed={armed} />
-      ) : (
-        <QuestionCard ask={ask} armed={armed} />
-      )}
+      <Body
+        ask={ask}
+        here={here}
+        acting={acting}
+        disabled={!armed || acting.busy}
+        onAnswer={(answer, reason) => void acting.act(() => answerAsk(ask, answer, reason))}
+      />
+      <Problem words={acting.trouble} />
     </section>
   );
 }

@@ -3,13 +3,13 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { TextEntry } from "../state.ts";
 import { Activity } from "./activity.tsx";
+import { AskRow } from "./ask_row.tsx";
 import type { Chapter } from "./chapters.ts";
 import { Ending } from "./ending.tsx";
 import { memo } from "./memo.tsx";
 import { Notice } from "./notice.tsx";
 import { Person, type Said } from "./person.tsx";
 import { GrowingProse } from "./prose.tsx";
-import { QuestionRow } from "./question_row.tsx";
 import type { TalkRow } from "./rows.ts";
 
 /** A message that has no place in the log yet; under its key it becomes the one that has. */
@@ -112,8 +112,8 @@ function contentOf(row: AnyRow, last: boolean): JSX.Element | null {
       return <Answer entry={row.entry} />;
     case "activity":
       return <Activity work={row.work} />;
-    case "question":
-      return <QuestionRow entry={row.entry} />;
+    case "ask":
+      return <AskRow entry={row.entry} />;
     case "notice":
       return <Notice entry={row.entry} />;
     case "ending":

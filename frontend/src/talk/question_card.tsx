@@ -3,22 +3,13 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
-import { type AskEntry, answerQuestion } from "../state.ts";
-import { useActing } from "./acting.ts";
-import { Problem } from "./problem.tsx";
+import type { AskBodyProps } from "./asks.tsx";
 import { Prose } from "./prose.tsx";
 
-interface CardProps {
-  readonly ask: AskEntry;
-  readonly armed: boolean;
-}
-
-export function QuestionCard({ ask, armed }: CardProps): JSX.Element {
+export function QuestionCard({ ask, disabled, onAnswer }: AskBodyProps): JSX.Element {
   const [own, setOwn] = useState("");
-  const acting = useActing();
-  const disabled = !armed || acting.busy;
   const answer = (text: string): void => {
-    if (text.trim() !== "" && !disabled) void acting.act(() => answerQuestion(ask, text));
+    if (text.trim() !== "" && !disabled) onAnswer(text);
   };
   const byNumber = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -60,7 +51,6 @@ export function QuestionCard({ ask, armed }: CardProps): JSX.Element {
           Answer
         </button>
       </form>
-      <Problem words={acting.trouble} />
     </div>
   );
 }

@@ -17,7 +17,7 @@ export type TalkRow =
   | { readonly kind: "person"; readonly key: string; readonly entry: PersonEntry }
   | { readonly kind: "text"; readonly key: string; readonly entry: TextEntry }
   | { readonly kind: "activity"; readonly key: string; readonly work: readonly Work[] }
-  | { readonly kind: "question"; readonly key: string; readonly entry: AskEntry }
+  | { readonly kind: "ask"; readonly key: string; readonly entry: AskEntry }
   | { readonly kind: "notice"; readonly key: string; readonly entry: NoticeEntry }
   | { readonly kind: "ending"; readonly key: string; readonly entry: EndingEntry };
 
@@ -35,7 +35,7 @@ export function rowsOf(entries: readonly Entry[], before: readonly TalkRow[]): r
   for (const entry of entries) {
     if (isQuestion(entry)) {
       flush();
-      rows.push(kept(known, { kind: "question", key: entry.key, entry }));
+      rows.push(kept(known, { kind: "ask", key: entry.key, entry }));
       continue;
     }
     // the question itself says all that its tool call would
@@ -136,7 +136,7 @@ export function rowAt(rows: readonly TalkRow[], { seq, passage }: Hit): TalkRow 
   const own = rows.find(
     (row) =>
       (row.kind === "person" && row.entry.message.seq === seq) ||
-      (row.kind === "question" && row.entry.seq === seq),
+      (row.kind === "ask" && row.entry.seq === seq),
   );
   if (own !== undefined) return own;
   const words = passage.replace(/^…|…$/g, "").trim();

@@ -6,10 +6,11 @@ import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact, harmless, plainOutput } from "../markdown/safe.ts";
 import { type AskEntry, blobUrl, fetchFile, runNowMs, type ToolEntry } from "../state.ts";
+import { AskRow } from "./ask_row.tsx";
 import { ShadedText } from "./code_block.tsx";
 import { CopyButton } from "./copy_button.tsx";
 import { Parts } from "./parts.tsx";
-import { askLine, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
+import { standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
 
 const SHOWN_CHARS_MAX = 64 * 1024;
 
@@ -66,7 +67,7 @@ function Inside({ tool, asked }: ToolRowProps): JSX.Element {
   const said = tool.state === "ended" && output.trim() !== "" && result.includes(output.trim()) ? "" : output;
   return (
     <>
-      {asked === undefined ? null : <p class="work-line">{askLine(asked)}</p>}
+      {asked === undefined ? null : <AskRow entry={asked} />}
       <Arguments tool={tool} />
       {said.trim() === "" ? null : <Box title="Output" text={said} note={cutNote(tool)} />}
       {tool.state === "ended" ? <Box title="Result" text={result} note="" /> : null}

@@ -89,27 +89,3 @@ export function standingOf(tool: ToolEntry, asked: AskEntry | undefined): ToolSt
     ? { words: "Running", tone: "busy" }
     : { words: "About to run", tone: "busy" };
 }
-
-const VERDICTS: Readonly<Record<string, string>> = {
-  once: "Allowed once",
-  session: "Allowed for this session",
-  always: "Always allowed",
-  deny: "Denied",
-};
-
-/** What became of an approval or a question. */
-export function askLine(ask: AskEntry): string {
-  switch (ask.state) {
-    case "open":
-      return ask.ask === "approval" ? "Waits for your approval" : "Waits for your answer";
-    case "expired":
-      return "Nobody answered in time";
-    case "withdrawn":
-      return "No longer needed";
-    case "answered": {
-      const words =
-        ask.ask === "approval" ? (VERDICTS[ask.answer] ?? ask.answer) : `Answered: ${oneLine(ask.answer)}`;
-      return ask.reason ? `${words}: ${oneLine(ask.reason)}` : words;
-    }
-  }
-}

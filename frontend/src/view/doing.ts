@@ -1,7 +1,8 @@
-/** What a run is doing right now: the same fold as the server's (holdfast/doing.py), held to it by the golden logs. */
+/** What a run is doing right now: the same fold as the server's (folds/doing.py), held to it by the golden logs. */
 
 import { AFTER, WORDS } from "../doing_words.ts";
 import type { AnyEvent } from "../events.ts";
+import { type AskEvent, type AskKind, askOf, isAsk } from "./asks.ts";
 
 export type DoingName = keyof typeof WORDS;
 
@@ -16,7 +17,7 @@ export interface Doing {
   asked: string[];
   running: Record<string, number>;
   /** Open ones: of which kind, and about which tool call. */
-  asks: Record<string, readonly [kind: "approval" | "question", toolCallId: string]>;
+  asks: Record<string, readonly [kind: AskKind, toolCallId: string]>;
 }
 
 /** Here words keep coming, so that a number of seconds beside them would say nothing. */
@@ -71,8 +72,7 @@ export function take(doing: Doing, event: AnyEvent): boolean {
 }
 
 function change(doing: Doing, event: AnyEvent): void {
-  if ("approval_id" in event) settle(doing, "approval", event.approval_id, event);
-  if ("question_id" in event) settle(doing, "question", event.question_id, event);
+  if (isAsk(event)) asked(doing, event);
   switch (event.type) {
     case "call.started":
       doing.compacting = event.purpose === "compaction";
@@ -113,7 +113,8 @@ function change(doing: Doing, event: AnyEvent): void {
 }
 
 /** An ask is open from the event that names its tool call until the next one about it. */
-function settle(doing: Doing, kind: "approval" | "question", id: string, event: AnyEvent): void {
+function asked(doing: Doing, event: AskEvent): void {
+  const [kind, id] = askOf(event);
   if ("tool_call_id" in event) doing.asks[id] = [kind, event.tool_call_id];
   else {
     // what was not allowed will not run, so nobody may read that it is about to

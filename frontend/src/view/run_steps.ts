@@ -1,6 +1,7 @@
 /** Which events bring entries to a run or change them. */
 
 import type * as e from "../events.ts";
+import { type AskEvent, isAsk } from "./asks.ts";
 
 /** The events that can bring an entry to a run or change one. */
 export type RunStep =
@@ -16,21 +17,14 @@ export type RunStep =
   | e.ToolStarted
   | e.ToolOutput
   | e.ToolEnded
-  | e.ApprovalAsked
-  | e.ApprovalAnswered
-  | e.ApprovalExpired
-  | e.ApprovalWithdrawn
-  | e.QuestionAsked
-  | e.QuestionAnswered
-  | e.QuestionExpired
-  | e.QuestionWithdrawn
+  | AskEvent
   | e.RunResumed
   | e.TargetSwitched
   | e.CallGated
   | e.ContextCompacted
   | e.RunEnded;
 
-const RUN_STEPS: Readonly<Record<RunStep["type"], true>> = {
+const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
   "run.started": true,
   "call.started": true,
   "attempt.started": true,
@@ -43,14 +37,6 @@ const RUN_STEPS: Readonly<Record<RunStep["type"], true>> = {
   "tool.started": true,
   "tool.output": true,
   "tool.ended": true,
-  "approval.asked": true,
-  "approval.answered": true,
-  "approval.expired": true,
-  "approval.withdrawn": true,
-  "question.asked": true,
-  "question.answered": true,
-  "question.expired": true,
-  "question.withdrawn": true,
   "run.resumed": true,
   "target.switched": true,
   "call.gated": true,
@@ -59,5 +45,5 @@ const RUN_STEPS: Readonly<Record<RunStep["type"], true>> = {
 };
 
 export function isRunStep(event: e.AnyEvent): event is RunStep {
-  return Object.hasOwn(RUN_STEPS, event.type);
+  return isAsk(event) || Object.hasOwn(RUN_STEPS, event.type);
 }

@@ -1,8 +1,8 @@
 /** What each event of a run brings to it: a new entry, a change of one, or neither. */
 
 import type * as e from "../events.ts";
+import { type AskEvent, askOf, isAsk, newAsk, settleAsk, withdrawAsk } from "./asks.ts";
 import {
-  type AskEntry,
   type Entry,
   endingWords,
   entryOf,
@@ -47,6 +47,9 @@ export function see(run: RunView, seq: number, event: RunStep): Seen {
 }
 
 function step(run: RunView, seq: number, event: RunStep): Seen {
+  if (isAsk(event)) {
+    return asked(run, seq, event);
+  }
   switch (event.type) {
     case "run.started":
       run.target = event.target ?? "";
@@ -73,32 +76,6 @@ function step(run: RunView, seq: number, event: RunStep): Seen {
     case "tool.output":
     case "tool.ended":
       return tool(run, seq, event);
-    case "approval.asked":
-    case "question.asked":
-      return asked(run, seq, event);
-    case "approval.answered":
-      return settle(run, event.approval_id, {
-        ...UNSAID,
-        state: "answered",
-        answer: event.choice,
-        by: event.by ?? "",
-        reason: event.reason ?? "",
-      });
-    case "question.answered":
-      return settle(run, event.question_id, {
-        ...UNSAID,
-        state: "answered",
-        answer: event.answer,
-        by: event.by ?? "",
-      });
-    case "approval.expired":
-      return settle(run, event.approval_id, { ...UNSAID, state: "expired" });
-    case "question.expired":
-      return settle(run, event.question_id, { ...UNSAID, state: "expired" });
-    case "approval.withdrawn":
-      return settle(run, event.approval_id, { ...UNSAID, state: "withdrawn", reason: event.cause });
-    case "question.withdrawn":
-      return settle(run, event.question_id, { ...UNSAID, state: "withdrawn", reason: event.cause });
     case "run.resumed":
     case "target.switched":
     case "call.gated":
@@ -230,50 +207,19 @@ function toolAsked(run: RunView, seq: number, event: e.ToolAsked): Seen {
   return { brought: card };
 }
 
-const UNSAID = { answer: "", by: "", reason: "" };
-
-function asked(run: RunView, seq: number, event: e.ApprovalAsked | e.QuestionAsked): Seen {
-  const { run_id } = run;
-  const { at_ms, tool_call_id } = event;
-  const about =
-    event.type === "approval.asked"
-      ? { ask: "approval" as const, ask_id: event.approval_id, action: event.action, text: "" }
-      : { ask: "question" as const, ask_id: event.question_id, action: null, text: event.text };
-  const card = entryOf({
-    kind: "ask",
-    seq,
-    at_ms,
-    run_id,
-    tool_call_id,
-    ...about,
-    findings: event.type === "approval.asked" ? (event.findings ?? []) : [],
-    choices: event.choices ?? (event.type === "approval.asked" ? ALL_CHOICES : []),
-    expires_at_ms: event.expires_at_ms ?? 0,
-    state: "open",
-    ...UNSAID,
-  });
-  run.asks.set(card.ask_id, card);
-  return { brought: card };
-}
-
-const ALL_CHOICES: readonly e.Choice[] = ["once", "session", "always", "deny"];
-
-type Settlement = Pick<AskEntry, "state" | "answer" | "by" | "reason">;
-
-function settle(run: RunView, askId: string, how: Settlement): Seen {
-  const card = run.asks.get(askId);
-  if (card === undefined || card.state !== "open") {
-    return NOTHING;
+function asked(run: RunView, seq: number, event: AskEvent): Seen {
+  if ("tool_call_id" in event) {
+    const card = newAsk(event, seq);
+    run.asks.set(card.ask_id, card);
+    return { brought: card };
   }
-  Object.assign(card, how);
-  return { changed: card };
+  const card = run.asks.get(askOf(event)[1]);
+  return card !== undefined && settleAsk(card, event) ? { changed: card } : NOTHING;
 }
 
-/** Nobody can answer what an ended run asked; gives back the cards that this closes. */
+/** Withdraws what an ended run asked; returns the cards that this closes. */
 export function closeAsks(run: RunView): Entry[] {
-  return [...run.asks.keys()].flatMap(
-    (id) => settle(run, id, { ...UNSAID, state: "withdrawn", reason: "run_ended" }).changed ?? [],
-  );
+  return [...run.asks.values()].filter(withdrawAsk);
 }
 
 /** One line about the run. */

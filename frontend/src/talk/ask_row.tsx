@@ -1,22 +1,22 @@
-/** A question of the model and what a person answered. */
+/** An ask in the transcript: a question with its answer, an approval in one line. */
 import type { JSX } from "preact";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
 import type { AskEntry } from "../state.ts";
-import { askLine } from "./tool_words.ts";
+import { ASKS, askLine } from "./ask_words.ts";
 
-export function QuestionRow({ entry }: { readonly entry: AskEntry }): JSX.Element | null {
+export function AskRow({ entry }: { readonly entry: AskEntry }): JSX.Element | null {
   entry.version.value;
-  // as long as it is open, its card stands above the composer
+  if (entry.ask === "approval") return <p class="work-line">{askLine(entry)}</p>;
+  // while it's open, its card is above the composer
   if (entry.state === "open") return null;
-  const answered = entry.state === "answered";
   return (
     <article class="asked" aria-label="Question">
       <p class="asked-words" dir="auto">
-        <Icon name="question" />
+        <Icon name={ASKS.question.icon} />
         <span>{harmless(entry.text)}</span>
       </p>
-      {answered ? (
+      {entry.state === "answered" ? (
         <p class="asked-answer" dir="auto">
           <span class="unseen">You answered: </span>
           {harmless(entry.answer)}
