@@ -14,14 +14,11 @@ from typing import Any, Literal, cast, get_args, get_origin
 import msgspec
 import typer
 from msgspec import inspect
-from starlette.routing import Route
 
 from holdfast import events
-from holdfast.api.openapi import described
-from holdfast.api.operations import OTHERS, SAME
-from holdfast.api.run_operations import RUNS
+from holdfast.api.openapi import openapi_document
+from holdfast.api.operations import OPERATIONS
 from holdfast.api.scopes import SCOPES
-from holdfast.api.session_operations import SESSIONS
 from holdfast.cli.commands import app
 from holdfast.config.reference import reference
 
@@ -139,7 +136,7 @@ def _value(parameter: Any) -> str:
 def http() -> str:
     """Every route: what it is for, takes and answers; then the shapes of bodies and answers."""
     lines = ["# HTTP", "", MADE, HTTP_INTRO]
-    document = description()
+    document = openapi_document(OPERATIONS)
     paths: Mapping[str, Mapping[str, Mapping[str, Any]]] = document["paths"]
     tags: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {}
     for path, methods in paths.items():
@@ -155,12 +152,6 @@ def http() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def description() -> Mapping[str, Any]:
-    """The OpenAPI document of all routes."""
-    table = [key.split(" ", 1) for key in (*RUNS, *SESSIONS, *OTHERS, *SAME)]
-    return described([Route(path, _nobody, methods=[method]) for method, path in table])
-
-
 def _shape(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
     """The fields of an object; what else there is stands as JSON Schema would have it."""
     yield f"### {name}"
@@ -174,10 +165,6 @@ def _shape(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
         for field, one in fields.items()
     ]
     yield from ("| field | | |", "| --- | --- | --- |", *rows, "") if rows else (_schema(schema), "")
-
-
-async def _nobody(request: Any) -> None:
-    raise AssertionError(f"only described, never asked: {request}")
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator[str]:

@@ -86,6 +86,12 @@ export type ToolEnding =
   | "not_started"
   | "unknown";
 
+export type WhenBusy =
+  | "queue"
+  | "redirect"
+  | "reject"
+  | "steer";
+
 /** The first event of a log; `epoch` tells this log from an earlier one under the same id. */
 export interface SessionCreated {
   readonly type: "session.created";

@@ -50,6 +50,7 @@ OutcomeKind: TypeAlias = Literal[
 ToolEnding: TypeAlias = Literal[
     "finished", "not_started", "killed", "unknown", "detached", "denied", "expired", "no_approver"
 ]
+WhenBusy: TypeAlias = Literal["queue", "steer", "redirect", "reject"]
 
 
 class TextPart(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):

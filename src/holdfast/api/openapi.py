@@ -1,21 +1,15 @@
-"""The description of the API: made from the route table, the bodies that it decodes and their answers."""
+"""The OpenAPI document: made from the table of operations and the structs that it names."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
 
 from holdfast import __version__
 from holdfast.api.operation import EVENTS, Operation
-from holdfast.api.operations import operation_of
 from holdfast.api.responses import Error
-from holdfast.server.docs_page import docs_page
-from holdfast.server.sessions.responses import OFFSET_MAX
-from holdfast.server.transport.bodies import raw_answer
+from holdfast.api.sessions import OFFSET_MAX
 
 _PARAMETER = re.compile(r"{(\w+)}")
 _ANYWHERE = {
@@ -27,13 +21,6 @@ _ANYWHERE = {
 }
 _WITH_BODY = {408: "body_too_slow", 413: "body_too_large", 415: "unsupported_encoding"}
 _JSON_CODES = ("invalid_json", "json_too_deep", "json_too_large", "body_cut_off")
-_TAGS = {
-    "/v1/runs": "Runs",
-    "/v1/approvals": "Runs",
-    "/api/sessions": "Sessions",
-    "/v1/": "OpenAI-compatible",
-}
-_OWN_TAGS = {"/v1/health": "Server", "/v1/capabilities": "Server"}
 _YES_OR_NO = {"type": "boolean"}
 _QUERIES: Mapping[str, Any] = {
     "limit": {"type": "integer", "minimum": 1},
@@ -58,19 +45,15 @@ _FRAME = {
 _ERROR = {"$ref": "#/components/schemas/Error"}
 
 
-def described(routes: Iterable[Route]) -> dict[str, Any]:
-    """The OpenAPI document of these routes."""
-    table = [
-        (route.path_format, method, operation_of(method, route.path_format))
-        for route in routes
-        for method in sorted((route.methods or set()) - {"HEAD"})
-    ]
-    kinds = list(dict.fromkeys([Error, *(kind for _, _, one in table for kind in _kinds(one))]))
+def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """The OpenAPI document of these operations."""
+    table = _by_path(operations)
+    kinds = list(dict.fromkeys([Error, *(kind for _, one in table for kind in _kinds(one))]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     known = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for path, method, operation in table:
-        paths.setdefault(path, {})[method.lower()] = _described(path, method, operation, known)
+    for path, one in table:
+        paths.setdefault(path, {})[one.method.lower()] = _described(path, one, known)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -104,12 +87,21 @@ def described(routes: Iterable[Route]) -> dict[str, Any]:
     }
 
 
+def _by_path(operations: Iterable[Operation]) -> list[tuple[str, Operation]]:
+    """Each path with its operations, by their methods' names."""
+    paths: dict[str, list[Operation]] = {}
+    for one in operations:
+        for path in one.templates:
+            paths.setdefault(path, []).append(one)
+    return [(path, one) for path, some in paths.items() for one in sorted(some, key=lambda one: one.method)]
+
+
 def _kinds(operation: Operation) -> Iterator[Any]:
     """The types that an operation's JSON has."""
-    if operation.body is not None:
-        yield operation.body
-    for answer in operation.answers.values():
-        for kind in _media(answer).values():
+    if operation.request is not None:
+        yield operation.request
+    for response in operation.responses.values():
+        for kind in _media(response).values():
             yield from kind if isinstance(kind, tuple) else () if kind is None else (kind,)
 
 
@@ -119,12 +111,13 @@ def _media(answer: Any) -> Mapping[str, Any]:
     return answer if isinstance(answer, Mapping) else {"application/json": answer}  # pyright: ignore[reportUnknownVariableType]
 
 
-def _described(path: str, method: str, operation: Operation, known: Mapping[Any, Any]) -> dict[str, Any]:
-    takes_body = operation.body is not None or bool(operation.raw_body)
+def _described(path: str, operation: Operation, known: Mapping[Any, Any]) -> dict[str, Any]:
+    method = operation.method
+    takes_body = operation.request is not None or bool(operation.raw_request)
     made: dict[str, Any] = {
         "operationId": f"{method.lower()}_{re.sub(r'[^a-z0-9]+', '_', path.lower()).strip('_')}",
-        "tags": [_tag(path)],
-        "summary": operation.says,
+        "tags": [operation.tag],
+        "summary": operation.summary,
         "parameters": list(_parameters(path, operation)),
         "responses": {},
     }
@@ -133,12 +126,12 @@ def _described(path: str, method: str, operation: Operation, known: Mapping[Any,
     else:
         made["security"] = []
     if takes_body:
-        kind = operation.raw_body or "application/json"
-        schema: dict[str, Any] = {} if operation.raw_body else known[operation.body]
-        if not operation.needs_body:
+        kind = operation.raw_request or "application/json"
+        schema: dict[str, Any] = {} if operation.raw_request else known[operation.request]
+        if not operation.needs_request:
             schema = {"anyOf": [schema, {"type": "null"}]}  # nothing at all is an empty object
-        made["requestBody"] = {"content": {kind: {"schema": schema}}, "required": operation.needs_body}
-    for status, answer in operation.answers.items():
+        made["requestBody"] = {"content": {kind: {"schema": schema}}, "required": operation.needs_request}
+    for status, answer in operation.responses.items():
         content = {
             media: {"schema": _FRAME if media == EVENTS else _schema(kind, known)}
             for media, kind in _media(answer).items()
@@ -146,7 +139,7 @@ def _described(path: str, method: str, operation: Operation, known: Mapping[Any,
         made["responses"][str(status)] = _answer(_words(answer), content)
     errors = {**_ANYWHERE, **(_WITH_BODY if takes_body or method in {"POST", "PATCH", "PUT"} else {})}
     errors |= operation.errors
-    if operation.body is not None:
+    if operation.request is not None:
         codes = [*errors.get(400, "invalid_request").split(", "), *_JSON_CODES]
         errors[400] = ", ".join(dict.fromkeys(codes))
     for status, codes in sorted(errors.items()):
@@ -186,32 +179,3 @@ def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
         for name, words in named.items():
             schema = _QUERIES.get(name, {"type": "string"})
             yield {"name": name, "in": place, "description": words, "schema": schema}
-
-
-def _tag(path: str) -> str:
-    own = _OWN_TAGS.get(path)
-    return own or next((tag for begin, tag in _TAGS.items() if path.startswith(begin)), "Server")
-
-
-class DescriptionRoutes:
-    """What the routes that describe the API do; the document is made once, when it is first asked for."""
-
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._routes = routes  # it grows by the routes of this very object
-        self._made: tuple[bytes, str] | None = None
-
-    def _both(self) -> tuple[bytes, str]:
-        if self._made is None:
-            document = described(self._routes)
-            self._made = msgspec.json.encode(document), docs_page(document)
-        return self._made
-
-    async def document(self, request: Request) -> Response:
-        """GET /openapi.json."""
-        del request
-        return raw_answer(self._both()[0])
-
-    async def page(self, request: Request) -> Response:
-        """GET /docs."""
-        del request
-        return HTMLResponse(self._both()[1])

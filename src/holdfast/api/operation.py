@@ -1,32 +1,55 @@
-"""What a route takes and answers, as data, and what many routes have of it."""
+"""One operation of the API as data, and what many operations have in common."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal, TypeAlias
 
 from holdfast.api.scopes import Scope
 
 EVENTS = "text/event-stream"
+_CONVERTER = re.compile(r":\w+}")
+
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Tag: TypeAlias = Literal["Runs", "Sessions", "OpenAI-compatible", "Server"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
-    """One route: what it is for, what it takes, what it answers, and the codes of its errors by status.
+    """One method of one path: who may call it, what it takes, what it returns, its errors' codes by status.
 
-    An answer is a type, several as a tuple, one for each media type (None for what is no JSON), or None for
-    nothing at all. A key needs one of the scopes; where there are none, nobody needs a key.
+    The server binds `endpoint` to the function that does it. A response is a type, several as a tuple, one
+    for each media type (None for what is no JSON), or None for an empty body. A key needs one of the
+    scopes; where there are none, nobody needs a key.
     """
 
-    says: str
-    body: Any = None
-    raw_body: str = ""  # the media type of a body that is no JSON
-    answers: Mapping[int, Any] = field(default_factory=dict[int, Any])
+    method: Method
+    path: str
+    endpoint: str
+    _: KW_ONLY
+    also: tuple[str, ...] = ()  # other paths to the same endpoint
+    tag: Tag
+    summary: str
+    request: Any = None
+    raw_request: str = ""  # the media type of a body that is no JSON
+    needs_request: bool = False
+    responses: Mapping[int, Any] = field(default_factory=dict[int, Any])
     errors: Mapping[int, str] = field(default_factory=dict[int, str])
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    needs_body: bool = False
     scopes: tuple[Scope, ...] = ("chat",)
-    by_ticket: bool = False  # whether a browser may ask with a ticket in place of a header
+    by_ticket: bool = False  # a browser may ask with a ticket, without headers
+    by_cookie: bool = False  # a browser may ask with its cookie alone
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path under which clients reach it, as the router reads them."""
+        return (self.path, *self.also)
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The same as OpenAPI writes them."""
+        return tuple(_CONVERTER.sub("}", one) for one in self.paths)
 
 
 ONCE = {"Idempotency-Key": "Sent twice with the same body within 24 hours, it has one effect and one answer."}

@@ -38,12 +38,11 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.runner.granted import Granted, all_granted, forget_granted, note_granted
 from holdfast.runner.supervisor import Supervisor
-from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings
+from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings, WhenBusy
 
 QUEUE_MAX = 50
 TRIES_MAX = 3  # to steer the run under way: another may end while the message is on its way to it
 
-WhenBusy: TypeAlias = Literal["queue", "steer", "redirect", "reject"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

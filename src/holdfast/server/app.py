@@ -1,14 +1,14 @@
-"""The server: every route on one screen."""
+"""The server: what each operation of the API does, and the application around it."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from starlette.routing import Route, Router
+from starlette.routing import Router
 
 from holdfast.agent.deps import AgentDeps
-from holdfast.api.openapi import DescriptionRoutes
+from holdfast.api.operations import OPERATIONS
 from holdfast.journal.redacting import RedactingStore
 from holdfast.metrics import Metrics
 from holdfast.runner.inbox import Inbox
@@ -18,9 +18,9 @@ from holdfast.server.access.key_routes import KeyRoutes
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.signing_in import SignInRoutes
 from holdfast.server.access.tickets import Tickets
-from holdfast.server.api_route import Table, api_routes
 from holdfast.server.blobs import BlobRoutes
 from holdfast.server.deps import RouteDeps
+from holdfast.server.docs_page import DocsRoutes
 from holdfast.server.grants import GrantRoutes
 from holdfast.server.health import HealthRoutes
 from holdfast.server.metered_store import MeteredStore
@@ -29,6 +29,7 @@ from holdfast.server.openai.chat import OpenAIChatRoutes
 from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
+from holdfast.server.routing import Endpoint, api_routes
 from holdfast.server.runs.chat import ChatRoutes
 from holdfast.server.runs.inputs import RunInputRoutes
 from holdfast.server.runs.runs import RunRoutes
@@ -45,108 +46,102 @@ from holdfast.server.upkeep.session_changes import tell_news
 from holdfast.server.upkeep.thinning import Thinning
 
 
-def run_routes(deps: RouteDeps, runs: RunRoutes) -> Table:
-    """Runs; they are used most, so they come first."""
+def endpoints(deps: RouteDeps, purges: Purges, disconnects: Disconnects) -> Mapping[str, Endpoint]:
+    """What each endpoint of the table does."""
+    runs = RunRoutes(deps, disconnects)
+    return {
+        **_run_endpoints(deps, runs),
+        **_session_endpoints(deps, runs, purges),
+        **_openai_endpoints(deps, runs, disconnects),
+        **_server_endpoints(deps),
+    }
+
+
+def _run_endpoints(deps: RouteDeps, runs: RunRoutes) -> Mapping[str, Endpoint]:
     inputs, grants = RunInputRoutes(deps), GrantRoutes(deps)
-    return [
-        ("POST", "/v1/runs", runs.start),
-        ("GET", "/v1/runs/{run_id}", runs.show),
-        ("GET", "/v1/runs/{run_id}/events", runs.events),
-        ("GET", "/v1/runs", runs.list),
-        ("POST", "/v1/runs/{run_id}/stop", inputs.stop),
-        ("POST", "/v1/runs/{run_id}/cancel", inputs.stop),
-        ("POST", "/v1/runs/{run_id}/approval", inputs.approve),
-        ("GET", "/v1/runs/{run_id}/approval/{approval_id}/rule", inputs.rule),
-        ("POST", "/v1/runs/{run_id}/question/{question_id}", inputs.question),
-        ("POST", "/v1/runs/{run_id}/steer", inputs.say),
-        ("POST", "/v1/runs/{run_id}/messages", inputs.say),
-        ("POST", "/v1/runs/{run_id}/retry", inputs.retry),
-        ("POST", "/v1/runs/{run_id}/gate", inputs.gate),
-        ("GET", "/v1/approvals", inputs.approvals),
-        ("GET", "/api/approvals/rules", grants.list),
-        ("DELETE", "/api/approvals/rules/{grant_id}", grants.revoke),
-    ]
+    return {
+        "runs.start": runs.start,
+        "runs.show": runs.show,
+        "runs.events": runs.events,
+        "runs.list": runs.list,
+        "inputs.stop": inputs.stop,
+        "inputs.approve": inputs.approve,
+        "inputs.rule": inputs.rule,
+        "inputs.question": inputs.question,
+        "inputs.say": inputs.say,
+        "inputs.retry": inputs.retry,
+        "inputs.gate": inputs.gate,
+        "inputs.approvals": inputs.approvals,
+        "grants.list": grants.list,
+        "grants.revoke": grants.revoke,
+    }
 
 
-def session_routes(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Table:
-    """Sessions."""
+def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapping[str, Endpoint]:
     sessions, log, queue = SessionRoutes(deps, purges), SessionLogRoutes(deps), QueueRoutes(deps)
     chat = ChatRoutes(deps, runs)
-    one = "/api/sessions/{session_id}"
-    return [
-        ("GET", "/api/sessions", sessions.list),
-        ("POST", "/api/sessions", sessions.create),
-        ("GET", one, sessions.show),
-        ("PATCH", one, sessions.change),
-        ("DELETE", one, sessions.delete),
-        ("POST", one + "/undelete", sessions.undelete),
-        ("GET", one + "/draft", sessions.draft),
-        ("PUT", one + "/draft", sessions.put_draft),
-        ("GET", one + "/messages", log.messages),
-        ("GET", one + "/events", log.events),
-        ("POST", one + "/fork", log.fork),
-        ("POST", one + "/rewind", log.rewind),
-        ("GET", one + "/export", log.export),
-        ("POST", one + "/chat", chat.chat),
-        ("POST", one + "/chat/stream", chat.stream),
-        ("GET", one + "/queue", queue.show),
-        ("POST", one + "/queue/pause", queue.pause),
-        ("POST", one + "/queue/resume", queue.resume),
-        ("POST", one + "/queue/clear", queue.clear),
-        ("PATCH", one + "/queue/{message_id}", queue.change),
-        ("DELETE", one + "/queue/{message_id}", queue.remove),
-    ]
+    return {
+        "sessions.list": sessions.list,
+        "sessions.create": sessions.create,
+        "sessions.show": sessions.show,
+        "sessions.change": sessions.change,
+        "sessions.delete": sessions.delete,
+        "sessions.undelete": sessions.undelete,
+        "sessions.draft": sessions.draft,
+        "sessions.put_draft": sessions.put_draft,
+        "log.messages": log.messages,
+        "log.events": log.events,
+        "log.fork": log.fork,
+        "log.rewind": log.rewind,
+        "log.export": log.export,
+        "chat.chat": chat.chat,
+        "chat.stream": chat.stream,
+        "queue.show": queue.show,
+        "queue.pause": queue.pause,
+        "queue.resume": queue.resume,
+        "queue.clear": queue.clear,
+        "queue.change": queue.change,
+        "queue.remove": queue.remove,
+        "log.news": log.news,
+    }
 
 
-def other_routes(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Table:
-    """What plain OpenAI clients and the page need beside these, and the server itself."""
-    openai, responses = (
-        OpenAIChatRoutes(deps, runs, disconnects),
-        OpenAIResponsesRoutes(deps, runs, disconnects),
-    )
-    blobs, signing, health = BlobRoutes(deps), SignInRoutes(deps), HealthRoutes(deps)
-    keys = KeyRoutes(deps)
-    return [
-        ("GET", "/api/events", SessionLogRoutes(deps).news),
-        ("POST", "/api/blobs", blobs.upload),
-        ("GET", "/api/blobs/{blob}", blobs.download),
-        ("POST", "/api/sign-in", signing.sign_in),
-        ("POST", "/api/sign-out", signing.sign_out),
-        ("POST", "/api/sign-in-links", signing.link),
-        ("POST", "/api/tickets", signing.ticket),
-        ("GET", "/api/keys", keys.list),
-        ("POST", "/api/keys", keys.add),
-        ("DELETE", "/api/keys/{name}", keys.revoke),
-        ("POST", "/v1/chat/completions", openai.complete),
-        ("GET", "/v1/models", openai.models),
-        ("GET", "/v1/models/{model:path}", openai.model),
-        ("POST", "/v1/responses", responses.create),
-        ("GET", "/v1/responses/{response_id}", responses.show),
-        ("DELETE", "/v1/responses/{response_id}", responses.delete),
-        ("GET", "/v1/responses/{response_id}/input_items", responses.input_items),
-        ("POST", "/v1/responses/{response_id}/cancel", responses.cancel),
-        ("GET", "/api/targets", health.targets),
-        ("GET", "/v1/capabilities", health.capabilities),
-        ("GET", "/health/detailed", health.detailed),
-        ("GET", "/metrics", MetricsRoutes(deps).show),
-        ("GET", "/health", health.alive),
-        ("GET", "/v1/health", health.alive),
-    ]
+def _openai_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Mapping[str, Endpoint]:
+    openai = OpenAIChatRoutes(deps, runs, disconnects)
+    responses = OpenAIResponsesRoutes(deps, runs, disconnects)
+    return {
+        "openai.complete": openai.complete,
+        "openai.models": openai.models,
+        "openai.model": openai.model,
+        "responses.create": responses.create,
+        "responses.show": responses.show,
+        "responses.delete": responses.delete,
+        "responses.input_items": responses.input_items,
+        "responses.cancel": responses.cancel,
+    }
 
 
-def routes(deps: RouteDeps, purges: Purges, disconnects: Disconnects) -> list[Route]:
-    """All routes."""
-    runs = RunRoutes(deps, disconnects)
-    table = [
-        *run_routes(deps, runs),
-        *session_routes(deps, runs, purges),
-        *other_routes(deps, runs, disconnects),
-    ]
-    found: list[Route] = []
-    about, page = DescriptionRoutes(found), PageRoutes(deps.options.page)
-    table += [("GET", "/openapi.json", about.document), ("GET", "/docs", about.page)]
-    found += api_routes(table)
-    return [*found, PageRoute(page)]
+def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
+    blobs, browsers, keys = BlobRoutes(deps), SignInRoutes(deps), KeyRoutes(deps)
+    health, metrics, docs = HealthRoutes(deps), MetricsRoutes(deps), DocsRoutes()
+    return {
+        "blobs.upload": blobs.upload,
+        "blobs.download": blobs.download,
+        "browsers.sign_in": browsers.sign_in,
+        "browsers.sign_out": browsers.sign_out,
+        "browsers.link": browsers.link,
+        "browsers.ticket": browsers.ticket,
+        "keys.list": keys.list,
+        "keys.add": keys.add,
+        "keys.revoke": keys.revoke,
+        "health.targets": health.targets,
+        "health.capabilities": health.capabilities,
+        "health.detailed": health.detailed,
+        "metrics.show": metrics.show,
+        "health.alive": health.alive,
+        "docs.openapi": docs.openapi,
+        "docs.page": docs.page,
+    }
 
 
 def make_app(
@@ -178,7 +173,9 @@ def make_app(
                 await asyncio.wait(tasks)
                 await disconnects.close()
 
-    router = Router(routes(deps, purges, disconnects), redirect_slashes=False, lifespan=lifespan)
+    routes = api_routes(OPERATIONS, endpoints(deps, purges, disconnects))
+    page = PageRoute(PageRoutes(deps.options.page))
+    router = Router([*routes, page], redirect_slashes=False, lifespan=lifespan)
     drain = deps.supervisor.drain
     return Edge(
         router, deps.options, keys=deps.keys, sign_ins=deps.sign_ins, tickets=deps.tickets, drain=drain

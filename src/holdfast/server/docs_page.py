@@ -1,9 +1,17 @@
-"""The description of the API as a page for people: plain HTML without scripts, and nothing from elsewhere."""
+"""The description of the API, as OpenAPI and as a page: plain HTML without scripts or anything remote."""
 
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, TypeAlias
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from holdfast.api.openapi import openapi_document
+from holdfast.api.operations import OPERATIONS
+from holdfast.server.transport.bodies import raw_answer
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -21,6 +29,29 @@ td,th{border-top:1px solid var(--line);padding:.25rem .5rem;text-align:left;vert
 code{font:13px ui-monospace,monospace;background:var(--soft);border-radius:3px;padding:0 .2em}
 nav a{margin-right:1rem}
 """
+
+
+class DocsRoutes:
+    """What the routes that describe the API do; both forms are made once, when one is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: tuple[bytes, str] | None = None
+
+    def _both(self) -> tuple[bytes, str]:
+        if self._made is None:
+            document = openapi_document(OPERATIONS)
+            self._made = msgspec.json.encode(document), docs_page(document)
+        return self._made
+
+    async def openapi(self, request: Request) -> Response:
+        """GET /openapi.json."""
+        del request
+        return raw_answer(self._both()[0])
+
+    async def page(self, request: Request) -> Response:
+        """GET /docs."""
+        del request
+        return HTMLResponse(self._both()[1])
 
 
 def docs_page(document: Mapping[str, Any]) -> str:

@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import __version__
-from holdfast.api.scopes import KEY_SCOPES, SCOPES
+from holdfast.api.scopes import SCOPES
 from holdfast.interfaces.journal import JournalError
+from holdfast.server.access.caller import KEY_SCOPES
 from holdfast.server.deps import RouteDeps
 from holdfast.server.transport.bodies import json_answer, raw_answer
 

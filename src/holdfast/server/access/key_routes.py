@@ -1,26 +1,18 @@
 """Named keys over HTTP: who has one, one more, one less."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.scopes import KEY_NAME, SCOPES, Scope
+from holdfast.api.access import CreateKeyRequest
+from holdfast.api.scopes import SCOPES, Scope
+from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.keys import KEYS_MAX, NAME_CHARS_MAX, AddedKeys, KeyExists, is_key_name
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, too_many
 from holdfast.server.transport.bodies import decoded, json_answer
-
-
-class NewKey(msgspec.Struct):
-    """The body of POST /api/keys."""
-
-    name: str
-    scopes: Annotated[
-        list[Scope] | None, msgspec.Meta(description="What the key may do; everything if it is not said.")
-    ] = None
 
 
 class KeyRoutes:
@@ -47,7 +39,7 @@ class KeyRoutes:
     async def add(self, request: Request) -> Response:
         """POST /api/keys."""
         deps = self._deps
-        wanted = await decoded(request, deps.limits, NewKey)
+        wanted = await decoded(request, deps.limits, CreateKeyRequest)
         name, scopes = wanted.name.strip(), SCOPES if wanted.scopes is None else wanted.scopes
         if not is_key_name(name):
             raise bad_request(

@@ -2,12 +2,13 @@
 
 from urllib.parse import unquote
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.scopes import KEY_NAME, SCOPES, SIGN_IN
+from holdfast.api.access import SignInRequest, TicketRequest
+from holdfast.api.scopes import SCOPES
 from holdfast.server.access.auth import LINK_MS, OPEN, SIGNED_IN_FOR_MS, SignedIn, cookie_name
+from holdfast.server.access.caller import KEY_NAME, SIGN_IN
 from holdfast.server.access.tickets import TICKET_MS, target_of
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
@@ -15,19 +16,6 @@ from holdfast.server.transport.bodies import decoded, json_answer, parsed, read_
 from holdfast.server.transport.edge import SIGN_IN_BYTES_MAX
 
 TARGET_CHARS_MAX = 2_000
-
-
-class SignInRequest(msgspec.Struct):
-    """The body of POST /api/sign-in: the one-time token of the printed link, or an API key."""
-
-    token: str | None = None
-    key: str | None = None
-
-
-class TicketRequest(msgspec.Struct):
-    """The body of POST /api/tickets: the path with its query, exactly as it will be asked for."""
-
-    path: str
 
 
 class SignInRoutes:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.api.openai import ChatRequest
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.runner.inbox import Message
@@ -16,7 +16,6 @@ from holdfast.server.openai.messages import named_session, said_in
 from holdfast.server.openai.shapes import (
     BREAK,
     OpenAIFeed,
-    OpenAIRequest,
     OpenAIStream,
     encode,
     failed_answer,
@@ -24,11 +23,11 @@ from holdfast.server.openai.shapes import (
     is_failure,
     problem_of_run,
     raw,
+    settings_of,
     source_of,
 )
 from holdfast.server.problems import Problem
 from holdfast.server.runs.continuing import given_before
-from holdfast.server.runs.requests import RawMessage, SessionId
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.hermes import Frame, RunFrames
 from holdfast.server.streams.waiting import wait_for
@@ -39,20 +38,6 @@ from holdfast.server.upkeep.disconnects import Disconnects
 _NOT_SHOWN = frozenset({"args", "result", "action", "choices", "error"})
 _PROGRESS = {"tool.started": "running", "tool.completed": "completed"}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class StreamOptions(msgspec.Struct):
-    """`stream_options` of a Chat Completions request."""
-
-    include_usage: bool | None = None
-
-
-class ChatRequest(OpenAIRequest, kw_only=True):
-    """The body of POST /v1/chat/completions; what is not named here is ignored."""
-
-    messages: list[RawMessage]
-    stream_options: StreamOptions | None = None
-    session_id: SessionId | None = None
 
 
 class OpenAIChatRoutes:
@@ -107,7 +92,7 @@ class OpenAIChatRoutes:
         return Message(
             text=said.text,
             parts=said.parts,
-            settings=wanted.settings(said.instructions),
+            settings=settings_of(wanted, said.instructions),
             history=history,
             source=source_of(session_id),
             attached=said.attached,

@@ -7,10 +7,11 @@ from urllib.parse import quote, unquote
 
 from starlette.requests import Request
 
+from holdfast.api.runs import HistoryItem
 from holdfast.server.contents import Attached, content_of, parts_in
 from holdfast.server.options import Limits
 from holdfast.server.problems import bad_request
-from holdfast.server.runs.requests import HistoryItem, history_of, too_many_parts
+from holdfast.server.runs.requests import history_of, too_many_parts
 from holdfast.server.transport.bodies import checked_session_id, converted
 from holdfast.values import HistoryMessage, Part
 

@@ -1,12 +1,13 @@
 """The input items of a response, those included that a client names instead of sending them again."""
 
+from holdfast.api.runs import RawInput
 from holdfast.folds.entries import Person, Text, ToolCard
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.items import Item
 from holdfast.server.openai.shapes import BREAK
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.continuing import response_id, response_row
-from holdfast.server.runs.requests import RawInput, too_many_parts
+from holdfast.server.runs.requests import too_many_parts
 from holdfast.server.streams.hermes import RunFrames
 
 REFERENCE = "item_reference"

@@ -9,11 +9,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.scopes import KEY_NAME
+from holdfast.api.openai import ResponsesRequest
 from holdfast.folds.rows import RunRow
 from holdfast.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
 from holdfast.runner.inbox import Message
+from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import named_session
@@ -22,12 +23,12 @@ from holdfast.server.openai.references import whole_items
 from holdfast.server.openai.response_view import Asked, ResponseView, response_of
 from holdfast.server.openai.shapes import (
     OpenAIFeed,
-    OpenAIRequest,
     OpenAIStream,
     failed_answer,
     headers_of,
     is_failure,
     raw,
+    settings_of,
     source_of,
 )
 from holdfast.server.problems import Problem, bad_request
@@ -39,7 +40,7 @@ from holdfast.server.runs.continuing import (
     response_row,
     said_in,
 )
-from holdfast.server.runs.requests import HistoryItem, RawInput, given_history
+from holdfast.server.runs.requests import given_history
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.waiting import NO_RETRY, wait_for
 from holdfast.server.transport.bodies import checked_session_id, flag, json_answer, parsed, read_body
@@ -50,35 +51,6 @@ from holdfast.values import HistoryMessage
 _log = logging.getLogger(__name__)
 
 History: TypeAlias = tuple[HistoryMessage, ...]
-
-
-class Conversation(msgspec.Struct):
-    """`conversation` as an object."""
-
-    id: str
-
-
-class ResponsesRequest(OpenAIRequest, kw_only=True):
-    """The body of POST /v1/responses; what is not named here is ignored."""
-
-    input: RawInput
-    instructions: str | None = None
-    store: bool | None = None
-    background: bool | None = None
-    previous_response_id: str | None = None
-    conversation: str | Conversation | None = None
-    conversation_history: list[HistoryItem] | None = None
-
-    @property
-    def is_detached(self) -> bool:
-        """See OpenAIRequest; a response in the background is read later."""
-        return bool(self.background) or self.on_disconnect == "detach"
-
-    @property
-    def conversation_name(self) -> str:
-        """The conversation's name, if there is one."""
-        named = self.conversation
-        return named.id if isinstance(named, Conversation) else named or ""
 
 
 class Kept(msgspec.Struct, omit_defaults=True):
@@ -163,8 +135,8 @@ class OpenAIResponsesRoutes:
         message = Message(
             text=said.text,
             parts=said.parts,
-            settings=wanted.settings(
-                "\n\n".join(one for one in (wanted.instructions, said.instructions) if one)
+            settings=settings_of(
+                wanted, "\n\n".join(one for one in (wanted.instructions, said.instructions) if one)
             ),
             history=history,
             source=source,

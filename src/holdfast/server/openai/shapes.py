@@ -9,13 +9,13 @@ from starlette.responses import Response
 from starlette.types import Send
 
 from holdfast import events as e
+from holdfast.api.openai import OpenAIRequest
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import Following, Record
 from holdfast.runner.inbox import Sent
-from holdfast.server.model_options import ModelOptions
 from holdfast.server.problems import Problem
-from holdfast.server.runs.requests import OnDisconnect, ShortText, metadata_of
+from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.streams import hermes
 from holdfast.server.streams.hermes import RunFrames
 from holdfast.server.streams.stream import EventStream
@@ -42,30 +42,17 @@ _STATUSES = {
 }
 
 
-class OpenAIRequest(ModelOptions, kw_only=True):
-    """What the bodies of both APIs have in common."""
-
-    model: ShortText | None = None
-    stream: bool | None = None
-    on_disconnect: OnDisconnect | None = None
-    metadata: dict[str, Any] | None = None
-
-    @property
-    def is_detached(self) -> bool:
-        """Whether the run goes on when its reader has left."""
-        return self.on_disconnect == "detach"
-
-    def settings(self, instructions: str) -> RunSettings:
-        """What the caller asked for with this run."""
-        return RunSettings(
-            model=self.model or "",
-            instructions=instructions,
-            temperature=self.temperature,
-            max_output_tokens=self.output_tokens_max,
-            reasoning_effort=self.effort,
-            on_disconnect="detach" if self.is_detached else self.on_disconnect or "",
-            metadata=metadata_of(self.metadata or {}),
-        )
+def settings_of(body: OpenAIRequest, instructions: str) -> RunSettings:
+    """What the caller asked for with this run."""
+    return RunSettings(
+        model=body.model or "",
+        instructions=instructions,
+        temperature=body.temperature,
+        max_output_tokens=output_tokens_max(body),
+        reasoning_effort=body.effort,
+        on_disconnect="detach" if body.is_detached else body.on_disconnect or "",
+        metadata=metadata_of(body.metadata or {}),
+    )
 
 
 def problem_of_run(run: Run) -> Problem:

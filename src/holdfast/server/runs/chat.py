@@ -1,17 +1,18 @@
 """One message and its answer over HTTP, whole or as a stream, on a session."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.api.runs import SessionChatRequest
 from holdfast.folds.rows import RunRow
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem
-from holdfast.server.runs.requests import RunRequest, message_of
+from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.responses import status_of
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.feeds import HermesFeed, Live, live_lines
@@ -22,12 +23,6 @@ from holdfast.server.transport.bodies import checked_session_id, json_answer, pa
 from holdfast.server.transport.once import earlier_answer, once_for
 
 _encode = msgspec.json.Encoder().encode
-
-
-class SessionChatRequest(RunRequest, kw_only=True):
-    """The body of POST /api/sessions/{session_id}/chat and /chat/stream."""
-
-    system_message: Annotated[str | None, msgspec.Meta(description="Another name for instructions.")] = None
 
 
 class ChatRoutes:

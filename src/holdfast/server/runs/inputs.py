@@ -3,23 +3,25 @@
 import asyncio
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
-from holdfast.api.scopes import KEY_NAME
+from holdfast.api.approvals import AnswerRequest, ApprovalRequest
+from holdfast.api.runs import GateRequest, RetryRequest, SayRequest, StopRequest
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.contents import Attached, content_of, keep_attached, parts_in
 from holdfast.server.deps import RouteDeps
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
-from holdfast.server.runs.requests import ShortText, too_many_parts
+from holdfast.server.runs.requests import too_many_parts
 from holdfast.server.runs.responses import not_sent, promised_place, shown, started
 from holdfast.server.runs.runs import row_of
 from holdfast.server.streams import hermes
@@ -28,50 +30,6 @@ from holdfast.server.transport.once import earlier_answer, once_for, once_key, r
 from holdfast.values import GrantRule
 
 _CHOICES = ("once", "session", "always", "deny")
-
-
-class StopRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/stop; it may be left out."""
-
-    reason: str | None = None
-
-
-class ApprovalRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/approval; yes and no come in many forms."""
-
-    choice: str
-    approval_id: str | None = None
-    all: Any = None
-    resolve_all: Any = None
-    reason: str | None = None
-
-
-class AnswerRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/question/{question_id}."""
-
-    answer: str
-
-
-class SayRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/steer and /messages."""
-
-    message: str | list[dict[str, Any]] | None = None
-    text: str | None = None
-    input: str | None = None
-    mode: Literal["steer", "redirect", "queue"] = "steer"
-    client_id: ShortText | None = None
-
-
-class RetryRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/retry; a fork has its runs from the session that it is of."""
-
-    session_id: str | None = None
-
-
-class GateRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/gate."""
-
-    action: Literal["try_now"]
 
 
 class RunInputRoutes:

@@ -1,17 +1,16 @@
 """The bodies that start runs: what may stand in them, and the message that they become."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
-from holdfast.runner.inbox import Message, WhenBusy
+from holdfast.api.runs import ROLES, BudgetRequest, HistoryItem, ModelOptions, RawInput, RunRequest
+from holdfast.runner.inbox import Message
 from holdfast.server.contents import Attached, content_of, parts_in
-from holdfast.server.model_options import ModelOptions
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import (
-    SESSION_ID_CHARS_MAX,
     checked_session_id,
     checked_workspace,
     converted,
@@ -19,102 +18,7 @@ from holdfast.server.transport.bodies import (
 from holdfast.values import Budget, HistoryMessage, OnRestart, Part, RunSettings
 
 METADATA_KEYS_MAX = 64
-NAME_CHARS_MAX = 256  # lists of runs and messages repeat them
 BUDGET_MAX = 1e15  # beyond that it is no limit but a mistake
-_ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
-
-
-_ROLE_WORDS = "user, assistant, system, developer or tool"
-RawMessage: TypeAlias = Annotated[
-    dict[str, Any],
-    msgspec.Meta(
-        extra_json_schema={
-            "required": ["role", "content"],
-            "properties": {
-                "role": {"type": "string", "description": _ROLE_WORDS, "enum": sorted(_ROLES)},
-                "content": {
-                    "description": (
-                        "Text, or a list of parts: text, image_url, input_image, file, input_file with data: "
-                        "URLs, or {type, blob, media_type, name} with a name of POST /api/blobs."
-                    ),
-                    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}],
-                },
-            },
-        }
-    ),
-]
-ShortText: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
-OnDisconnect: TypeAlias = Literal["", "detach", "cancel"]
-RawInput: TypeAlias = str | list[str | RawMessage]
-SessionId: TypeAlias = Annotated[
-    str,
-    msgspec.Meta(
-        extra_json_schema={
-            "description": "1 to 256 printable characters without / and \\; a new one makes a new session.",
-            "maxLength": SESSION_ID_CHARS_MAX,
-        }
-    ),
-]
-
-
-def _says(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
-
-
-class HistoryItem(msgspec.Struct):
-    """One message of a history as clients write it; `content` is text or a list of parts."""
-
-    role: str
-    content: str | list[dict[str, Any]] | None
-
-
-class BudgetRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a run may use up; 0 is no limit but the server's own, which a request cannot raise."""
-
-    tokens: Annotated[int, _says("Most tokens, read and written.")] = 0
-    cost_usd: Annotated[float, _says("Most dollars, as far as the price is known.")] = 0.0
-    turns: Annotated[int, _says("Most answers of the model.")] = 0
-    minutes: Annotated[float, _says("Most minutes of work, without waiting for people.")] = 0.0
-
-
-class RunRequest(ModelOptions, kw_only=True):
-    """The body of POST /v1/runs."""
-
-    input: Annotated[
-        RawInput | None, _says("What the run is to do: text, or messages, the last the user's.")
-    ] = None
-    message: Annotated[RawInput | None, _says("Another name for input.")] = None
-    parts: Annotated[list[Part], _says("Attachments, by their names of POST /api/blobs.")] = msgspec.field(
-        default_factory=list[Part]
-    )
-    session_id: SessionId | None = None
-    instructions: Annotated[str | None, _says("What the model is told first, beside the server's own.")] = (
-        None
-    )
-    conversation_history: Annotated[
-        list[HistoryItem] | None, _says("Replaces the session's history for this run.")
-    ] = None
-    previous_response_id: Annotated[str | None, _says("Go on after this response.")] = None
-    model: Annotated[
-        ShortText | None, _says("A target's name or model; an unknown one means the default.")
-    ] = None
-    metadata: Annotated[dict[str, Any] | None, _says("Kept with the run and shown with it; 64 entries.")] = (
-        None
-    )
-    workspace: Annotated[str | None, _says("The folder that tools work in, as an absolute path.")] = None
-    when_busy: Annotated[WhenBusy, _says("What to do while another run has the session.")] = "queue"
-    budget: Annotated[
-        BudgetRequest | None, _says("What the run may use up; it ends with outcome budget.")
-    ] = None
-    on_restart: Annotated[
-        Literal["", OnRestart] | None, _says("Whether the run goes on by itself after a restart.")
-    ] = None
-    on_disconnect: Annotated[
-        OnDisconnect | None, _says("Whether the run ends when its last reader has left: detach or cancel.")
-    ] = None
-    client_id: Annotated[
-        ShortText | None, _says("The client's own id of the message, given back with it.")
-    ] = None
 
 
 def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Message:
@@ -162,12 +66,24 @@ def settings_of(body: RunRequest) -> RunSettings:
         workspace=body.workspace or "",
         budget=_budget(body.budget),
         temperature=body.temperature,
-        max_output_tokens=body.output_tokens_max,
+        max_output_tokens=output_tokens_max(body),
         reasoning_effort=body.effort,
         on_restart=body.on_restart or "",
         on_disconnect=body.on_disconnect or "",
         metadata=metadata_of(body.metadata or {}),
     )
+
+
+def output_tokens_max(options: ModelOptions) -> int:
+    """The limit by whichever name it came; 0 is none; raises a Problem if two names disagree."""
+    names = (options.max_tokens, options.max_completion_tokens, options.max_output_tokens)
+    given = {one for one in names if one is not None}
+    if len(given) > 1:
+        raise bad_request(
+            "'max_tokens', 'max_completion_tokens' and 'max_output_tokens' are one limit; give it once",
+            param="max_tokens",
+        )
+    return given.pop() if given else 0
 
 
 def _budget(given: BudgetRequest | None) -> Budget | None:
@@ -188,9 +104,9 @@ def history_of(
     count = 0
     for at, item in items:
         where = f"{param}[{at}]"
-        if item.role not in _ROLES:
+        if item.role not in ROLES:
             raise bad_request(
-                f"Invalid '{where}.role': {item.role[:40]!r} is none of {', '.join(sorted(_ROLES))}",
+                f"Invalid '{where}.role': {item.role[:40]!r} is none of {', '.join(sorted(ROLES))}",
                 param=f"{where}.role",
             )
         text, parts = content_of(item.content, param=f"{where}.content", attached=attached)

@@ -4,12 +4,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, cast
 
-import msgspec
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from holdfast import events as e
+from holdfast.api.sessions import ForkRequest, RewindRequest
 from holdfast.codec import numbered
 from holdfast.events import Event
 from holdfast.folds import session
@@ -43,21 +43,6 @@ from holdfast.server.upkeep.purging import OPENAI
 PAGE_MAX = 500
 READ_AT_ONCE = 1000
 PACE_MS_MAX = 1000
-
-
-class ForkRequest(msgspec.Struct):
-    """The body of POST /api/sessions/{session_id}/fork."""
-
-    at_seq: int | None = None
-    id: str | None = None
-    session_id: str | None = None
-    title: str | None = None
-
-
-class RewindRequest(msgspec.Struct):
-    """The body of POST /api/sessions/{session_id}/rewind."""
-
-    to_seq: int
 
 
 class SessionLogRoutes:

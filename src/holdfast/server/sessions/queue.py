@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
+from holdfast.api.sessions import ChangeMessageRequest
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.session import Session
 from holdfast.runner.inbox import NotSent
@@ -17,14 +18,6 @@ from holdfast.server.sessions.sessions import session_of
 from holdfast.server.transport.bodies import decoded, json_answer, read_body
 
 POSITION_MAX = 1_000_000  # beyond any queue: its end
-
-
-class MessageChange(msgspec.Struct):
-    """The body of PATCH /api/sessions/{session_id}/queue/{message_id}."""
-
-    text: str | None = None
-    position: int | None = None  # 0 is next
-    steer: bool = False  # hand it to the run under way
 
 
 class QueueRoutes:
@@ -41,7 +34,7 @@ class QueueRoutes:
     async def change(self, request: Request) -> Response:
         """PATCH /api/sessions/{session_id}/queue/{message_id}."""
         deps = self._deps
-        wanted = await decoded(request, deps.limits, MessageChange)
+        wanted = await decoded(request, deps.limits, ChangeMessageRequest)
         session_id = (await session_of(deps, request)).row.session_id
         message = await self._message(session_id, request)
         now_ms = deps.clock.now_ms()

@@ -12,8 +12,6 @@ from holdfast.interfaces.journal import Hit, ListedSession, SessionCursor
 from holdfast.server.problems import bad_request
 from holdfast.server.sessions.read_marks import ReadMarks
 
-OFFSET_MAX = 10_000  # sessions that a client without a cursor may have seen
-
 
 def listed(found: ListedSession, marks: ReadMarks) -> dict[str, Any]:
     """A session as the list shows it."""

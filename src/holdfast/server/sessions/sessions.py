@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
+from holdfast.api.sessions import OFFSET_MAX, ChangeSessionRequest, CreateSessionRequest, DraftRequest
 from holdfast.folds.rows import GIVEN_TITLE_CHARS_MAX, SessionRow
 from holdfast.ids import new_epoch, new_session_id
 from holdfast.interfaces.journal import (
@@ -23,7 +23,7 @@ from holdfast.interfaces.journal import (
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.read_marks import ReadMark
-from holdfast.server.sessions.responses import OFFSET_MAX, cursor_in, cursor_of, hit, listed, wrapped
+from holdfast.server.sessions.responses import cursor_in, cursor_of, hit, listed, wrapped
 from holdfast.server.transport.bodies import (
     checked_session_id,
     checked_workspace,
@@ -40,30 +40,6 @@ from holdfast.server.upkeep.purging import Purges, RunsGoOn
 
 PAGE_MAX = 200
 DRAFT_CHARS_MAX = 1_000_000
-
-
-class NewSession(msgspec.Struct):
-    """The body of POST /api/sessions."""
-
-    id: str | None = None
-    session_id: str | None = None
-    title: str | None = None
-    workspace: str | None = None
-
-
-class SessionChange(msgspec.Struct):
-    """The body of PATCH /api/sessions/{session_id}."""
-
-    title: str | None = None
-    pinned: bool | None = None
-    archived: bool | None = None
-    read_seq: int | None = None
-
-
-class Draft(msgspec.Struct):
-    """What a person has written and not sent."""
-
-    text: str
 
 
 async def session_of(deps: RouteDeps, request: Request) -> ListedSession:
@@ -126,7 +102,7 @@ class SessionRoutes:
         """POST /api/sessions."""
         deps = self._deps
         body = await read_body(request, deps.limits)
-        wanted = await parsed(body, deps.limits, NewSession)
+        wanted = await parsed(body, deps.limits, CreateSessionRequest)
         session_id = wanted.session_id or wanted.id or new_session_id()
         checked_session_id(session_id)
         created = e.SessionCreated(
@@ -164,7 +140,7 @@ class SessionRoutes:
     async def change(self, request: Request) -> Response:
         """PATCH /api/sessions/{session_id}."""
         deps = self._deps
-        wanted = await decoded(request, deps.limits, SessionChange)
+        wanted = await decoded(request, deps.limits, ChangeSessionRequest)
         found = await session_of(deps, request)
         session_id, row, now_ms = found.row.session_id, found.row, deps.clock.now_ms()
         changes: list[e.Input] = []
@@ -244,7 +220,7 @@ class SessionRoutes:
 
     async def put_draft(self, request: Request) -> Response:
         """PUT /api/sessions/{session_id}/draft."""
-        draft = await decoded(request, self._deps.limits, Draft)
+        draft = await decoded(request, self._deps.limits, DraftRequest)
         session_id = checked_session_id(request.path_params["session_id"])
         if len(draft.text) > DRAFT_CHARS_MAX:
             raise bad_request(f"'text' is over {DRAFT_CHARS_MAX} characters", param="text")

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from holdfast.models.unsent_bytes import unsent_bytes
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.edge import SECURITY_HEADERS, SIGN_IN_BYTES_MAX
+from holdfast.server.transport.edge import HEALTH_PATHS, SECURITY_HEADERS, SIGN_IN_BYTES_MAX
 from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, Place
 from holdfast.server.transport.strangers import Strangers
 
@@ -24,7 +24,6 @@ _NO_ROOM = Problem(
     code="too_many_connections",
     headers={"Retry-After": str(AGAIN_S)},
 )
-_HEALTH = frozenset({"/health", "/v1/health"})
 _TOO_LONG = Problem(431, "The headers are more than is taken", code="headers_too_large")
 
 
@@ -192,7 +191,7 @@ class DeadlinedConnection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """See uvicorn; a client of HTTP/1.0 knows no chunks, and one too many is told only of our health."""
         self._place = self.open_files.place(self._place)
-        if self._place == "health" and cycle.scope["path"] not in _HEALTH:
+        if self._place == "health" and cycle.scope["path"] not in HEALTH_PATHS:
             cycle.keep_alive = False
             app = _refuse
         super()._start_asgi_task(

@@ -9,18 +9,18 @@ from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.api.scopes import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN
+from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, paths_of
 from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
+from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN
 from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, problem_of
 
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not listened on
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-SIGN_IN_PATH = "/api/sign-in"
+HEALTH_PATHS = paths_of("health.alive")
+_SIGN_IN_PATHS = paths_of("browsers.sign_in")
 SIGN_IN_BYTES_MAX = 4096  # the only body that is read of someone who brings no key
-_GUARDED = ("/v1/", "/api/", "/health", "/metrics", "/docs", "/openapi.json")
-_NO_DATA = frozenset({"/docs", "/openapi.json"})  # the same for everyone, so that a link can open them
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 # The page needs nothing from elsewhere, and nothing of it is of use inside another page.
@@ -138,7 +138,7 @@ class Edge:
         """Whether a request brings what opens this server; asked as soon as its headers are there."""
         try:
             asked = _asked(scope["headers"])
-            return scope["path"] != SIGN_IN_PATH and self._name_of(asked, scope) is not None
+            return scope["path"] not in _SIGN_IN_PATHS and self._name_of(asked, scope) is not None
         except Problem:
             return False
 
@@ -165,15 +165,15 @@ class Edge:
     def _come_in(self, scope: Scope, asked: _Asked) -> str:
         """The name under which the request acts; raises a Problem if it may not."""
         path: str = scope["path"]
-        if path in {"/health", "/v1/health"}:
+        if path in HEALTH_PATHS:
             return ""
         self._check_host(asked)
-        if path == SIGN_IN_PATH:
+        if path in _SIGN_IN_PATHS:
             self._check_origin(asked)
             if asked.body_bytes > SIGN_IN_BYTES_MAX:
                 raise too_large(SIGN_IN_BYTES_MAX)
             return ""
-        name = self._name_of(asked, scope) if path.startswith(_GUARDED) else ""
+        name = self._name_of(asked, scope) if path.startswith(API_ROOTS) else ""
         if name is None:
             raise _refusal(asked, scope)
         if asked.body_bytes > self._body_bytes_max:
@@ -209,7 +209,7 @@ class Edge:
         """Whose browser it is: by the cookie and, beside it, the page's secret or a ticket."""
         if asked.page:
             return self.sign_ins.name_of(asked.cookie, asked.page)
-        if scope["path"] in _NO_DATA:
+        if scope["path"] in COOKIE_PATHS:
             return self.sign_ins.owner_of(asked.cookie)
         ticket, query = without_ticket(scope["query_string"].decode("latin-1"))
         if not ticket or scope["method"] in _UNSAFE:

@@ -8,9 +8,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.scopes import KEY_NAME
 from holdfast.interfaces.journal import Answered, KeyConflict, Once, Replayed
 from holdfast.runner.inbox import Message, OnceFor, Sent
+from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import raw_answer

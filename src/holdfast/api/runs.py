@@ -1,0 +1,182 @@
+"""The bodies of requests and responses about runs."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from holdfast.values import Part, WhenBusy
+
+NAME_CHARS_MAX = 256  # lists of runs and messages repeat them
+SESSION_ID_CHARS_MAX = 256
+ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
+
+
+def _says(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+Tokens: TypeAlias = Annotated[
+    int, msgspec.Meta(ge=1, le=10_000_000, description="The most tokens of one answer of the model.")
+]
+Effort: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern="^[a-z0-9]{1,16}$",
+        description=(
+            "How long the model thinks: none, minimal, low, medium, high, xhigh, max, or a number of tokens "
+            "for Anthropic models that take a budget; off says nothing about it to the model."
+        ),
+    ),
+]
+Temperature: TypeAlias = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0, le=2, description="Left out for endpoints that refuse it, as Anthropic's own and Codex do."
+    ),
+]
+RawMessage: TypeAlias = Annotated[
+    dict[str, Any],
+    msgspec.Meta(
+        extra_json_schema={
+            "required": ["role", "content"],
+            "properties": {
+                "role": {
+                    "type": "string",
+                    "description": "user, assistant, system, developer or tool",
+                    "enum": sorted(ROLES),
+                },
+                "content": {
+                    "description": (
+                        "Text, or a list of parts: text, image_url, input_image, file, input_file with data: "
+                        "URLs, or {type, blob, media_type, name} with a name of POST /api/blobs."
+                    ),
+                    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}],
+                },
+            },
+        }
+    ),
+]
+ShortText: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
+OnDisconnect: TypeAlias = Literal["", "detach", "cancel"]
+RawInput: TypeAlias = str | list[str | RawMessage]
+SessionId: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        extra_json_schema={
+            "description": "1 to 256 printable characters without / and \\; a new one makes a new session.",
+            "maxLength": SESSION_ID_CHARS_MAX,
+        }
+    ),
+]
+
+
+class Reasoning(msgspec.Struct):
+    """`reasoning` as the Responses API has it."""
+
+    effort: Effort | None = None
+
+
+class ModelOptions(msgspec.Struct, kw_only=True):
+    """Sampling, length and effort, in all the names that clients have for them."""
+
+    temperature: Temperature | None = None
+    max_tokens: Tokens | None = None
+    max_completion_tokens: Tokens | None = None
+    max_output_tokens: Tokens | None = None
+    reasoning_effort: Effort | None = None
+    reasoning: Reasoning | None = None
+
+    @property
+    def effort(self) -> str:
+        """How long the model is to think; empty is as long as it does by itself."""
+        return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or ""
+
+
+class HistoryItem(msgspec.Struct):
+    """One message of a history as clients write it; `content` is text or a list of parts."""
+
+    role: str
+    content: str | list[dict[str, Any]] | None
+
+
+class BudgetRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a run may use up; 0 is no limit but the server's own, which a request cannot raise."""
+
+    tokens: Annotated[int, _says("Most tokens, read and written.")] = 0
+    cost_usd: Annotated[float, _says("Most dollars, as far as the price is known.")] = 0.0
+    turns: Annotated[int, _says("Most answers of the model.")] = 0
+    minutes: Annotated[float, _says("Most minutes of work, without waiting for people.")] = 0.0
+
+
+class RunRequest(ModelOptions, kw_only=True):
+    """The body of POST /v1/runs."""
+
+    input: Annotated[
+        RawInput | None, _says("What the run is to do: text, or messages, the last the user's.")
+    ] = None
+    message: Annotated[RawInput | None, _says("Another name for input.")] = None
+    parts: Annotated[list[Part], _says("Attachments, by their names of POST /api/blobs.")] = msgspec.field(
+        default_factory=list[Part]
+    )
+    session_id: SessionId | None = None
+    instructions: Annotated[str | None, _says("What the model is told first, beside the server's own.")] = (
+        None
+    )
+    conversation_history: Annotated[
+        list[HistoryItem] | None, _says("Replaces the session's history for this run.")
+    ] = None
+    previous_response_id: Annotated[str | None, _says("Go on after this response.")] = None
+    model: Annotated[
+        ShortText | None, _says("A target's name or model; an unknown one means the default.")
+    ] = None
+    metadata: Annotated[dict[str, Any] | None, _says("Kept with the run and shown with it; 64 entries.")] = (
+        None
+    )
+    workspace: Annotated[str | None, _says("The folder that tools work in, as an absolute path.")] = None
+    when_busy: Annotated[WhenBusy, _says("What to do while another run has the session.")] = "queue"
+    budget: Annotated[
+        BudgetRequest | None, _says("What the run may use up; it ends with outcome budget.")
+    ] = None
+    on_restart: Annotated[
+        Literal["", "resume", "interrupt"] | None, _says("Whether the run goes on by itself after a restart.")
+    ] = None
+    on_disconnect: Annotated[
+        OnDisconnect | None, _says("Whether the run ends when its last reader has left: detach or cancel.")
+    ] = None
+    client_id: Annotated[
+        ShortText | None, _says("The client's own id of the message, given back with it.")
+    ] = None
+
+
+class SessionChatRequest(RunRequest, kw_only=True):
+    """The body of POST /api/sessions/{session_id}/chat and /chat/stream."""
+
+    system_message: Annotated[str | None, msgspec.Meta(description="Another name for instructions.")] = None
+
+
+class StopRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/stop; it may be left out."""
+
+    reason: str | None = None
+
+
+class SayRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/steer and /messages."""
+
+    message: str | list[dict[str, Any]] | None = None
+    text: str | None = None
+    input: str | None = None
+    mode: Literal["steer", "redirect", "queue"] = "steer"
+    client_id: ShortText | None = None
+
+
+class RetryRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/retry; a fork has its runs from the session that it is of."""
+
+    session_id: str | None = None
+
+
+class GateRequest(msgspec.Struct):
+    """The body of POST /v1/runs/{run_id}/gate."""
+
+    action: Literal["try_now"]

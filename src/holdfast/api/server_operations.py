@@ -1,0 +1,302 @@
+"""The operations for plain OpenAI clients, for the page, and on the server itself."""
+
+from typing import Any
+
+from holdfast.api import access, openai
+from holdfast.api import server_responses as a
+from holdfast.api.operation import EVENTS, ONCE, SESSION_HEADER, START_ERRORS, WHOLE_ERRORS, Operation
+from holdfast.api.scopes import EVERY, NO_KEY
+
+_IMAGES: dict[str, None] = dict.fromkeys(
+    ("application/octet-stream", "image/png", "image/jpeg", "image/gif", "image/webp")
+)
+
+SERVER_OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "GET",
+        "/api/events",
+        "log.news",
+        tag="Server",
+        summary="News of the session list, without end: for a client that has no session open.",
+        responses={200: {EVENTS: None}},
+        errors={429: "too_many_streams"},
+    ),
+    Operation(
+        "POST",
+        "/api/blobs",
+        "blobs.upload",
+        tag="Server",
+        summary="Upload the bytes of an image or file; parts of messages refer to them by the name.",
+        raw_request="application/octet-stream",
+        responses={201: a.Blob},
+        errors={400: "empty_blob, body_cut_off"},
+        needs_request=True,
+    ),
+    Operation(
+        "GET",
+        "/api/blobs/{blob}",
+        "blobs.download",
+        tag="Server",
+        summary="The bytes again, as an image where `media_type` says so, else as a download.",
+        by_ticket=True,
+        responses={200: _IMAGES},
+        errors={404: "blob_not_found"},
+        query={"media_type": "image/png, image/jpeg, image/gif or image/webp."},
+    ),
+    Operation(
+        "POST",
+        "/api/sign-in",
+        "browsers.sign_in",
+        tag="Server",
+        summary=(
+            "A browser signs in with a key, or with the one-time token of the printed link. It gets a "
+            "cookie, which opens nothing alone, and `page`, to be sent as `X-Holdfast-Page` beside it: "
+            "browsers send a cookie to every port of a host."
+        ),
+        scopes=NO_KEY,
+        request=access.SignInRequest,
+        responses={200: a.SignedIn},
+        errors={400: "invalid_request, invalid_json", 409: "page_outdated"},
+        needs_request=True,
+    ),
+    Operation(
+        "POST",
+        "/api/sign-out",
+        "browsers.sign_out",
+        tag="Server",
+        summary="A browser signs out.",
+        scopes=EVERY,
+        responses={200: a.SignedOut},
+    ),
+    Operation(
+        "POST",
+        "/api/sign-in-links",
+        "browsers.link",
+        tag="Server",
+        summary=(
+            "The token of a sign-in link: it signs one browser in with this very key, once and within "
+            "ten minutes. The link is the server's address and `/#token=…`."
+        ),
+        scopes=EVERY,
+        responses={201: a.SignInLink},
+        errors={409: "no_keys_needed"},
+    ),
+    Operation(
+        "POST",
+        "/api/tickets",
+        "browsers.ticket",
+        tag="Server",
+        summary=(
+            "A signed-in browser gets a ticket for an image or a download, which cannot send headers: "
+            "one path with its query, for one minute, as the query parameter `ticket`."
+        ),
+        scopes=EVERY,
+        request=access.TicketRequest,
+        responses={201: a.Ticket},
+        errors={400: "invalid_request, invalid_json", 409: "no_ticket_needed"},
+        needs_request=True,
+    ),
+    Operation(
+        "GET",
+        "/api/keys",
+        "keys.list",
+        tag="Server",
+        summary="Who has a key.",
+        scopes=("admin",),
+        responses={200: a.KeyList},
+    ),
+    Operation(
+        "POST",
+        "/api/keys",
+        "keys.add",
+        tag="Server",
+        summary="One more key; its secret is in this answer and nowhere else.",
+        scopes=("admin",),
+        request=access.CreateKeyRequest,
+        responses={201: a.MadeKey},
+        errors={
+            400: "invalid_request, invalid_json",
+            409: "key_exists, no_keys_needed",
+            429: "too_many_keys",
+        },
+        needs_request=True,
+    ),
+    Operation(
+        "DELETE",
+        "/api/keys/{name}",
+        "keys.revoke",
+        tag="Server",
+        summary="Revoke a key, and sign out whoever signed in with it.",
+        scopes=("admin",),
+        responses={200: a.Revoked},
+        errors={404: "key_not_found", 409: "key_configured"},
+    ),
+    Operation(
+        "POST",
+        "/v1/chat/completions",
+        "openai.complete",
+        tag="OpenAI-compatible",
+        summary=(
+            "Chat Completions as the OpenAI API has them; the server's own tools work, and an answer "
+            "lists no calls of them: a stream tells them as `hermes.tool.progress`. temperature, the "
+            "length and the effort are handed to the model where it takes them. What is not named here "
+            "(top_p, stop, seed, n, tools, tool_choice, response_format, logprobs, …) is ignored."
+        ),
+        request=openai.ChatRequest,
+        responses={200: {"application/json": a.ChatCompletion, EVENTS: None}},
+        errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_missing"},
+        headers={**ONCE, **SESSION_HEADER},
+        needs_request=True,
+    ),
+    Operation(
+        "GET",
+        "/v1/models",
+        "openai.models",
+        tag="OpenAI-compatible",
+        summary="The names that `model` may hold.",
+        responses={200: a.ModelList},
+    ),
+    Operation(
+        "GET",
+        "/v1/models/{model:path}",
+        "openai.model",
+        tag="OpenAI-compatible",
+        summary="One of these.",
+        responses={200: a.Model},
+        errors={404: "model_not_found"},
+    ),
+    Operation(
+        "POST",
+        "/v1/responses",
+        "responses.create",
+        tag="OpenAI-compatible",
+        summary=(
+            "Responses as the OpenAI API has them; the server's own tools work, and `output` lists each "
+            "call with what it brought, then the answer: there is no call for the client to run. "
+            "OpenAI's packages get a call as `mcp_call`, others as `function_call` and its output. One "
+            "in the background is answered at once, and goes on when its reader has left. An "
+            "`item_reference` in `input` stands for what an earlier response said (an item of its "
+            "`output`). temperature, the "
+            "length and the effort are handed to the model where it takes them. What is not named here "
+            "(top_p, tools, tool_choice, text, truncation, include, …) is ignored."
+        ),
+        request=openai.ResponsesRequest,
+        responses={200: {"application/json": a.Response, EVENTS: None}},
+        errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_missing"},
+        headers={**ONCE, **SESSION_HEADER},
+        needs_request=True,
+    ),
+    Operation(
+        "GET",
+        "/v1/responses/{response_id}",
+        "responses.show",
+        tag="OpenAI-compatible",
+        summary="A response again: as it stands, or its events, from the start or after one of them.",
+        responses={200: {"application/json": a.Response, EVENTS: None}},
+        errors={400: "invalid_request", 404: "response_not_found", 429: "too_many_streams"},
+        query={
+            "stream": "true: as events.",
+            "starting_after": "The number of the last event that was seen.",
+        },
+    ),
+    Operation(
+        "DELETE",
+        "/v1/responses/{response_id}",
+        "responses.delete",
+        tag="OpenAI-compatible",
+        summary="Do not show a response any more.",
+        responses={200: a.DeletedResponse},
+        errors={404: "response_not_found"},
+    ),
+    Operation(
+        "GET",
+        "/v1/responses/{response_id}/input_items",
+        "responses.input_items",
+        tag="OpenAI-compatible",
+        summary=(
+            "The items that a response was asked with, the newest first: the history that came with the "
+            "request, or that it went on after in a session of its own, and the message."
+        ),
+        responses={200: a.InputItems},
+        errors={400: "invalid_request", 404: "response_not_found"},
+        query={
+            "order": "desc (the default) or asc.",
+            "limit": "How many, at most 100; 20 if it is not said.",
+            "after": "`last_id` of the page before.",
+        },
+    ),
+    Operation(
+        "POST",
+        "/v1/responses/{response_id}/cancel",
+        "responses.cancel",
+        tag="OpenAI-compatible",
+        summary="Stop a response, and answer once it is over; one that is over already stays as it is.",
+        responses={200: a.Response},
+        errors={404: "response_not_found", 503: "shutting_down"},
+    ),
+    Operation(
+        "GET",
+        "/api/targets",
+        "health.targets",
+        tag="Server",
+        summary="The targets and how they are.",
+        responses={200: a.TargetList},
+    ),
+    Operation(
+        "GET",
+        "/v1/capabilities",
+        "health.capabilities",
+        tag="Server",
+        scopes=EVERY,
+        summary="What this server can do, as hermes clients ask.",
+        responses={200: a.Capabilities},
+    ),
+    Operation(
+        "GET",
+        "/health/detailed",
+        "health.detailed",
+        tag="Server",
+        summary="How it is.",
+        scopes=EVERY,
+        responses={200: a.DetailedHealth},
+    ),
+    Operation(
+        "GET",
+        "/metrics",
+        "metrics.show",
+        tag="Server",
+        summary="Figures for Prometheus.",
+        scopes=EVERY,
+        responses={200: {"text/plain": None}},
+    ),
+    Operation(
+        "GET",
+        "/health",
+        "health.alive",
+        also=("/v1/health",),
+        tag="Server",
+        summary="Whether it is alive; needs no key.",
+        scopes=NO_KEY,
+        responses={200: a.Health},
+    ),
+    Operation(
+        "GET",
+        "/openapi.json",
+        "docs.openapi",
+        tag="Server",
+        summary="This description.",
+        by_cookie=True,
+        scopes=EVERY,
+        responses={200: dict[str, Any]},
+    ),
+    Operation(
+        "GET",
+        "/docs",
+        "docs.page",
+        tag="Server",
+        summary="The same for people.",
+        by_cookie=True,
+        scopes=EVERY,
+        responses={200: {"text/html": None}},
+    ),
+)

@@ -1,0 +1,30 @@
+"""Who calls and what they may do, as the outermost layer leaves it in the ASGI scope of a request."""
+
+from starlette.types import Scope as AsgiScope
+
+from holdfast.api.operation import Operation
+from holdfast.api.scopes import SCOPES, Scope
+from holdfast.server.problems import Problem
+
+KEY_NAME = "holdfast.key_name"  # never the key itself
+KEY_SCOPES = "holdfast.scopes"
+SIGN_IN = "holdfast.sign_in"  # the cookie that let the request in, if one did
+BY_TICKET = "holdfast.by_ticket"  # whether a ticket did
+
+
+def check_may_call(operation: Operation, asked: AsgiScope) -> None:
+    """Raise a Problem unless the caller may do this; nothing of the request has been read before."""
+    if asked.get(BY_TICKET) and not operation.by_ticket:
+        raise Problem(403, "Tickets are for images and downloads alone", code="no_ticket_taken")
+    held: frozenset[Scope] = asked.get(KEY_SCOPES, frozenset())
+    needed = operation.scopes
+    if not needed or not held.isdisjoint(needed):
+        return
+    has = ", ".join(one for one in SCOPES if one in held) or "none"
+    raise Problem(
+        403,
+        f"This key lacks the scope '{needed[0]}' (it has: {has}). Use a key that has it: "
+        f"`holdfast keys add NAME --scope {needed[0]}` makes one",
+        code="missing_scope",
+        param=needed[0],
+    )

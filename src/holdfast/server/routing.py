@@ -1,0 +1,55 @@
+"""The routes of the API: each operation of the table bound to the function that does it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from starlette.requests import Request
+from starlette.routing import Match, Route
+from starlette.types import Scope
+from typing_extensions import override
+
+from holdfast.api.operation import EVENTS, Operation
+from holdfast.server.access.caller import check_may_call
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Any]]
+
+
+class ApiRoute(Route):
+    """One path of the API with all its methods; it is never a path of the page, whatever the method."""
+
+    def __init__(self, path: str, methods: Mapping[str, tuple[Operation, Endpoint]]) -> None:
+        async def endpoint(request: Request) -> Any:
+            operation, call = methods["GET" if request.method == "HEAD" else request.method]
+            check_may_call(operation, request.scope)
+            return await call(request)
+
+        super().__init__(path, endpoint, methods=list(methods))
+        if self.methods is not None and any(_streams(one) for one, _ in methods.values()):
+            self.methods.discard("HEAD")  # it would hold a stream open and show nothing of it
+
+    @override
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child = super().matches(scope)
+        # A method that the path does not take is a 405 of this route, and not a question for the next one.
+        return Match.FULL if match is Match.PARTIAL else match, child
+
+
+def _streams(operation: Operation) -> bool:
+    """Whether it returns a stream unless something else is asked for."""
+    response = operation.responses.get(200)
+    return isinstance(response, Mapping) and next(iter(response)) == EVENTS  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def api_routes(operations: Iterable[Operation], endpoints: Mapping[str, Endpoint]) -> list[ApiRoute]:
+    """One route for each path, in the order of the table; raises ValueError unless the two fit together."""
+    table = list(operations)
+    named = {one.endpoint for one in table}
+    if missing := sorted(named - endpoints.keys()):
+        raise ValueError(f"no function is bound to these endpoints of the table: {', '.join(missing)}")
+    if unknown := sorted(endpoints.keys() - named):
+        raise ValueError(f"the table has no operation for these endpoints: {', '.join(unknown)}")
+    paths: dict[str, dict[str, tuple[Operation, Endpoint]]] = {}
+    for one in table:
+        for path in one.paths:
+            paths.setdefault(path, {})[one.method] = one, endpoints[one.endpoint]
+    return [ApiRoute(path, methods) for path, methods in paths.items()]

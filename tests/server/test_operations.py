@@ -1,0 +1,49 @@
+"""The table of operations and the server: nothing is described that is not served, nor served undescribed."""
+
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from holdfast.api.operation import Operation
+from holdfast.api.operations import OPERATIONS, paths_of
+from holdfast.chaos import ChaosServer
+from holdfast.server.options import ApiKey, ServerOptions
+from holdfast.server.routing import api_routes
+from serving import Setting, served, target_of
+
+LOCKED = Setting(options=ServerOptions(keys=(ApiKey("owner", "sk-secret-of-the-owner"),)))
+ONE = Operation("GET", "/v1/one", "one.show", tag="Server", summary="One.", responses={200: dict[str, Any]})
+
+
+async def show(request: Request) -> Any:
+    raise AssertionError(f"only bound, never asked: {request}")
+
+
+def test_an_operation_that_nothing_is_bound_to_stops_the_start() -> None:
+    with pytest.raises(ValueError, match=r"no function is bound to .*: one\.show"):
+        api_routes([ONE], {})
+
+
+def test_a_function_that_no_operation_names_stops_the_start() -> None:
+    with pytest.raises(ValueError, match=r"no operation for .*: two\.show"):
+        api_routes([ONE], {"one.show": show, "two.show": show})
+
+
+def test_each_method_of_a_path_is_in_the_table_once() -> None:
+    rows = [(one.method, path) for one in OPERATIONS for path in one.templates]
+    assert len(rows) == len(set(rows)) > 50
+
+
+async def test_every_operation_of_the_table_needs_a_key_exactly_if_it_says_so() -> None:
+    """P11: the table is the one place that says which paths are open."""
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        for one in OPERATIONS:
+            for path in one.templates:
+                answer = await server.call(one.method, path.replace("{", "").replace("}", ""))
+                if path in paths_of("browsers.sign_in"):
+                    assert (answer.status, answer.code) == (400, "invalid_request")
+                elif one.scopes:
+                    assert (answer.status, answer.code) == (401, "invalid_api_key"), (one.method, path)
+                else:
+                    assert answer.status == 200, (one.method, path)
