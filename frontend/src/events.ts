@@ -1,5 +1,10 @@
 // Made by scripts/page_events.py from holdfast.events; change those and run it again.
 
+export type ApprovalMode =
+  | "allow-workspace"
+  | "ask"
+  | "unattended";
+
 export type AskState =
   | "answered"
   | "expired"
@@ -35,6 +40,10 @@ export type CloseReason =
   | "ttfb_kill"
   | "upload_kill";
 
+export type Durability =
+  | "power"
+  | "process";
+
 export type FailureKind =
   | "auth"
   | "bad_request"
@@ -66,6 +75,14 @@ export type Mode =
   | "redirect"
   | "send"
   | "steer";
+
+export type OnExpiry =
+  | "continue"
+  | "stop";
+
+export type OnRestart =
+  | "interrupt"
+  | "resume";
 
 export type OutcomeKind =
   | "budget"

@@ -37,9 +37,13 @@ async def test_those_who_come_soon_after_wait_for_the_beat() -> None:
 async def test_at_the_beat_all_are_called_together_and_in_their_order() -> None:
     batcher = DeltaBatcher(beat_s=0.05)
     loop, called, done = asyncio.get_running_loop(), list[str](), asyncio.Event()
+
+    def later() -> None:
+        loop.call_soon(called.append, "after the beat")
+
     batcher.join(lambda: called.append("before"))
     await asyncio.sleep(0)
-    batcher.join(lambda: loop.call_soon(called.append, "after the beat"))
+    batcher.join(later)
     for name in "abcd":
         batcher.join(lambda name=name: called.append(name))
     batcher.join(done.set)

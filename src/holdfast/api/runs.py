@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.values import Part, WhenBusy
+from holdfast.values import OnRestart, Part, WhenBusy
 
 NAME_CHARS_MAX = 256  # lists of runs and messages repeat them
 SESSION_ID_CHARS_MAX = 256
@@ -138,7 +138,7 @@ class RunRequest(ModelOptions, kw_only=True):
         BudgetRequest | None, _says("What the run may use up; it ends with outcome budget.")
     ] = None
     on_restart: Annotated[
-        Literal["", "resume", "interrupt"] | None, _says("Whether the run goes on by itself after a restart.")
+        Literal["", OnRestart] | None, _says("Whether the run goes on by itself after a restart.")
     ] = None
     on_disconnect: Annotated[
         OnDisconnect | None, _says("Whether the run ends when its last reader has left: detach or cancel.")

@@ -44,7 +44,6 @@ QUEUE_MAX = 50
 TRIES_MAX = 3  # to steer the run under way: another may end while the message is on its way to it
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """What a person, or a program for them, sends."""

@@ -15,7 +15,7 @@ from holdfast.server.transport.bodies import (
     checked_workspace,
     converted,
 )
-from holdfast.values import Budget, HistoryMessage, OnRestart, Part, RunSettings
+from holdfast.values import Budget, HistoryMessage, Part, RunSettings
 
 METADATA_KEYS_MAX = 64
 BUDGET_MAX = 1e15  # beyond that it is no limit but a mistake
