@@ -124,7 +124,7 @@ async def test_a_hidden_process_still_opens_folders_for_its_children_and_finds_t
     program = """
 import os, subprocess, sys
 from holdfast import hide_process
-from holdfast.tools import proctable
+from holdfast.tools.shell import process_table as proctable
 hide_process()
 folder = os.open("/", os.O_RDONLY)
 child = subprocess.Popen(["/bin/sh", "-c", "echo up; read line"], env={"MARK": "of-a-test"},
