@@ -13,10 +13,11 @@ from holdfast.cli.terminal.style import Style
 from holdfast.codec import encode
 from holdfast.folds import rows, session
 from holdfast.folds import transcript as transcripts
+from holdfast.folds.session_fold import RunReplay
 from holdfast.folds.timeline import timeline
 from holdfast.interfaces.journal import Record
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.server.streams.hermes import RunFrames
+from holdfast.server.streams.hermes import frame_of
 from strategies.legal_logs import Log, logs
 
 LATE_MS = 1 << 60
@@ -53,10 +54,11 @@ def thinned(log: Log, *, before_ms: int = LATE_MS) -> Log:
 
 def frames_of(log: Log, run_id: str) -> tuple[str, list[Any]]:
     """What a hermes client gets: all its text, and its other frames."""
-    frames, said = RunFrames(), ""
+    replay, said = RunReplay(run_id), ""
     others: list[Any] = []
     for seq, event in log:
-        frame = frames.add(seq, event) if rows.run_of(event) == run_id else None
+        run = replay.apply(seq, event)
+        frame = frame_of(event, run) if run is not None else None
         if frame is not None and frame["event"] == "message.delta":
             said += frame["delta"]
         elif frame is not None and frame["event"] != "reasoning.delta":

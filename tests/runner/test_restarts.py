@@ -1,6 +1,7 @@
 """Restarts: what is suspected of crashing the server and what is not, and what a quiet session costs."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -11,7 +12,6 @@ from msgspec.structs import replace
 
 from agent.world import Effect, World, asks_about, ending, process
 from holdfast import events as e
-from holdfast.agent.view import SessionView
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.journal import Record, RunQuery, StoreDamaged
@@ -21,8 +21,8 @@ from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
 from holdfast.runner.inbox import Message, Sent
 from holdfast.runner.lag import LOOKS_KEPT, STUCK_S, LoopLag
 from holdfast.runner.owner import RESUMPTIONS_MAX, SUSPECT_FROM
+from holdfast.runner.shared_folds import EVENTS_MAX, SharedFolds
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.runner.views import EVENTS_MAX, Views
 from holdfast.tools.shell.scope import find_marked
 from runner.program import configure, program
 from serving import PATIENT, AsksAbout
@@ -345,20 +345,26 @@ async def test_a_message_to_a_quiet_session_reads_no_log_before_it_is_taken() ->
 
 
 def test_what_is_kept_of_quiet_sessions_is_bounded() -> None:
-    views = Views(sessions_max=3, events_max=100)
-    kept = {name: views.of(name) for name in "abc"}
-    assert views.of("a") is kept["a"]
-    views.of("d")
-    assert views.of("b") is not kept["b"]
-    large = SessionView()
-    large.session.last_seq = 99
-    views.keep("large", large)
-    assert views.of("large") is large
-    views.keep("larger", large)
-    assert views.of("larger") is large
-    assert views.of("large") is not large
-    views.forget("larger")
-    assert views.of("larger") is not large
+    folds = SharedFolds(sessions_max=3, events_max=100, bytes_max=1_000)
+    in_use = folds.of("a")
+    for name in "bcad":
+        folds.of(name)
+    assert [name for name in "abcd" if folds.known(name)] == ["a", "c", "d"]
+    for name in "efg":
+        folds.of(name)
+    assert folds.of("a") is in_use, "there is one fold for all who use it"
+    renamed = e.SessionRenamed(at_ms=1, title="t")
+    for name, record in (
+        ("long", Record("long", 99, body=b"", decoded=renamed)),
+        ("longer", Record("longer", 2, body=b"", decoded=renamed)),
+        ("large", Record("large", 1, body=bytes(999), decoded=renamed)),
+        ("larger", Record("larger", 1, body=bytes(2), decoded=renamed)),
+    ):
+        folds.of(name).apply([record], after=0)
+        folds.count(name)
+    assert [name for name in ("long", "longer", "large", "larger") if folds.known(name)] == ["larger"]
+    folds.forget("larger")
+    assert folds.known("larger") is None
 
 
 async def test_a_log_counts_as_soon_as_it_is_read() -> None:
@@ -379,11 +385,14 @@ async def test_a_log_counts_as_soon_as_it_is_read() -> None:
         await world.until("short", e.RunEnded)
         while world.supervisor.owner("short") is not None:  # noqa: ASYNC110  # it goes by itself, and rings no bell
             await asyncio.sleep(0)
-        short = await world.supervisor.view("short")
-        assert await world.supervisor.view("short") is short
-        long = await world.supervisor.view("long")
-        assert await world.supervisor.view("short") is not short
-        assert await world.supervisor.view("long") is not long
+        await world.supervisor.view("short")
+        assert world.supervisor.known_view("short") is not None
+        await world.supervisor.view("long")
+        gc.collect()  # the owner that is gone still knows it
+        assert world.supervisor.known_view("short") is None
+        assert world.supervisor.known_view("long") is not None
+        await world.supervisor.view("short")
+        assert world.supervisor.known_view("long") is None
 
 
 async def test_a_start_that_fails_leaves_no_task_behind() -> None:

@@ -190,7 +190,7 @@ async def test_a_single_run_after_a_crash_ends_what_other_runs_left(tmp_path: Pa
 UNWINDS = """
 import asyncio, sys
 from pathlib import Path
-from holdfast.cli.exits import tools_die_first
+from holdfast.cli.exits import kill_tools_on_exit
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.reaper import become_subreaper
 from tools.calls import Call, shell
@@ -202,7 +202,7 @@ async def begin():
     await call.hears("ready")
 
 become_subreaper()
-with tools_die_first():
+with kill_tools_on_exit():
     asyncio.new_event_loop().run_until_complete(begin())  # and nobody ever closes it
     raise getattr(__builtins__, sys.argv[1])(7)
 """

@@ -9,15 +9,18 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import events as e
+from holdfast.agent.shared_fold import SharedFold
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say
 from holdfast.events import Event, Input
-from holdfast.interfaces.journal import Answered, Fence, ListedSession, Pace, Store
+from holdfast.interfaces.journal import Answered, Fence, ListedSession, Pace, Record, Store
 from holdfast.journal.follow import Follower
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.server.streams.hermes import TERMINAL_NAMES
+from holdfast.server.streams.shared_frames import FrameGone, FrameReader, RunFrame, SharedFrames
+from journal.sample import delta, ended, started
 from sabotage import Sabotage
 from server.toolbox import Held
 from serving import Setting, served, target_of
@@ -375,6 +378,43 @@ async def check_bad_requests_leave_nothing_behind(make: Make) -> None:
     assert not disk.logs
 
 
+async def check_who_joins_late_gets_every_frame(frames_of: type[SharedFrames]) -> None:
+    """P7: a reader that joins those at the head of a run still gets the frames from before it came."""
+    store = MemoryStore()
+    inputs = [
+        e.SessionCreated(at_ms=1, epoch="e"),
+        e.MessageAccepted(at_ms=1, message_id="m1", text="hi", mode="send"),
+        e.RunQueued(at_ms=1, run_id="r1", message_id="m1"),
+    ]
+    await store.append("s1", inputs)
+    fence = await store.claim("s1")
+    said = [started("r1"), delta("one "), delta("two "), ended("r1")]
+    await store.append_run("s1", said[:2], fence=fence)
+    row = await store.run("r1")
+    assert row is not None
+    view = SharedFold()
+    await view.catch_up(store, "s1")
+    late = FrameReader(row, frames_of(view, "r1"), after=0)
+    await store.append_run("s1", said[2:], fence=fence)
+    records = await store.read("s1", after=late.at)
+    alone = FrameReader(row, None, after=0).read(await store.read("s1", after=0))
+    assert [made.sse for _, made in late.read(records) if made] == [made.sse for _, made in alone if made]
+
+
+class CoversEveryCursor(SharedFrames):
+    """Takes the frames that it never made for events without one."""
+
+    def covers(self, after: int) -> bool:
+        del after
+        return True
+
+    def frame(self, record: Record) -> RunFrame | None:
+        try:
+            return super().frame(record)
+        except FrameGone:
+            return None
+
+
 SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P2", check_what_was_accepted_is_there_after_a_restart, MemoryStore, Forgets),
     Sabotage("P2", check_the_same_request_has_one_effect, MemoryStore, TakesTwice),
@@ -382,6 +422,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P4", check_completed_means_that_the_model_said_so, MemoryStore, SaysCompleted),
     Sabotage("P7", check_every_cursor_goes_on_where_it_stood, MemoryStore, SkipsOne),
     Sabotage("P7", check_a_cursor_of_an_earlier_log_skips_nothing, Setting, without_epochs),
+    Sabotage("P7", check_who_joins_late_gets_every_frame, SharedFrames, CoversEveryCursor),
     Sabotage("P10", check_a_stuck_tool_holds_up_nobody_else, RunnerLimits(), RunnerLimits(runs_max=1)),
     Sabotage("P11", check_a_stranger_learns_nothing, locked, Setting),
     Sabotage("P11", check_a_stranger_learns_nothing, locked, locked_behind_the_lookup),

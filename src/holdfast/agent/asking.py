@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
-from holdfast.agent.view import SessionView
+from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.run import Ask
 from holdfast.ids import new_approval_id, new_question_id
 from holdfast.interfaces.journal import Declined, IfAskOpen
@@ -22,7 +22,7 @@ from holdfast.values import Action, Choice
 class People:
     """Asks for one run; an ask that is open already is waited for, not asked again."""
 
-    def __init__(self, view: SessionView, log: RunLog, deps: AgentDeps) -> None:
+    def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:
         self._view = view
         self._log = log
         self._deps = deps

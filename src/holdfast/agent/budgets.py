@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.view import SessionView
+from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.run import Run
 from holdfast.interfaces.clock import Clock
 from holdfast.racing import race
@@ -52,7 +52,7 @@ class RunLimits:
             return "turns"
         return None
 
-    async def minutes_over(self, view: SessionView, clock: Clock) -> None:
+    async def minutes_over(self, view: SharedFold, clock: Clock) -> None:
         """Return when the minutes are over; while people are asked, none pass.
 
         What an earlier process used of them is on the log. From there on they are counted by a clock that

@@ -16,7 +16,7 @@ from holdfast import events as e
 from holdfast.agent.asking import People
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
-from holdfast.agent.view import SessionView
+from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import Ask as SettledAsk
 from holdfast.folds.run import Run
@@ -108,7 +108,7 @@ class OneCall:
 class ToolCalls:
     """Finishes the tool calls of one run."""
 
-    def __init__(self, view: SessionView, log: RunLog, deps: AgentDeps) -> None:
+    def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:
         self._view = view
         self._log = log
         self._deps = deps

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
-from holdfast.agent.view import SessionView
+from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import since_summary
 from holdfast.folds.entries import Ending, Entry, Person, Text, ToolCard
 from holdfast.interfaces.model import Answer
@@ -28,7 +28,7 @@ ASK = (
 )
 
 
-async def compact(view: SessionView, log: RunLog, deps: AgentDeps) -> bool:
+async def compact(view: SharedFold, log: RunLog, deps: AgentDeps) -> bool:
     """Put a summary of the older part on the log; False if there is nothing to shorten or no summary."""
     entries = _older(view, log.run_id, kept_chars=int(KEPT * deps.context_window * CHARS_PER_TOKEN))
     if not entries:
@@ -50,7 +50,7 @@ async def compact(view: SessionView, log: RunLog, deps: AgentDeps) -> bool:
     return True
 
 
-def _older(view: SessionView, run_id: str, *, kept_chars: int) -> Sequence[Entry]:
+def _older(view: SharedFold, run_id: str, *, kept_chars: int) -> Sequence[Entry]:
     """What comes before the newest stretch of so many characters; a call and its results stay together."""
     _, shown = since_summary(view.transcript, run_id)
     entries = [entry for entry in shown if isinstance(entry, Person | Text | ToolCard | Ending)]
@@ -67,7 +67,7 @@ def _older(view: SessionView, run_id: str, *, kept_chars: int) -> Sequence[Entry
     return entries[:cut]
 
 
-def _earlier(view: SessionView, run_id: str, *, room_chars: int) -> str:
+def _earlier(view: SharedFold, run_id: str, *, room_chars: int) -> str:
     """What the model was shown before the entries: the last summary, or else the history of the caller."""
     summary, _ = since_summary(view.transcript, run_id)
     if summary is not None:

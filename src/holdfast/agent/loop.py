@@ -16,7 +16,7 @@ from holdfast.agent.compaction import NEAR, compact
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import instructions_for
 from holdfast.agent.runlog import RunLog
-from holdfast.agent.view import SessionView
+from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import context_for, history_instructions
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
@@ -44,7 +44,7 @@ class Outcome:
     trace: tuple[str, ...] = ()
 
 
-async def run_agent(view: SessionView, log: RunLog, deps: AgentDeps) -> Outcome:
+async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     """Go on with the run from wherever its log stands until it has an outcome."""
     reading = asyncio.create_task(_instructions(view, log.run_id, deps))
     try:
@@ -63,7 +63,7 @@ async def run_agent(view: SessionView, log: RunLog, deps: AgentDeps) -> Outcome:
 
 
 async def _turns(
-    view: SessionView, log: RunLog, *, deps: AgentDeps, limits: RunLimits, instructions: str
+    view: SharedFold, log: RunLog, *, deps: AgentDeps, limits: RunLimits, instructions: str
 ) -> Outcome:
     run = limits.run
     calls = ToolCalls(view, log, deps)
@@ -113,7 +113,7 @@ def _finished(run: Run, messages: tuple[Message, ...]) -> Outcome | None:
 
 
 async def _answer(
-    view: SessionView, log: RunLog, *, request: ModelRequest, added: tuple[Message, ...], deps: AgentDeps
+    view: SharedFold, log: RunLog, *, request: ModelRequest, added: tuple[Message, ...], deps: AgentDeps
 ) -> Answer | NoAnswer | None:
     """The model's answer; None if a person redirected the run meanwhile, and what was said stays.
 
@@ -139,11 +139,11 @@ async def _answer(
     return answer
 
 
-def _redirects(view: SessionView, run_id: str) -> bool:
+def _redirects(view: SharedFold, run_id: str) -> bool:
     return any(message.mode == "redirect" for message in view.session.inbox.steers(run_id))
 
 
-async def _instructions(view: SessionView, run_id: str, deps: AgentDeps) -> str:
+async def _instructions(view: SharedFold, run_id: str, deps: AgentDeps) -> str:
     settings = view.run(run_id).settings
     workspace = deps.workspaces(Path(settings.workspace or deps.workspace))
     told = history_instructions(view.transcript, run_id)
@@ -151,7 +151,7 @@ async def _instructions(view: SessionView, run_id: str, deps: AgentDeps) -> str:
 
 
 def _request(
-    view: SessionView,
+    view: SharedFold,
     run: Run,
     *,
     messages: tuple[Message, ...],
@@ -174,7 +174,7 @@ def _request(
     )
 
 
-async def _take_steers(view: SessionView, log: RunLog) -> bool:
+async def _take_steers(view: SharedFold, log: RunLog) -> bool:
     """What people said meanwhile becomes part of the conversation now, at the next call."""
     steers = view.session.inbox.steers(log.run_id)
     for message in steers:

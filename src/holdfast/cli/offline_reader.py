@@ -25,6 +25,7 @@ from holdfast.folds import session, transcript
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.run import Run
 from holdfast.folds.session import Session
+from holdfast.folds.session_fold import RunReplay
 from holdfast.folds.transcript import Transcript
 from holdfast.host.data_dir import running_server
 from holdfast.host.server_keys import key_for_clients, keys_of
@@ -40,7 +41,6 @@ from holdfast.server.sessions.exports import markdown_in_pieces
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.responses import entry, hit, listed
 from holdfast.server.streams import hermes
-from holdfast.server.streams.folds import RunFold
 
 AT_ONCE = 1000
 PAUSED = "paused"  # a run that no process carries out; there is no such status where a server is
@@ -192,19 +192,21 @@ class OfflineReader:
         return row
 
     async def _shown(self, row: RunRow, preview: str) -> RunShown:
-        fold = RunFold(row)
-        # The row of a run that has ended says where; that of another lags behind its log.
+        replay, at = RunReplay(row.run_id), row.first_seq - 1
+        # The row of an ended run says where it ends; that of another lags behind its log.
         until = row.last_seq if row.status == "ended" else await self._reader.last_seq(row.session_id)
-        while fold.last_seq < until:
-            limit = min(AT_ONCE, until - fold.last_seq)
-            records = await self._reader.read(row.session_id, after=fold.last_seq, limit=limit)
+        while at < until:
+            records = await self._reader.read(row.session_id, after=at, limit=min(AT_ONCE, until - at))
             if not records:
                 break
             for record in records:
-                fold.add(record, row.run_id)
-        answer = shown(fold, row) | {"preview": preview}
-        run = fold.frames.run
-        if run is not None and not self._is_served:
+                replay.apply(record.seq, record.event)
+            at = records[-1].seq
+        if replay.fold is None:
+            raise _unknown(f"Run not found: {row.run_id[:100]}", "run_not_found")
+        answer = shown(replay.fold, row) | {"preview": preview}
+        if not self._is_served:
+            run = replay.fold.state
             answer |= _unattended(run, run.settings.on_restart or self._settings.server.on_restart)
         return _as(answer, RunShown)
 

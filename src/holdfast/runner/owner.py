@@ -20,7 +20,7 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.runlog import RunLog, Unwritable
-from holdfast.agent.view import SessionView
+from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.doing import WORDS
 from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
@@ -85,7 +85,7 @@ class RunnerShared:
 class SessionOwner:
     """Carries out the runs of one session until none is left."""
 
-    def __init__(self, session_id: str, deps: AgentDeps, shared: RunnerShared, *, view: SessionView) -> None:
+    def __init__(self, session_id: str, deps: AgentDeps, shared: RunnerShared, *, view: SharedFold) -> None:
         self.session_id = session_id
         self.view = view
         self.reacted_seq = 0  # how far it has done what the log asks for
@@ -106,11 +106,13 @@ class SessionOwner:
         fence = await store.claim(self.session_id)
         await self.view.catch_up(store, self.session_id)
         async with asyncio.TaskGroup() as tasks:
-            following = store.follow(self.session_id, after=self.view.last_seq, pace="seldom")
+            after = self.view.last_seq
+            following = store.follow(self.session_id, after=after, pace="seldom")
             if not await self._react(tasks, fence):
                 return
             async for records in following:
-                self.view.apply(records)
+                self.view.apply(records, after=after)
+                after = records[-1].seq
                 if not await self._react(tasks, fence):
                     return
 

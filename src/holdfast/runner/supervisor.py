@@ -10,14 +10,14 @@ from typing import Literal, Self
 from holdfast.agent.delta_batcher import BEAT_S, DeltaBatcher
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import Judge
-from holdfast.agent.view import SessionView
+from holdfast.agent.shared_fold import SharedFold
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.retrying_append import ready
 from holdfast.runner.lag import LoopLag
 from holdfast.runner.open_runs import open_runs
 from holdfast.runner.owner import RunnerShared, SessionOwner, Turn
+from holdfast.runner.shared_folds import SharedFolds
 from holdfast.runner.slots import Slots
-from holdfast.runner.views import Views
 from holdfast.values import OnRestart
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Supervisor:
         )
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen
-        self._views = Views()
+        self._shared_folds = SharedFolds()
         self.lag = LoopLag()
         self._looking: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -125,17 +125,20 @@ class Supervisor:
         """Who owns the session now, if anyone."""
         return self._owners[session_id][0] if session_id in self._owners else None
 
-    async def view(self, session_id: str) -> SessionView:
-        """The session as its log stands now; to be read, never changed."""
-        owner = self.owner(session_id)
-        view = owner.view if owner else self._views.of(session_id)
+    async def view(self, session_id: str) -> SharedFold:
+        """The session's shared fold, up to date with its log."""
+        view = self._shared_folds.of(session_id)
         await view.catch_up(self._deps.store, session_id)
-        self._views.count(session_id)
+        self._shared_folds.count(session_id)
         return view
+
+    def known_view(self, session_id: str) -> SharedFold | None:
+        """The session's shared fold as far as it was read, if there is one."""
+        return self._shared_folds.known(session_id)
 
     def forget(self, session_id: str) -> None:
         """The session was purged: nothing that was read of it stays here."""
-        self._views.forget(session_id)
+        self._shared_folds.forget(session_id)
 
     @property
     def active(self) -> int:
@@ -166,7 +169,7 @@ class Supervisor:
         """There is something new on the session's log, up to `seq`."""
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))
         if self._is_going and session_id not in self._owners and not self._deps.drain.closed:
-            view = self._views.of(session_id)
+            view = self._shared_folds.of(session_id)
             owner = SessionOwner(session_id, self._deps, self._shared, view=view)
             task = asyncio.create_task(owner.work(), name=f"own {session_id}")
             self._owners[session_id] = (owner, task)
@@ -180,11 +183,11 @@ class Supervisor:
             return
         error = task.exception()
         if error is not None:
-            self._views.forget(session_id)
+            self._shared_folds.forget(session_id)
             self._shared.slots.give_up(session_id)
             _log.error("the owner of session %s ended", session_id, exc_info=error)
             return
-        self._views.keep(session_id, owner.view)
+        self._shared_folds.keep(session_id, owner.view)
         if owner.reacted_seq < wanted:
             # Something came while the owner was on its way out.
             self.wake(session_id, wanted)

@@ -14,7 +14,6 @@ from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.streams.feeds import News
 from holdfast.server.streams.folds import Folds
-from holdfast.server.streams.shared_frames import RunsRead
 from holdfast.server.streams.stream import Streams
 
 
@@ -34,7 +33,6 @@ class RouteDeps:
     marks: ReadMarks
     metrics: Metrics
     news: News = field(default_factory=News)
-    read: RunsRead = field(default_factory=RunsRead)
 
     @property
     def store(self) -> Store:

@@ -2,17 +2,27 @@
 
 from holdfast import events as e
 from holdfast.codec import encode
+from holdfast.folds.append_only_text import RESTARTED
+from holdfast.folds.session_fold import RunReplay, SessionFold
 from holdfast.model_events import LONG_CHARS
-from holdfast.server.streams.append_only_text import RESTARTED, AppendOnlyText
-from holdfast.server.streams.hermes import OUTPUT_BYTES_MAX, RunFrames, preview, shortened, sse
+from holdfast.server.streams.hermes import OUTPUT_BYTES_MAX, frame_of, milestone_of, preview, shortened, sse
 from holdfast.values import Action, Failure, OutcomeKind
 from scene import Scene, begun
 
 
 def frames_of(scene: Scene) -> list[dict[str, object]]:
-    frames = RunFrames()
-    made = [frames.add(seq, event) for seq, event in scene.log if getattr(event, "run_id", "") == "r1"]
-    return [frame for frame in made if frame is not None]
+    replay, shared = RunReplay("r1"), SessionFold()
+    found: list[dict[str, object]] = []
+    for seq, event in scene.log:
+        shared.apply(seq, event)
+        run = replay.apply(seq, event)
+        if run is None:
+            continue
+        frame = frame_of(event, run)
+        assert frame == frame_of(event, shared.runs["r1"]), "a replay shows what the shared fold showed"
+        assert milestone_of(run) == milestone_of(shared.runs["r1"])
+        found += [frame] if frame is not None else []
+    return found
 
 
 def names(scene: Scene) -> list[object]:
@@ -101,16 +111,38 @@ def test_a_steer_and_a_resumption_are_told() -> None:
 
 def said(*steps: object) -> str:
     """What a reader has in the end; text is a delta, None supersedes the attempt under way."""
-    restarts = AppendOnlyText()
-    restarts.add(e.CallStarted(at_ms=1, run_id="r", call_id="c", turn=1))
-    seen = ""
-    for step in steps:
-        if step is None:
-            seen += restarts.add(e.AttemptSuperseded(at_ms=1, run_id="r", attempt_id="a"))
-        elif isinstance(step, e.Event):
-            seen += restarts.add(step)
-        else:
-            seen += restarts.add(e.TextDelta(at_ms=1, run_id="r", segment=1, text=str(step)))
+    replay, seen, attempt, segment = RunReplay("r"), "", 0, 0
+    events: list[e.Event] = [
+        e.RunQueued(at_ms=1, run_id="r", message_id="m"),
+        e.RunStarted(at_ms=1, run_id="r"),
+    ]
+    call_id = "c"
+    for step in (e.CallStarted(at_ms=1, run_id="r", call_id="c", turn=1), *steps):
+        match step:
+            case None:
+                events.append(e.AttemptSuperseded(at_ms=1, run_id="r", attempt_id=f"a{attempt}"))
+            case e.Event():
+                events.append(step)
+            case _:
+                events.append(e.TextDelta(at_ms=1, run_id="r", segment=segment, text=str(step)))
+        if isinstance(step, e.CallStarted):
+            call_id = step.call_id
+        if step is None or isinstance(step, e.CallStarted):
+            attempt, segment = attempt + 1, segment + 1
+            events.append(
+                e.AttemptStarted(
+                    at_ms=1,
+                    run_id="r",
+                    call_id=call_id,
+                    attempt_id=f"a{attempt}",
+                    target="t",
+                    model="m",
+                    nth=1,
+                )
+            )
+    for seq, event in enumerate(events, 1):
+        run = replay.apply(seq, event)
+        seen += run.added_text if run else ""
     return seen
 
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from holdfast.api.openai import ChatRequest
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
+from holdfast.folds.session_fold import RunReadModel
 from holdfast.runner.inbox import Message
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.messages import named_session, said_in
@@ -29,7 +30,7 @@ from holdfast.server.openai.shapes import (
 from holdfast.server.problems import Problem
 from holdfast.server.runs.continuing import given_before
 from holdfast.server.runs.runs import RunRoutes
-from holdfast.server.streams.hermes import Frame, RunFrames
+from holdfast.server.streams.hermes import Frame
 from holdfast.server.streams.waiting import wait_for
 from holdfast.server.transport.bodies import json_answer, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
@@ -58,8 +59,8 @@ class OpenAIChatRoutes:
             with deps.streams.promise(deps.limits.subscribers_max) as place:
                 return place.given_to(await self._streamed(request, wanted, key))
         row, headers, on_left = await self._begun(request, wanted, key)
-        frames = await wait_for(deps, row, request, on_left=on_left)
-        return _whole(frames, row=row, model=wanted.model or deps.options.model, headers=headers)
+        ended = await wait_for(deps, row, request, on_left=on_left)
+        return _whole(ended, row=row, model=wanted.model or deps.options.model, headers=headers)
 
     async def _begun(
         self, request: Request, wanted: ChatRequest, key: OnceKey | None
@@ -79,7 +80,7 @@ class OpenAIChatRoutes:
         usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
         model, created = wanted.model or deps.options.model, row.created_ms // 1000
         view = ChatView(row, model, created=created, include_usage=usage)
-        feed = OpenAIFeed(deps.store.follow(row.session_id, after=row.first_seq - 1), row, view=view)
+        feed = OpenAIFeed(deps.store, deps.folds, row, view=view)
         return OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=on_left)
 
     async def _message(self, wanted: ChatRequest, session_id: str) -> Message:
@@ -120,17 +121,17 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "holdfast"}
 
 
-def _whole(frames: RunFrames, *, row: RunRow, model: str, headers: Mapping[str, str]) -> Response:
+def _whole(ended: RunReadModel, *, row: RunRow, model: str, headers: Mapping[str, str]) -> Response:
     """The answer to a client that does not stream.
 
     It lists no tool calls: whoever gets some runs them, and these were run here.
     """
-    run = frames.known_run
+    run = ended.state
     if is_failure(run):
         return failed_answer(run, headers)
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": frames.output, "refusal": None},
+        "message": {"role": "assistant", "content": ended.output, "refusal": None},
         "logprobs": None,
         "finish_reason": _finish(run),
     }
@@ -163,9 +164,9 @@ class ChatView:
         """The role comes first."""
         return [self._chunk({"role": "assistant", "content": ""})]
 
-    def add(self, frame: Frame, frames: RunFrames) -> list[bytes]:
+    def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         """Text as content; tools as progress beside it."""
-        del frames
+        del run
         match frame["event"]:
             case "message.delta":
                 between, self._break, self._spoke = self._break, "", True
@@ -182,9 +183,9 @@ class ChatView:
             case _:
                 return []
 
-    def end(self, frames: RunFrames) -> list[bytes]:
+    def end(self, ended: RunReadModel) -> list[bytes]:
         """How it finished, what it used, and that it is done; a failure is an error and not an answer."""
-        run = frames.known_run
+        run = ended.state
         if is_failure(run):
             return [b"data: %b\n\n" % encode(problem_of_run(run).body), b"data: [DONE]\n\n"]
         usage, finish = {"usage": _usage(run)}, _finish(run)

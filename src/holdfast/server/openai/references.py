@@ -2,13 +2,13 @@
 
 from holdfast.api.runs import RawInput
 from holdfast.folds.entries import Person, Text, ToolCard
+from holdfast.folds.session_fold import RunReadModel
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.items import Item
 from holdfast.server.openai.shapes import BREAK
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.continuing import response_id, response_row
 from holdfast.server.runs.requests import too_many_parts
-from holdfast.server.streams.hermes import RunFrames
 
 REFERENCE = "item_reference"
 _MESSAGE = "msg"
@@ -52,16 +52,16 @@ async def _named(deps: RouteDeps, named: object, *, where: str) -> Item:
     row = await response_row(deps, response_id(run), param=where)
     if kind != _MESSAGE:
         return {"type": REFERENCE}
-    text = _said((await deps.folds.run(row)).frames, calls_before=name)
+    text = _said(await deps.folds.run(row), calls_before=name)
     if not text:
         raise Problem(404, f"Item not found: {named[:100]}", code="response_not_found", param=where)
     return {"role": "assistant", "content": text}
 
 
-def _said(frames: RunFrames, *, calls_before: str) -> str:
+def _said(run: RunReadModel, *, calls_before: str) -> str:
     """What a run said after so many calls of tools: one message of its stream."""
     text, between, made = "", "", 0
-    for entry in frames.seen.runs[frames.known_run.run_id].entries:
+    for entry in run.view.entries:
         if isinstance(entry, ToolCard):
             made += 1
         elif str(made) == calls_before and isinstance(entry, Person):

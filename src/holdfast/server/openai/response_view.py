@@ -6,6 +6,7 @@ from typing import Any
 from holdfast.folds.entries import Text, ToolCard
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
+from holdfast.folds.session_fold import RunReadModel
 from holdfast.server.openai.items import (
     Call,
     CallItems,
@@ -19,7 +20,7 @@ from holdfast.server.openai.items import (
 from holdfast.server.openai.shapes import BREAK, encode, is_failure, problem_of_run
 from holdfast.server.problems import Problem
 from holdfast.server.runs.continuing import response_id
-from holdfast.server.streams.hermes import Frame, RunFrames
+from holdfast.server.streams.hermes import Frame, tool_args
 from holdfast.values import RunSettings
 
 
@@ -36,8 +37,8 @@ class Asked:
     by_package: bool = False  # with one of OpenAI's packages
 
 
-def response_of(row: RunRow, asked: Asked, frames: RunFrames | None = None) -> dict[str, Any]:
-    """The response object; without frames it is the one that a stream begins with."""
+def response_of(row: RunRow, asked: Asked, fold: RunReadModel | None = None) -> dict[str, Any]:
+    """The response object; without a fold it is the one that a stream begins with."""
     settings = asked.settings
     response: dict[str, Any] = {
         "id": response_id(row.run_id),
@@ -65,12 +66,12 @@ def response_of(row: RunRow, asked: Asked, frames: RunFrames | None = None) -> d
         "truncation": "disabled",
         "usage": None,
     }
-    run = frames.run if frames else None
-    if frames is None or run is None or run.outcome is None:
+    run = fold.state if fold else None
+    if fold is None or run is None or run.outcome is None:
         return response | ({"status": "queued"} if run is not None and run.status == "queued" else {})
     response["completed_at"] = run.updated_ms // 1000 if run.outcome == "completed" else None
     response["usage"] = _usage(run)
-    response["output"] = _output(frames, asked)
+    response["output"] = _output(fold, asked)
     if run.outcome == "truncated":
         return response | {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     if run.outcome == "refused":
@@ -81,22 +82,22 @@ def response_of(row: RunRow, asked: Asked, frames: RunFrames | None = None) -> d
     return response | {"status": "completed"}
 
 
-def _output(frames: RunFrames, asked: Asked) -> list[dict[str, Any]]:
+def _output(fold: RunReadModel, asked: Asked) -> list[dict[str, Any]]:
     """What the run did and what came of it, in its order, and then its clean answer.
 
     The tools are the server's own, so each call stands here with its output: there is nothing left to run.
     """
-    run = frames.known_run
+    run = fold.state
     calls = _calls_of(asked, run.run_id)
     items: list[dict[str, Any]] = []
     made = before = 0
-    for entry in frames.seen.runs[run.run_id].entries:
+    for entry in fold.view.entries:
         if isinstance(entry, ToolCard):
             made += 1
             items += calls.listed(call_of(entry))
         elif isinstance(entry, Text) and entry.text:
             before = made
-    if text := frames.output:
+    if text := fold.output:
         status = _message_status(run)
         items.append(message_item(run.run_id, text, calls_before=before, status=status))
     return items
@@ -140,9 +141,9 @@ class ResponseView:
         self._text: list[str] = []
         self._calls: dict[str, int] = {}  # the place of each among the items
 
-    def response(self, frames: RunFrames | None = None) -> dict[str, Any]:
+    def response(self, fold: RunReadModel | None = None) -> dict[str, Any]:
         """The response object as it stands."""
-        return response_of(self._row, self._asked, frames)
+        return response_of(self._row, self._asked, fold)
 
     def begin(self) -> list[bytes]:
         """It is created and under way."""
@@ -150,7 +151,7 @@ class ResponseView:
             self._event(f"response.{name}", response=self.response()) for name in ("created", "in_progress")
         ]
 
-    def add(self, frame: Frame, frames: RunFrames) -> list[bytes]:
+    def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         """Text goes into a message, each tool call is an item of its own, and so is what it brought."""
         match frame["event"]:
             case "message.delta":
@@ -163,25 +164,25 @@ class ResponseView:
                 self._steered = True
                 return []
             case "tool.started":
-                return [*self._close_message(), *self._call(frame, frames)]
+                return [*self._close_message(), *self._call(frame, run)]
             case "tool.completed":
                 # A call that was refused never started, and yet it was asked for.
                 is_known = frame["tool_call_id"] in self._calls
-                called = [] if is_known else [*self._close_message(), *self._call(frame, frames)]
-                return [*called, *self._close_message(), *self._brought(frame, frames)]
+                called = [] if is_known else [*self._close_message(), *self._call(frame, run)]
+                return [*called, *self._close_message(), *self._brought(frame, run)]
             case _:
                 return []
 
-    def end(self, frames: RunFrames) -> list[bytes]:
+    def end(self, ended: RunReadModel) -> list[bytes]:
         """The message is closed, and the response says truthfully how it ended."""
-        response = self.response(frames)
-        ended = response["status"] if response["status"] in {"completed", "incomplete"} else "failed"
-        closed = self._close_message(_message_status(frames.known_run))
+        response = self.response(ended)
+        name = response["status"] if response["status"] in {"completed", "incomplete"} else "failed"
+        closed = self._close_message(_message_status(ended.state))
         # Deltas may be joined once the run is over, and their numbers with them; the end is told in any case.
         self._after = -1
         return [
             *closed,
-            self._event(f"response.{ended}", response=response),
+            self._event(f"response.{name}", response=response),
         ]
 
     def cut_off(self, why: Problem) -> list[bytes]:
@@ -217,16 +218,16 @@ class ResponseView:
     def _message(self, text: str, status: ItemStatus) -> dict[str, Any]:
         return message_item(self._row.run_id, text, calls_before=len(self._calls), status=status)
 
-    def _call(self, frame: Frame, frames: RunFrames) -> list[bytes]:
+    def _call(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         self._index += 1
         call_id: str = frame["tool_call_id"]
         self._calls[call_id] = self._index
-        call = Call(call_id, frame["tool"], frames.tool_args(call_id))
+        call = Call(call_id, frame["tool"], tool_args(run, call_id))
         return [self._event(kind, **fields) for kind, fields in self._items.begun(call, self._index)]
 
-    def _brought(self, frame: Frame, frames: RunFrames) -> list[bytes]:
+    def _brought(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         call_id: str = frame["tool_call_id"]
-        args, ok = frames.tool_args(call_id), not frame["error"]
+        args, ok = tool_args(run, call_id), not frame["error"]
         call = Call(call_id, frame["tool"], args, frame["result"], ok)
         told, free = self._items.ended(call, self._calls[call_id], free=self._index + 1)
         self._index = free - 1

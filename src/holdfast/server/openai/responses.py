@@ -86,11 +86,11 @@ class OpenAIResponsesRoutes:
                 )
         row, asked, headers = await self._begun(request, wanted, key)
         if wanted.background:
-            return json_answer(response_of(row, asked, (await deps.folds.run(row)).frames), headers=headers)
-        frames = await wait_for(deps, row, request, on_left=self._left(row, wanted))
-        if is_failure(frames.known_run):
-            return failed_answer(frames.known_run, headers)
-        return json_answer(response_of(row, asked, frames), headers=headers)
+            return json_answer(response_of(row, asked, await deps.folds.run(row)), headers=headers)
+        ended = await wait_for(deps, row, request, on_left=self._left(row, wanted))
+        if is_failure(ended.state):
+            return failed_answer(ended.state, headers)
+        return json_answer(response_of(row, asked, ended), headers=headers)
 
     async def _begun(
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
@@ -109,8 +109,7 @@ class OpenAIResponsesRoutes:
         return None if wanted.is_detached else self._disconnects.read_by(row)
 
     def _feed(self, row: RunRow, view: ResponseView) -> OpenAIFeed:
-        records = self._deps.store.follow(row.session_id, after=row.first_seq - 1)
-        return OpenAIFeed(records, row, view=view)
+        return OpenAIFeed(self._deps.store, self._deps.folds, row, view=view)
 
     async def _message(self, request: Request, wanted: ResponsesRequest) -> tuple[str, Message]:
         """The session to go on in, and what is said there."""
@@ -187,7 +186,7 @@ class OpenAIResponsesRoutes:
         return replace(await self._asked(row, kept), is_stored=wanted.store is not False)
 
     async def _asked(self, row: RunRow, kept: Kept) -> Asked:
-        settings = (await self._deps.folds.run(row)).frames.known_run.settings
+        settings = (await self._deps.folds.run(row)).state.settings
         return Asked(
             settings.model or self._deps.options.model,
             settings,
@@ -209,7 +208,7 @@ class OpenAIResponsesRoutes:
         deps, after = self._deps, _after(request)
         row, asked = await self._again(request)
         if not flag(request, "stream"):
-            return json_answer(response_of(row, asked, (await deps.folds.run(row)).frames))
+            return json_answer(response_of(row, asked, await deps.folds.run(row)))
         view = ResponseView(row, asked, after=after)
         on_left = await self._runs.read_by(row)
         return OpenAIStream(self._feed(row, view), deps.streams, limits=deps.limits, on_left=on_left)
@@ -226,7 +225,7 @@ class OpenAIResponsesRoutes:
         row, asked = await self._again(request)
         if await deps.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
             await wait_for(deps, row, request)
-        return json_answer(response_of(row, asked, (await deps.folds.run(row)).frames))
+        return json_answer(response_of(row, asked, await deps.folds.run(row)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""

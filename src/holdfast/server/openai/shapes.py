@@ -10,14 +10,16 @@ from starlette.types import Send
 
 from holdfast import events as e
 from holdfast.api.openai import OpenAIRequest
-from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
-from holdfast.interfaces.journal import Following, Record
+from holdfast.folds.session_fold import RunReadModel
+from holdfast.interfaces.journal import Journal, Record
 from holdfast.runner.inbox import Sent
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.streams import hermes
-from holdfast.server.streams.hermes import RunFrames
+from holdfast.server.streams.folds import Folds
+from holdfast.server.streams.shared_frames import FrameGone, FrameReader
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.streams.waiting import NO_RETRY
 from holdfast.server.transport.bodies import json_answer
@@ -82,11 +84,11 @@ class View(Protocol):
         """What comes before anything happened."""
         ...
 
-    def add(self, frame: hermes.Frame, frames: RunFrames) -> list[bytes]:
+    def add(self, frame: hermes.Frame, run: RunReadModel) -> list[bytes]:
         """What an event that hermes has a frame for adds."""
         ...
 
-    def end(self, frames: RunFrames) -> list[bytes]:
+    def end(self, ended: RunReadModel) -> list[bytes]:
         """What comes after the last."""
         ...
 
@@ -98,11 +100,13 @@ class View(Protocol):
 class OpenAIFeed:
     """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
 
-    def __init__(self, records: Following, row: RunRow, *, view: View) -> None:
-        self._records = records
+    def __init__(self, journal: Journal, folds: Folds, row: RunRow, *, view: View) -> None:
+        self._journal = journal
+        self._folds = folds
         self._row = row
         self._view = view
-        self._frames = RunFrames()
+        self._reader: FrameReader | None = None
+        self._records = journal.follow(row.session_id, after=row.first_seq - 1)
         self._pending = view.begin()
         self._over = False
 
@@ -121,24 +125,27 @@ class OpenAIFeed:
             return pending
         if self._over:
             return None
+        if self._reader is None:
+            self._reader = FrameReader(self._row, await self._folds.frames(self._row), after=0)
+            self._records = self._journal.follow(self._row.session_id, after=self._reader.at)
         records = await anext(self._records, None)
-        if records is None:
-            return None
-        made: list[bytes] = []
-        for record in records:
-            if run_of(record.event) == self._row.run_id:
-                made += self._made(record)
-                if self._over:
-                    break
-        return made
+        return None if records is None else self._frames(self._reader, records)
 
-    def _made(self, record: Record) -> list[bytes]:
-        event = record.event
-        frame = self._frames.add(record.seq, event)
-        if isinstance(event, e.RunEnded):
-            self._over = True
-            return self._view.end(self._frames)
-        return self._view.add(frame, self._frames) if frame is not None else []
+    def _frames(self, reader: FrameReader, records: Sequence[Record]) -> list[bytes]:
+        try:
+            read = reader.read(records)
+        except FrameGone:
+            self._reader = reader.behind(self._row)
+            self._records = self._journal.follow(self._row.session_id, after=self._reader.at)
+            return []
+        made: list[bytes] = []
+        for record, frame in read:
+            if isinstance(record.event, e.RunEnded):
+                self._over = True
+                made += self._view.end(reader.run)
+            elif frame is not None:
+                made += self._view.add(frame.frame, reader.run)
+        return made
 
     def nudge(self) -> None:
         """See Feed.nudge."""

@@ -35,8 +35,8 @@ class ChatRoutes:
     async def chat(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/chat."""
         row, headers = await self._begun(request)
-        frames = await wait_for(self._deps, row, request, on_left=await self._runs.read_by(row))
-        run, output = frames.known_run, frames.output
+        ended = await wait_for(self._deps, row, request, on_left=await self._runs.read_by(row))
+        run, output = ended.state, ended.output
         answer: dict[str, Any] = {"object": "hermes.session.chat.completion", "session_id": row.session_id}
         answer |= {"run_id": row.run_id, "status": status_of(run)}
         if status_of(run) != "completed":
@@ -53,7 +53,7 @@ class ChatRoutes:
             live = Live(
                 lambda: live_lines(deps.supervisor, row.session_id), limits=deps.limits, view="hermes"
             )
-            frames = deps.read.frames(row, 0)
+            frames = await deps.folds.frames(row)
             feed = _Named(HermesFeed(deps.store, row, after=0, live=live, frames=frames), row)
             on_left = await self._runs.read_by(row)
             return place.given_to(

@@ -211,10 +211,7 @@ class RunInputRoutes:
         return json_answer({"run_id": row.run_id, "question_id": question_id, "status": "answered"})
 
     async def _run(self, row: RunRow) -> Run:
-        run = (await self._deps.folds.run(row)).frames.run
-        if run is None:
-            raise run_not_found(row.run_id)
-        return run
+        return (await self._deps.folds.run(row)).state
 
     async def _rule(self, row: RunRow, asked: e.ApprovalAsked) -> GrantRule | None:
         """What "session" and "always" would store; the judge looks at files, so it works in a thread."""

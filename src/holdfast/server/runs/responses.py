@@ -7,11 +7,11 @@ from typing import Any
 from holdfast import events as e
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
+from holdfast.folds.session_fold import RunReadModel
 from holdfast.runner.inbox import NotSent, Sent
 from holdfast.server.deps import RouteDeps
-from holdfast.server.problems import Problem, run_not_found, too_many
+from holdfast.server.problems import Problem, too_many
 from holdfast.server.streams import hermes
-from holdfast.server.streams.folds import RunFold
 from holdfast.server.streams.hermes import Status
 
 
@@ -46,11 +46,9 @@ def not_sent(why: NotSent) -> Problem:
             return Problem(409, "The run is over and takes no more input", code="run_not_accepting_steer")
 
 
-def shown(fold: RunFold, row: RunRow) -> dict[str, Any]:
+def shown(fold: RunReadModel, row: RunRow) -> dict[str, Any]:
     """What a run's fold says of it."""
-    run = fold.frames.run
-    if run is None:
-        raise run_not_found(row.run_id)
+    run = fold.state
     answer: dict[str, Any] = {
         "object": "hermes.run",
         "run_id": run.run_id,
@@ -59,10 +57,10 @@ def shown(fold: RunFold, row: RunRow) -> dict[str, Any]:
         "created_at": run.created_ms / 1000,
         "updated_at": run.updated_ms / 1000,
         "model": run.model or run.settings.model or run.target,
-        "last_event": fold.frames.last_event,
+        "last_event": hermes.milestone_of(fold),
         "last_event_id": run.last_seq,
     }
-    if text := fold.frames.output:
+    if text := fold.output:
         answer["output"] = text
     if run.outcome is not None or run.usage.output_tokens:
         answer["usage"] = hermes.usage_of(run)

@@ -23,7 +23,7 @@ from holdfast.server.runs.requests import RunRequest, message_of
 from holdfast.server.runs.responses import not_sent, promised_place, shown, started
 from holdfast.server.streams import hermes
 from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View, live_lines
-from holdfast.server.streams.polling import polled_answer
+from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
     json_answer,
@@ -192,8 +192,7 @@ class RunRoutes:
         if row.outcome:
             answer["outcome"] = row.outcome
         elif status == "running":
-            fold = await self._deps.folds.run(row)
-            answer["status"] = fold.frames.run.status if fold.frames.run else status
+            answer["status"] = (await self._deps.folds.run(row)).state.status
         if answer["status"] in {"queued", "running"} and (turn := self._turn(row.run_id)):
             answer |= turn | {"status": "queued"}
         return answer
@@ -213,7 +212,7 @@ class RunRoutes:
         if view == "native":
             feed = RunFeed(deps.store, row, after=after, live=live)
         else:
-            frames = deps.read.frames(row, after)
+            frames = await deps.folds.frames(row)
             feed = HermesFeed(deps.store, row, after=after, live=live, frames=frames)
         on_left = await self.read_by(row)
         return EventStream(feed, deps.streams, limits=deps.limits, on_left=on_left)
@@ -241,7 +240,11 @@ class RunRoutes:
 
     async def _polled(self, row: RunRow, view: View, *, given: str) -> Response:
         after = await self._after(row, given)
-        return raw_answer(await polled_answer(self._deps.store, row, view=view, after=after))
+        if view == "native":
+            poll = NativePoll(row, after=after)
+        else:
+            poll = HermesPoll(row, await self._deps.folds.polled_frames(row), after=after)
+        return raw_answer(await polled_response(self._deps.store, row, poll, after=after))
 
     async def _after(self, row: RunRow, given: str) -> int:
         """The seq to go on after; one that this run never gave out replays from the start."""

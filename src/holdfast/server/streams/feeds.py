@@ -14,7 +14,7 @@ from holdfast.interfaces.journal import Following, Journal, Record
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.options import Limits
 from holdfast.server.streams.hermes import Frame
-from holdfast.server.streams.shared_frames import FrameGone, SharedFrames
+from holdfast.server.streams.shared_frames import FrameGone, FrameReader, SharedFrames
 from holdfast.server.streams.stream import CLOSED, HEARTBEAT
 
 View: TypeAlias = Literal["hermes", "native"]
@@ -58,43 +58,38 @@ class Live:
 
 
 class RunFeed:
-    """The events of one run up to its ending; `after` is a cursor that this run gave out, or 0."""
+    """The events of one run as they are journaled, up to its ending; `after` is a cursor of the run, or 0."""
 
     def __init__(self, journal: Journal, row: RunRow, *, after: int, live: Live) -> None:
+        self._journal = journal
         self._row = row
-        self._after = after
         self._live = live
-        self._records = journal.follow(row.session_id, after=self._begin_after())
+        self._records = self._follow(max(after, row.first_seq - 1))
         self.is_over = False
 
-    def _begin_after(self) -> int:
-        return max(self._after, self._row.first_seq - 1)
+    def _follow(self, after: int) -> Following:
+        return self._journal.follow(self._row.session_id, after=after)
 
     async def more(self) -> Sequence[bytes] | None:
         """See Feed.more."""
         if self.is_over:
             return None
         records = await anext(self._records, None)
-        if records is None:
-            return None
+        return None if records is None else self._frames(records)
+
+    def _frames(self, records: Sequence[Record]) -> list[bytes]:
         frames: list[bytes] = []
         for record in records:
-            if run_of(record.event) != self._row.run_id:
-                continue
-            if (frame := self._frame(record)) is not None and record.seq > self._after:
-                frames.append(frame)
-            if isinstance(record.event, e.RunEnded):
-                self.is_over = True
-                frames.append(CLOSED)
-                break
+            if run_of(record.event) == self._row.run_id:
+                frames.append(record.frame)
+                if isinstance(record.event, e.RunEnded):
+                    self.is_over = True
+                    return [*frames, CLOSED]
         return frames
 
     def nudge(self) -> None:
         """See Feed.nudge."""
         self._records.nudge()
-
-    def _frame(self, record: Record) -> bytes | None:
-        return record.frame
 
     def aside(self, silent_s: float) -> Sequence[bytes]:
         """See Feed.aside."""
@@ -106,35 +101,26 @@ class RunFeed:
 
 
 class HermesFeed(RunFeed):
-    """The same in hermes' words. Frames build on earlier events, so somebody has read all of the run."""
+    """The same as hermes clients know it, with the frames that the run's readers share."""
 
     def __init__(
-        self, journal: Journal, row: RunRow, *, after: int, live: Live, frames: SharedFrames
+        self, journal: Journal, row: RunRow, *, after: int, live: Live, frames: SharedFrames | None
     ) -> None:
-        self._frames = frames
-        self._journal = journal
-        self._seen = after
-        super().__init__(journal, row, after=after, live=live)
+        self._reader = FrameReader(row, frames, after=after)
+        super().__init__(journal, row, after=self._reader.at, live=live)
 
-    def _begin_after(self) -> int:
-        before = self._row.first_seq - 1
-        return max(self._after, before) if self._frames.covers(self._after) else before
-
-    async def more(self) -> Sequence[bytes] | None:
-        """See Feed.more."""
+    def _frames(self, records: Sequence[Record]) -> list[bytes]:
         try:
-            return await super().more()
+            read = self._reader.read(records)
         except FrameGone:
-            self._frames, self._after = SharedFrames(self._row), self._seen
-            self._records = self._journal.follow(self._row.session_id, after=self._begin_after())
-            return ()
-
-    def _frame(self, record: Record) -> bytes | None:
-        if record.seq <= self._after and record.seq <= self._frames.last_seq:
-            return None
-        frame = self._frames.frame(record)
-        self._seen = max(self._seen, record.seq)
-        return frame
+            self._reader = self._reader.behind(self._row)
+            self._records = self._follow(self._reader.at)
+            return []
+        frames = [made.sse for _, made in read if made is not None]
+        if read and isinstance(read[-1][0].event, e.RunEnded):
+            self.is_over = True
+            frames.append(CLOSED)
+        return frames
 
 
 class News:

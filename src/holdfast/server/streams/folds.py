@@ -1,69 +1,108 @@
-"""The state of runs and sessions for those who look: folds, kept for a while and brought up to date."""
+"""The state of runs and sessions for those who look: the shared folds, and runs replayed by themselves."""
 
 from collections import OrderedDict
+from weakref import WeakValueDictionary
 
-from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.rows import RunRow
 from holdfast.folds.session import Session
+from holdfast.folds.session_fold import RunReadModel, RunReplay
 from holdfast.folds.transcript import Transcript
-from holdfast.interfaces.journal import Record, Store
+from holdfast.interfaces.journal import Store
 from holdfast.runner.supervisor import Supervisor
-from holdfast.server.streams.hermes import RunFrames
+from holdfast.server.problems import run_not_found
+from holdfast.server.streams.shared_frames import SharedFrames
 
-RUNS_KEPT = 128
-PAGE = 64  # records of an answer have up to a megabyte, and all of a page are in memory at once
-
-
-class RunFold:
-    """One run as far as its log was read."""
-
-    def __init__(self, row: RunRow) -> None:
-        self.frames = RunFrames()
-        self.last_seq = row.first_seq - 1
-        self.terminal_seq = 0
-
-    def add(self, record: Record, run_id: str) -> None:
-        """One more record of the session's log; those of other runs only move the cursor."""
-        if record.seq <= self.last_seq:
-            return
-        self.last_seq = record.seq
-        event = record.event
-        if run_of(event) == run_id:
-            self.frames.add(record.seq, event)
-            if not self.terminal_seq and self.frames.run and self.frames.run.outcome:
-                self.terminal_seq = record.seq
+REPLAYS_MAX = 128
+REPLAYED_BYTES_MAX = 64 * 1024 * 1024
+POLLED_MAX = 32
+READ_AT_ONCE = 64  # a record may have a megabyte, and all of a batch are in memory at once
 
 
 class Folds:
-    """Folds on demand. A run is read from its own first event; a session is asked of who runs it."""
+    """Folds on demand. Those of sessions are shared with their owners.
+
+    A run that is over, of a session that nobody uses, is replayed from its own first event: that reads less
+    than the whole log.
+    """
 
     def __init__(self, store: Store, supervisor: Supervisor) -> None:
         self._store = store
         self._supervisor = supervisor
-        self._runs: OrderedDict[str, RunFold] = OrderedDict()
+        self._replays: OrderedDict[str, tuple[RunReadModel, int, int]] = (
+            OrderedDict()
+        )  # up to a seq; its bytes
+        self._replayed_bytes = 0
+        self._frames: WeakValueDictionary[str, SharedFrames] = WeakValueDictionary()
+        self._polled: OrderedDict[str, SharedFrames] = OrderedDict()
 
-    async def run(self, row: RunRow) -> RunFold:
-        """The run as its log stands now; the next look goes on from there."""
-        fold = self._runs.get(row.run_id)
-        if fold is None:
-            fold = RunFold(row)
-        until = row.last_seq if row.status == "ended" else await self._store.last_seq(row.session_id)
-        while fold.last_seq < until:
-            records = await self._store.read(row.session_id, after=fold.last_seq, limit=PAGE)
-            if not records:
-                break
+    async def run(self, row: RunRow) -> RunReadModel:
+        """The run, up to date with its log; raises a Problem if the log is gone."""
+        if row.status != "ended":
+            view = await self._supervisor.view(row.session_id)
+            if row.run_id not in view.runs:
+                raise run_not_found(row.run_id)
+            return view.runs[row.run_id]
+        known = self._supervisor.known_view(row.session_id)
+        if known is not None and row.run_id in known.runs and known.last_seq >= row.last_seq:
+            return known.runs[row.run_id]
+        return await self._replayed(row)
+
+    async def _replayed(self, row: RunRow) -> RunReadModel:
+        kept = self._replays.get(row.run_id)
+        if kept is not None and kept[1] >= row.last_seq:
+            self._replays.move_to_end(row.run_id)
+            return kept[0]
+        replay, at, size = RunReplay(row.run_id), row.first_seq - 1, 0
+        while at < row.last_seq and (
+            records := await self._store.read(row.session_id, after=at, limit=READ_AT_ONCE)
+        ):
             for record in records:
-                fold.add(record, row.run_id)
-        self._runs[row.run_id] = fold
-        self._runs.move_to_end(row.run_id)
-        if len(self._runs) > RUNS_KEPT:
-            self._runs.popitem(last=False)
-        return fold
+                if replay.apply(record.seq, record.event) is not None:
+                    size += len(record.body)
+            at = records[-1].seq
+        if replay.fold is None:
+            raise run_not_found(row.run_id)
+        self._keep(row.run_id, replay.fold, until=row.last_seq, size=size)
+        return replay.fold
+
+    def _keep(self, run_id: str, fold: RunReadModel, *, until: int, size: int) -> None:
+        _, _, earlier = self._replays.pop(run_id, (None, 0, 0))
+        self._replays[run_id] = fold, until, size
+        self._replayed_bytes += size - earlier
+        while len(self._replays) > REPLAYS_MAX or self._replayed_bytes > REPLAYED_BYTES_MAX:
+            _, (_, _, oldest) = self._replays.popitem(last=False)
+            self._replayed_bytes -= oldest
+
+    async def frames(self, row: RunRow) -> SharedFrames | None:
+        """The frames that all readers of an open run share; None if the run is over."""
+        if row.status == "ended":
+            return None
+        view = await self._supervisor.view(row.session_id)
+        shared = self._frames.get(row.run_id)
+        if shared is None:
+            shared = self._frames[row.run_id] = SharedFrames(view, row.run_id)
+        return shared
+
+    async def polled_frames(self, row: RunRow) -> SharedFrames | None:
+        """The same for a reader that comes again and again: they are kept until its next request."""
+        shared = await self.frames(row)
+        if shared is not None:
+            self._polled[row.run_id] = shared
+            self._polled.move_to_end(row.run_id)
+            if len(self._polled) > POLLED_MAX:
+                self._polled.popitem(last=False)
+        else:
+            self._polled.pop(row.run_id, None)
+        return shared
 
     def forget(self) -> None:
         """A session was purged: nothing that was read of it stays here."""
-        self._runs.clear()
+        self._replays.clear()
+        self._replayed_bytes = 0
+        self._polled.clear()
+        self._frames.clear()
 
     async def session(self, session_id: str) -> tuple[Session, Transcript]:
-        """State and transcript of a session as its log stands now; to be read, never changed."""
+        """State and transcript of a session, up to date with its log; to be read, never changed."""
         view = await self._supervisor.view(session_id)
         return view.session, view.transcript

@@ -1,7 +1,7 @@
 """The hermes view: the events of one run as frames that hermes clients know.
 
-A frame is a pure function of the run's events up to its own: one event gives at most one frame, so that its
-seq is a safe cursor. `RunFrames` keeps what a frame needs of earlier events.
+A frame is a pure function of an event and the run's fold after it. One event gives at most one frame, so that
+its seq is a safe cursor.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,11 +11,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from holdfast import events as e
-from holdfast.folds import transcript
 from holdfast.folds.entries import ending_words
-from holdfast.folds.run import Run, apply_to_run, queued_run
-from holdfast.folds.transcript import Transcript, output
-from holdfast.server.streams.append_only_text import AppendOnlyText
+from holdfast.folds.run import Run
+from holdfast.folds.session_fold import RunReadModel
 
 OUTPUT_BYTES_MAX = 100_000
 PREVIEW_CHARS_MAX = 200
@@ -124,79 +122,59 @@ def question_of(asked: e.QuestionAsked) -> Frame:
     }
 
 
-class RunFrames:
-    """One run, event by event, from its queueing on: its state, what it said, and its frames."""
-
-    def __init__(self) -> None:
-        self.run: Run | None = None
-        self.seen = Transcript()
-        self.last_event = "run.queued"
-        self._restarts = AppendOnlyText()
-
-    @property
-    def known_run(self) -> Run:
-        """The run, of which at least the first event is known."""
-        assert self.run is not None, "what has an ending has a beginning"
-        return self.run
-
-    @property
-    def output(self) -> str:
-        """The clean answer so far."""
-        return output(self.seen, self.run.run_id) if self.run else ""
-
-    def add(self, seq: int, event: e.Event) -> Frame | None:
-        """The event's frame, if it has one; events of other runs must not come here."""
-        if isinstance(event, e.RunQueued):
-            if self.run is None:
-                self.run = queued_run(seq, event)
-        elif self.run is not None and not isinstance(event, e.MessageAccepted):
-            apply_to_run(self.run, seq, event)
-        transcript.apply(self.seen, seq, event)
-        text = self._restarts.add(event)
-        if text:
-            return {"event": "message.delta", "delta": text}
-        make = _FRAMES.get(type(event))
-        frame = make(self, event) if make and self.run else None
-        if frame is not None and not frame["event"].endswith(".delta"):
-            self.last_event = frame["event"]
-        return frame
-
-    def tool_name(self, tool_call_id: str) -> str:
-        """What the tool of a call is called."""
-        call = self.run.tools.get(tool_call_id) if self.run else None
-        return call.asked.name if call else ""
-
-    def tool_args(self, tool_call_id: str) -> dict[str, object]:
-        """What the model gave to a tool."""
-        call = self.run.tools.get(tool_call_id) if self.run else None
-        return call.asked.args if call else {}
+def milestone_of(run: RunReadModel) -> str:
+    """The name of the run's newest frame that is not a delta."""
+    if run.milestone is e.RunEnded:
+        return TERMINAL_NAMES[run.state.outcome or "failed"]
+    return _NAMES[run.milestone]
 
 
-def _reasoning(frames: RunFrames, event: e.ReasoningDelta) -> Frame | None:
-    return {"event": "reasoning.delta", "delta": event.text} if frames.known_run.answers else None
-
-
-def _reasoning_done(frames: RunFrames, event: e.ReasoningDone) -> Frame | None:
-    if not event.text or not frames.known_run.answers:
+def frame_of(event: e.Event, run: RunReadModel) -> Frame | None:
+    """The frame of an event of the run, if it has one; `run` is the run as it is after the event."""
+    if run.added_text:
+        return {"event": "message.delta", "delta": run.added_text}
+    kind = type(event)
+    if kind not in _FIELDS:
         return None
-    return {"event": "reasoning.available", "text": event.text}
+    fields = _FIELDS[kind](run, event)
+    if fields is None:
+        return None
+    name = TERMINAL_NAMES[event.outcome] if isinstance(event, e.RunEnded) else _NAMES[kind]
+    return {"event": name, **fields}
 
 
-def _tool_started(frames: RunFrames, event: e.ToolStarted) -> Frame:
-    args = frames.tool_args(event.tool_call_id)
+def tool_args(run: RunReadModel, tool_call_id: str) -> dict[str, object]:
+    """What the model gave to a tool."""
+    call = run.state.tools.get(tool_call_id)
+    return call.asked.args if call else {}
+
+
+def _tool_name(run: RunReadModel, tool_call_id: str) -> str:
+    call = run.state.tools.get(tool_call_id)
+    return call.asked.name if call else ""
+
+
+def _reasoning(run: RunReadModel, event: e.ReasoningDelta) -> Frame | None:
+    return {"delta": event.text} if run.state.answers else None
+
+
+def _reasoning_done(run: RunReadModel, event: e.ReasoningDone) -> Frame | None:
+    return {"text": event.text} if event.text and run.state.answers else None
+
+
+def _tool_started(run: RunReadModel, event: e.ToolStarted) -> Frame:
+    args = tool_args(run, event.tool_call_id)
     return {
-        "event": "tool.started",
-        "tool": frames.tool_name(event.tool_call_id),
+        "tool": _tool_name(run, event.tool_call_id),
         "tool_call_id": event.tool_call_id,
         "preview": preview(args),
         "args": args,
     }
 
 
-def _tool_ended(frames: RunFrames, event: e.ToolEnded) -> Frame:
+def _tool_ended(run: RunReadModel, event: e.ToolEnded) -> Frame:
     return {
-        "event": "tool.completed",
-        "tool": frames.tool_name(event.tool_call_id),
+        "tool": _tool_name(run, event.tool_call_id),
         "tool_call_id": event.tool_call_id,
         "duration": event.ms / 1000,
         "error": not event.ok,
@@ -205,67 +183,71 @@ def _tool_ended(frames: RunFrames, event: e.ToolEnded) -> Frame:
     }
 
 
-def _steered(frames: RunFrames, event: e.MessageDispatched) -> Frame | None:
-    if frames.run is None or event.message_id == frames.run.message_id:
+def _steered(run: RunReadModel, event: e.MessageDispatched) -> Frame | None:
+    if event.message_id == run.state.message_id:
         return None
-    message = frames.seen.inbox.messages.get(event.message_id)
     return {
-        "event": "run.steered",
         "message_id": event.message_id,
-        "text": message.text[:PREVIEW_CHARS_MAX] if message else "",
+        "text": run.message_text(event.message_id)[:PREVIEW_CHARS_MAX],
     }
 
 
-def _terminal(frames: RunFrames, event: e.RunEnded) -> Frame:
-    run, text = frames.run, frames.output
-    assert run is not None
-    frame: Frame = {"event": TERMINAL_NAMES[event.outcome], "outcome": event.outcome, "usage": usage_of(run)}
+def _terminal(run: RunReadModel, event: e.RunEnded) -> Frame:
+    state, text = run.state, run.output
+    fields: Frame = {"outcome": event.outcome, "usage": usage_of(state)}
     if text or event.outcome in {"completed", "refused"}:
-        frame["output"] = text
+        fields["output"] = text
     if event.outcome == "refused":
-        frame["finish_reason"] = "refusal"
+        fields["finish_reason"] = "refusal"
     elif event.outcome == "cancelled":
-        frame["cause"] = event.cause
+        fields["cause"] = event.cause
     elif event.outcome != "completed":
-        frame |= {"error": error_of(run), "code": code_of(run)}
-    return frame
+        fields |= {"error": error_of(state), "code": code_of(state)}
+    return fields
 
 
-def _settled_question(name: str) -> Callable[[RunFrames, Any], Frame]:
-    return lambda _, event: {"event": name, "question_id": event.question_id}
-
-
-_FRAMES: Mapping[type[e.Event], Callable[[RunFrames, Any], Frame | None]] = MappingProxyType(
+_NAMES: Mapping[type[e.Event], str] = MappingProxyType(
     {
-        e.RunQueued: lambda _, event: {"event": "run.queued", "message_id": event.message_id},
-        e.RunStarted: lambda _, __: {"event": "run.started"},
-        e.RunResumed: lambda _, event: {"event": "run.resumed", "after": event.after},
+        e.RunQueued: "run.queued",
+        e.RunStarted: "run.started",
+        e.RunResumed: "run.resumed",
+        e.MessageDispatched: "run.steered",
+        e.ReasoningDelta: "reasoning.delta",
+        e.ReasoningDone: "reasoning.available",
+        e.ToolStarted: "tool.started",
+        e.ToolEnded: "tool.completed",
+        e.ApprovalAsked: "approval.request",
+        e.ApprovalAnswered: "approval.responded",
+        e.ApprovalExpired: "approval.expired",
+        e.ApprovalWithdrawn: "approval.expired",
+        e.QuestionAsked: "question.request",
+        e.QuestionAnswered: "question.responded",
+        e.QuestionExpired: "question.expired",
+        e.QuestionWithdrawn: "question.expired",
+    }
+)
+_FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = MappingProxyType(
+    {
+        e.RunQueued: lambda _, event: {"message_id": event.message_id},
+        e.RunStarted: lambda _, __: {},
+        e.RunResumed: lambda _, event: {"after": event.after},
         e.MessageDispatched: _steered,
         e.ReasoningDelta: _reasoning,
         e.ReasoningDone: _reasoning_done,
         e.ToolStarted: _tool_started,
         e.ToolEnded: _tool_ended,
-        e.ApprovalAsked: lambda _, event: {"event": "approval.request", **approval_of(event)},
+        e.ApprovalAsked: lambda _, event: approval_of(event),
         e.ApprovalAnswered: lambda _, event: {
-            "event": "approval.responded",
             "approval_id": event.approval_id,
             "choice": event.choice,
             "resolved": 1,
         },
-        e.ApprovalExpired: lambda _, event: {
-            "event": "approval.expired",
-            "approval_id": event.approval_id,
-            "cause": "expired",
-        },
-        e.ApprovalWithdrawn: lambda _, event: {
-            "event": "approval.expired",
-            "approval_id": event.approval_id,
-            "cause": event.cause,
-        },
-        e.QuestionAsked: lambda _, event: {"event": "question.request", **question_of(event)},
-        e.QuestionAnswered: _settled_question("question.responded"),
-        e.QuestionExpired: _settled_question("question.expired"),
-        e.QuestionWithdrawn: _settled_question("question.expired"),
+        e.ApprovalExpired: lambda _, event: {"approval_id": event.approval_id, "cause": "expired"},
+        e.ApprovalWithdrawn: lambda _, event: {"approval_id": event.approval_id, "cause": event.cause},
+        e.QuestionAsked: lambda _, event: question_of(event),
+        e.QuestionAnswered: lambda _, event: {"question_id": event.question_id},
+        e.QuestionExpired: lambda _, event: {"question_id": event.question_id},
+        e.QuestionWithdrawn: lambda _, event: {"question_id": event.question_id},
         e.RunEnded: _terminal,
     }
 )

@@ -1,6 +1,7 @@
-"""A run's events for those who ask again and again instead of following."""
+"""A run's events for clients that poll instead of following."""
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
@@ -8,48 +9,75 @@ from holdfast.codec import numbered
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.server.sessions.exports import ANSWER_BYTES_MAX, with_events
-from holdfast.server.streams.feeds import View
-from holdfast.server.streams.hermes import RunFrames
+from holdfast.server.streams.shared_frames import FrameGone, FrameReader, SharedFrames
 
 EVENTS_MAX = 1000
 READ_AT_ONCE = 64  # a record may have a megabyte
 _encode = msgspec.json.Encoder().encode
 
 
-async def polled_answer(journal: Journal, row: RunRow, *, view: View, after: int) -> bytes:
-    """The next events after a cursor of the run, as many as one answer takes, and the cursor behind them."""
+class NativePoll:
+    """The events of a run after a cursor, as they are journaled."""
+
+    def __init__(self, row: RunRow, *, after: int) -> None:
+        self._run_id = row.run_id
+        self.at = max(row.first_seq - 1, after)
+
+    def read(self, records: Sequence[Record]) -> list[tuple[int, bytes]]:
+        """What the client gets of the next records of the log, with their seqs."""
+        self.at = records[-1].seq
+        return [
+            (record.seq, numbered(record.seq, record.body))
+            for record in records
+            if run_of(record.event) == self._run_id
+        ]
+
+
+class HermesPoll:
+    """The same as hermes clients know them."""
+
+    def __init__(self, row: RunRow, frames: SharedFrames | None, *, after: int) -> None:
+        self._row = row
+        self._reader = FrameReader(row, frames, after=after)
+
+    @property
+    def at(self) -> int:
+        """The record after which to read on."""
+        return self._reader.at
+
+    def read(self, records: Sequence[Record]) -> list[tuple[int, bytes]]:
+        """What the client gets of the next records of the log, with their seqs."""
+        try:
+            read = self._reader.read(records)
+        except FrameGone:
+            self._reader = self._reader.behind(self._row)
+            return []
+        found: list[tuple[int, bytes]] = []
+        for record, made in read:
+            if made is not None:
+                head = {"run_id": self._row.run_id, "event": made.frame["event"]}
+                head |= {"timestamp": made.at_ms / 1000, "seq": record.seq}
+                found.append((record.seq, _encode(head | made.frame)))
+        return found
+
+
+async def polled_response(
+    journal: Journal, row: RunRow, poll: NativePoll | HermesPoll, *, after: int
+) -> bytes:
+    """The next events after a cursor of the run, as many as fit, and the cursor behind them."""
     events: list[bytes] = []
-    size, cursor, frames = 0, after, RunFrames()
-    at = row.first_seq - 1
-    if view == "native":
-        at = max(at, after)  # frames of hermes build on earlier events, these do not
-    while records := await journal.read(row.session_id, after=at, limit=READ_AT_ONCE):
-        for record in records:
-            one = _one(record, row, view=view, after=after, frames=frames)
-            if one is not None:
-                events.append(one)
-                size, cursor = size + len(one), record.seq
-                if len(events) >= EVENTS_MAX or size >= ANSWER_BYTES_MAX:
-                    break
-        else:
-            at = records[-1].seq
-            if row.status != "ended" or at < row.last_seq:
-                # A log in memory makes us wait for nothing, and others want to run too.
-                await asyncio.sleep(0)
-                continue
-        break
+    size, cursor = 0, after
+    is_full = False
+    while not is_full and (records := await journal.read(row.session_id, after=poll.at, limit=READ_AT_ONCE)):
+        for seq, event in poll.read(records):
+            events.append(event)
+            size, cursor = size + len(event), seq
+            is_full = len(events) >= EVENTS_MAX or size >= ANSWER_BYTES_MAX
+            if is_full:
+                break
+        if row.status == "ended" and poll.at >= row.last_seq:
+            break
+        # A log in memory is read without waiting, and others want to run too.
+        await asyncio.sleep(0)
     about = {"object": "list", "run_id": row.run_id, "cursor": cursor, "last_event_id": cursor}
     return with_events(about, events)
-
-
-def _one(record: Record, row: RunRow, *, view: View, after: int, frames: RunFrames) -> bytes | None:
-    if run_of(record.event) != row.run_id:
-        return None
-    if view == "native":
-        return numbered(record.seq, record.body)
-    event = record.event
-    frame = frames.add(record.seq, event)
-    if frame is None or record.seq <= after:
-        return None
-    head = {"run_id": row.run_id, "event": frame["event"], "timestamp": event.at_ms / 1000, "seq": record.seq}
-    return _encode(head | frame)

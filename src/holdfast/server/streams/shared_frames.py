@@ -1,72 +1,160 @@
-"""The hermes frames of the runs that are read now, made once for all readers of a run."""
+"""The hermes frames of a run: made once for all its readers at the head, or by a reader that is behind."""
 
-from weakref import WeakValueDictionary
+from collections.abc import Sequence
 
-from holdfast.folds.rows import RunRow
+from holdfast import events as e
+from holdfast.agent.shared_fold import SharedFold
+from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.session_fold import RunReadModel, RunReplay
 from holdfast.interfaces.journal import Record
-from holdfast.server.streams.hermes import RunFrames, sse
+from holdfast.server.streams import hermes
+from holdfast.server.streams.hermes import Frame
 
 KEPT_BYTES_MAX = 256 * 1024
+FRAME_BYTES = 500  # what a frame weighs beside its text
 
 
 class FrameGone(Exception):
-    """The frame was made for others long ago and is not kept; a reader that slow makes its own."""
+    """The frame was made long ago and is no longer kept; a reader that far behind replays the run."""
+
+
+class RunFrame:
+    """The frame of one event, and its bytes once somebody needs them."""
+
+    __slots__ = ("_run_id", "_sse", "at_ms", "frame", "seq", "size")
+
+    def __init__(self, record: Record, *, run_id: str, frame: Frame) -> None:
+        self.seq = record.seq
+        self.at_ms = record.event.at_ms
+        self.frame = frame
+        self.size = len(record.body) + FRAME_BYTES
+        self._run_id = run_id
+        self._sse: bytes | None = None
+
+    @property
+    def sse(self) -> bytes:
+        """The frame as streams send it."""
+        if self._sse is None:
+            self._sse = hermes.sse(self.seq, self._run_id, at_ms=self.at_ms, frame=self.frame)
+        return self._sse
 
 
 class SharedFrames:
-    """The frames of one run as far as any reader has come; the newest are kept for those behind it.
+    """The frames of one open run from some record on, made as its session's shared fold goes on.
 
-    Every reader hands in every record of the run that comes after its cursor, in order.
+    The newest are kept for readers behind the fold. Without a reader this is garbage, and no frame is made.
     """
 
-    def __init__(self, row: RunRow, *, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
-        self.last_seq = self._before = row.first_seq - 1
-        self._run_id = row.run_id
-        self._fold = RunFrames()
-        self._kept: dict[int, bytes] = {}
-        self._kept_from = row.first_seq
+    def __init__(self, view: SharedFold, run_id: str, *, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self._view = view
+        self._run_id = run_id
+        self._kept: dict[int, RunFrame] = {}
+        self._kept_from = view.last_seq + 1
         self._bytes = 0
         self._bytes_max = kept_bytes_max
+        self._is_broken = False
+        view.listen(self)
+
+    @property
+    def run(self) -> RunReadModel:
+        """The run at the head of its log."""
+        return self._view.runs[self._run_id]
 
     def covers(self, after: int) -> bool:
         """Whether a reader that has everything up to the seq can go on with these."""
-        return self._kept_from - 1 <= max(after, self._before) <= self.last_seq
+        return self._kept_from - 1 <= after and not self._is_broken
 
-    def frame(self, record: Record) -> bytes | None:
+    def offer(self, records: Sequence[Record], *, after: int) -> None:
+        """Bring the shared fold up to these records, which the log has after the seq."""
+        if records and records[-1].seq > self._view.last_seq:
+            self._view.apply(records, after=after)
+
+    def frame(self, record: Record) -> RunFrame | None:
         """The frame of the record, if it has one; raises FrameGone."""
-        if record.seq > self.last_seq:
-            return self._made(record)
-        if record.seq < self._kept_from:
+        if record.seq < self._kept_from or self._is_broken:
             raise FrameGone
         return self._kept.get(record.seq)
 
-    def _made(self, record: Record) -> bytes | None:
+    def applied(self, record: Record) -> None:
+        """Make the record's frame, if it has one."""
         event = record.event
-        frame = self._fold.add(record.seq, event)
-        self.last_seq = record.seq
-        if frame is None:
-            return None
-        made = sse(record.seq, self._run_id, at_ms=event.at_ms, frame=frame)
+        if run_of(event) != self._run_id:
+            return
+        try:
+            made = _made(record, self.run)
+        except Exception:  # noqa: BLE001  # the owner of the run may be calling; readers that replay meet it too
+            self._is_broken = True
+            return
+        if made is None:
+            return
         self._kept[record.seq] = made
-        self._bytes += len(made)
+        self._bytes += made.size
         while self._bytes > self._bytes_max:
-            seq = next(iter(self._kept))
-            self._bytes -= len(self._kept.pop(seq))
-            self._kept_from = seq + 1
-        return made
+            oldest = next(iter(self._kept))
+            self._bytes -= self._kept.pop(oldest).size
+            self._kept_from = oldest + 1
 
 
-class RunsRead:
-    """The shared frames of every run that has a reader; without one they are garbage."""
+def _made(record: Record, run: RunReadModel) -> RunFrame | None:
+    frame = hermes.frame_of(record.event, run)
+    return None if frame is None else RunFrame(record, run_id=run.state.run_id, frame=frame)
 
-    def __init__(self) -> None:
-        self._runs: WeakValueDictionary[str, SharedFrames] = WeakValueDictionary()
 
-    def frames(self, row: RunRow, after: int) -> SharedFrames:
-        """Frames for a reader that has everything up to the seq: those of the others if they reach so far."""
-        shared = self._runs.get(row.run_id)
-        if shared is not None and shared.covers(after):
-            return shared
-        own = SharedFrames(row)
-        self._runs.setdefault(row.run_id, own)
-        return own
+class FrameReader:
+    """A reader's place in the frames of a run; `after` is a cursor that the run gave out, or 0.
+
+    It uses the shared frames wherever they reach, and replays the run by itself up to there.
+    """
+
+    def __init__(self, row: RunRow, shared: SharedFrames | None, *, after: int) -> None:
+        first = row.first_seq - 1
+        self._run_id = row.run_id
+        self._shared = shared
+        self._after = max(after, first)
+        self._replay = None
+        self.at = self._after  # the record after which it goes on reading
+        if shared is None or not shared.covers(self._after):
+            self._replay, self.at = RunReplay(row.run_id), first
+        self._seen = self._after
+
+    @property
+    def run(self) -> RunReadModel:
+        """The run, at least as far as it was read."""
+        found = self._replay.fold if self._replay else self._shared.run if self._shared else None
+        assert found is not None, "the run's first event was read"
+        return found
+
+    def read(self, records: Sequence[Record]) -> list[tuple[Record, RunFrame | None]]:
+        """The run's records among those that the log has next, each with the frame that the reader gets.
+
+        They end with the run's ending: nothing after it has a frame.
+        Raises FrameGone if the reader fell too far behind: go on with what `behind` returns.
+        """
+        shared, replay = self._shared, self._replay
+        if shared is not None:
+            shared.offer(records, after=self.at)
+        found: list[tuple[Record, RunFrame | None]] = []
+        for record in records:
+            made = None
+            if replay is not None:
+                run = replay.apply(record.seq, record.event)
+                if run is None:
+                    continue
+                made = _made(record, run)
+            elif run_of(record.event) != self._run_id:
+                continue
+            elif shared is not None:
+                made = shared.frame(record)
+            found.append((record, made if record.seq > self._after else None))
+            if isinstance(record.event, e.RunEnded):
+                break
+        if records:
+            self.at = records[-1].seq
+            self._seen = max(self._seen, self.at)
+            if replay is not None and shared is not None and shared.covers(self.at):
+                self._replay = None
+        return found
+
+    def behind(self, row: RunRow) -> "FrameReader":
+        """The same reader, with a replay of its own until it has caught up."""
+        return FrameReader(row, self._shared, after=self._seen)

@@ -7,10 +7,10 @@ from starlette.requests import Request
 
 from holdfast import events as e
 from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.session_fold import RunReadModel
 from holdfast.racing import race
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
-from holdfast.server.streams.hermes import RunFrames
 
 # The openai package sends again what failed with such a status, unless it is told not to.
 NO_RETRY = {"X-Should-Retry": "false"}
@@ -18,7 +18,7 @@ NO_RETRY = {"X-Should-Retry": "false"}
 
 async def wait_for(
     deps: RouteDeps, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
-) -> RunFrames:
+) -> RunReadModel:
     """Wait until the run is over; the run with all that it said and did.
 
     The wait ends, too, when the client leaves or the server goes down: neither may hold up the other.
@@ -57,12 +57,12 @@ async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
             task.exception()  # whoever reads the run's ending finds out what happened
 
 
-async def _ended(deps: RouteDeps, row: RunRow) -> RunFrames:
-    async for records in deps.store.follow(row.session_id, after=row.first_seq - 1):
+async def _ended(deps: RouteDeps, row: RunRow) -> RunReadModel:
+    async for records in deps.store.follow(row.session_id, after=row.first_seq - 1, pace="seldom"):
         for record in records:
             if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
                 current = await deps.store.run(row.run_id) or row
-                return (await deps.folds.run(current)).frames
+                return await deps.folds.run(current)
     text = "The run's session is gone, or the server is going down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 

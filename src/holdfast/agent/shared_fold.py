@@ -1,0 +1,124 @@
+"""The one fold of a session that its owner and all its readers share, kept up to date from the log."""
+
+import asyncio
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from holdfast.agent.runlog import RunLog
+from holdfast.folds.phases import Phase
+from holdfast.folds.run import Run
+from holdfast.folds.session import Session
+from holdfast.folds.session_fold import RunReadModel, SessionFold
+from holdfast.folds.transcript import Transcript
+from holdfast.interfaces.journal import Journal, Record
+
+READ_AT_ONCE = 64  # bounds how long one step holds up the event loop, and how many records are in memory
+
+
+class FoldListener(Protocol):
+    """Wants to see the fold as it is after each record."""
+
+    def applied(self, record: Record) -> None:
+        """This record, and none after it, is part of the fold; must not raise."""
+        ...
+
+
+class SharedFold:
+    """The fold of one session. It alone applies records to it, each of them once.
+
+    Anyone may offer records, so that the fold is never behind its most eager reader. Everything else that it
+    shows is to be read, never changed.
+    """
+
+    def __init__(self) -> None:
+        self._fold = SessionFold()
+        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._listeners: list[weakref.ref[FoldListener]] = []
+        self.bytes = 0  # of the records that were applied: about what the fold weighs
+
+    @property
+    def last_seq(self) -> int:
+        """The newest record that is part of the fold."""
+        return self._fold.last_seq
+
+    @property
+    def session(self) -> Session:
+        """The session's state."""
+        return self._fold.session
+
+    @property
+    def transcript(self) -> Transcript:
+        """What people see of the session."""
+        return self._fold.transcript
+
+    @property
+    def runs(self) -> Mapping[str, RunReadModel]:
+        """The session's runs by id."""
+        return self._fold.runs
+
+    def run(self, run_id: str) -> Run:
+        """The run's state."""
+        return self._fold.session.runs[run_id]
+
+    def listen(self, listener: FoldListener) -> None:
+        """Tell the listener of each record from now on, for as long as somebody else holds it."""
+        self._listeners.append(weakref.ref(listener, self._listeners.remove))
+
+    def apply(self, records: Sequence[Record], *, after: int) -> None:
+        """Take in what is new of the records that the log has after a seq, and wake those who waited for it.
+
+        `after` must not be beyond `last_seq`: what lies between would be missing from the fold.
+        """
+        fold = self._fold
+        assert after <= fold.last_seq, "records were left out"
+        for record in records:
+            if record.seq <= fold.last_seq:
+                continue
+            fold.apply(record.seq, record.event)
+            self.bytes += len(record.body)
+            for reference in tuple(self._listeners):
+                if (listener := reference()) is not None:
+                    listener.applied(record)
+        if self._waiters:
+            self._wake()
+
+    def _wake(self) -> None:
+        for condition, future in self._waiters:
+            if not future.done() and condition():
+                future.set_result(None)
+        self._waiters = [waiter for waiter in self._waiters if not waiter[1].done()]
+
+    async def catch_up(self, journal: Journal, session_id: str) -> None:
+        """Read on until everything that is on the log now is part of the fold."""
+        newest = await journal.last_seq(session_id)
+        while (after := self.last_seq) < newest:
+            records = await journal.read(session_id, after=after, limit=READ_AT_ONCE)
+            if not records:
+                return
+            self.apply(records, after=after)
+
+    def when(self, condition: Callable[[], bool]) -> asyncio.Future[None]:
+        """Done once the log makes the condition true; cancel it when you no longer want to know."""
+        future = asyncio.get_running_loop().create_future()
+        if condition():
+            future.set_result(None)
+        else:
+            self._waiters.append((condition, future))
+        return future
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the log makes the condition true."""
+        if not condition():
+            await self.when(condition)
+
+    async def wanted(self, run_id: str) -> None:
+        """Return at once, or never if the run's stop is on the log: its cancellation is on the way."""
+        if self.run(run_id).phase is Phase.STOPPING:
+            await asyncio.get_running_loop().create_future()
+
+    async def settled(self, log: RunLog) -> None:
+        """Wait until everything that the run said is on disk and part of the fold."""
+        await log.settled()
+        if self.last_seq < log.last_seq:
+            await self.catch_up(log.journal, log.session_id)

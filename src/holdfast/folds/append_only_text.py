@@ -1,0 +1,72 @@
+"""Text for views that cannot take any back: repeating it adds nothing, a difference restarts the answer."""
+
+from holdfast import events as e
+from holdfast.folds.entries import Text
+from holdfast.folds.run_view import RunView
+from holdfast.model_events import LONG_CHARS
+
+RESTARTED = "\n\n[answer restarted]\n\n"
+
+
+class AppendOnlyText:
+    """Turns the text of a run's attempts into text that only ever grows.
+
+    While a new attempt repeats what a superseded one said, nothing is added. At the first difference one line
+    says that the answer restarted, and the new text follows from its beginning. A long text is not kept for
+    comparison: after one, the answer restarts in any case.
+    """
+
+    __slots__ = ("_has_to_restart", "_repeated", "_repeating", "added")
+
+    def __init__(self) -> None:
+        self.added = ""  # what the newest event of the run adds
+        self._has_to_restart = False
+        self._repeating = ""  # what readers have of an attempt that no longer counts
+        self._repeated = 0  # how much of that the new attempt has repeated
+
+    def apply(self, event: e.Event, run: RunView) -> None:
+        """Take one more event, before the run's view does."""
+        self.added = ""
+        if isinstance(event, e.TextDelta):
+            if run.answers:
+                self.added = self._text(event.text)
+        elif isinstance(event, e.AttemptSuperseded):
+            self._supersede(run)
+        elif isinstance(event, e.CallEnded) and event.finish != "failed":
+            self.added = self._settle()
+
+    def _text(self, text: str) -> str:
+        if self._has_to_restart:
+            self._has_to_restart = False
+            return RESTARTED + text
+        if not self._repeating:
+            return text
+        end = self._repeated + len(text)
+        if self._repeating[self._repeated : end] == text:
+            self._repeated = end
+            if end == len(self._repeating):
+                self._repeating, self._repeated = "", 0
+            return ""
+        return self._restart(self._repeating[: self._repeated] + text)
+
+    def _restart(self, text: str) -> str:
+        # The difference may begin right after what was said: then nothing has to be taken back.
+        known, self._repeating, self._repeated = self._repeating, "", 0
+        return text[len(known) :] if text.startswith(known) else RESTARTED + text
+
+    def _supersede(self, run: RunView) -> None:
+        self._repeated = 0
+        if self._repeating or self._has_to_restart:
+            return
+        said = [text for text in run.entries if isinstance(text, Text) and text.call_id == run.call_id]
+        if sum(text.gathered.total_chars for text in said) > LONG_CHARS:
+            self._has_to_restart = True
+        else:
+            self._repeating = "".join([text.text for text in said])
+
+    def _settle(self) -> str:
+        """An answer that ends before it has repeated everything is a different one."""
+        if self._has_to_restart:
+            self._has_to_restart = False
+            return RESTARTED
+        return self._restart(self._repeating[: self._repeated]) if self._repeating else ""

@@ -1,0 +1,201 @@
+"""The read model of a log: one fold of a session and its runs that everyone who looks at it shares.
+
+`SessionFold` is always at the head of what was applied. A reader that needs an earlier state of a run replays
+that run with `RunReplay`.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from holdfast import events as e
+from holdfast.folds import session, transcript
+from holdfast.folds.append_only_text import AppendOnlyText
+from holdfast.folds.rows import run_of
+from holdfast.folds.run import Run, apply_to_run, queued_run
+from holdfast.folds.run_view import RunView
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript
+
+# The events that a status names as the latest one of a run.
+_MILESTONES: frozenset[type[e.Event]] = frozenset(
+    {
+        e.RunQueued,
+        e.RunStarted,
+        e.RunResumed,
+        e.MessageDispatched,
+        e.ReasoningDone,
+        e.ToolStarted,
+        e.ToolEnded,
+        e.ApprovalAsked,
+        e.ApprovalAnswered,
+        e.ApprovalExpired,
+        e.ApprovalWithdrawn,
+        e.QuestionAsked,
+        e.QuestionAnswered,
+        e.QuestionExpired,
+        e.QuestionWithdrawn,
+        e.RunEnded,
+    }
+)
+
+
+class RunReadModel(Protocol):
+    """What readers see of a folded run; none of it is theirs to change."""
+
+    @property
+    def state(self) -> Run:
+        """Its state."""
+        ...
+
+    @property
+    def view(self) -> RunView:
+        """Its entries in the transcript."""
+        ...
+
+    @property
+    def added_text(self) -> str:
+        """What its newest event adds to the answer of readers that cannot take text back."""
+        ...
+
+    @property
+    def milestone(self) -> type[e.Event]:
+        """The type of its newest event that is not just a piece of something."""
+        ...
+
+    @property
+    def output(self) -> str:
+        """The clean answer so far."""
+        ...
+
+    @property
+    def terminal_seq(self) -> int:
+        """Where its ending is; 0 while it has none."""
+        ...
+
+    def message_text(self, message_id: str) -> str:
+        """The text of a message as it was sent to it; empty if there is none."""
+        ...
+
+
+class SessionReadModel(Protocol):
+    """What readers see of a folded session; none of it is theirs to change."""
+
+    @property
+    def last_seq(self) -> int:
+        """The newest event that is part of it."""
+        ...
+
+    @property
+    def session(self) -> Session:
+        """Its state."""
+        ...
+
+    @property
+    def transcript(self) -> Transcript:
+        """What people see of it."""
+        ...
+
+    @property
+    def runs(self) -> Mapping[str, RunReadModel]:
+        """Its runs by id, in the order in which they were queued."""
+        ...
+
+
+class RunFold:
+    """One run: its state, its part of the transcript, and the text of views that cannot take any back."""
+
+    __slots__ = ("_append_only", "_sent", "_transcript", "milestone", "state", "view")
+
+    def __init__(self, state: Run, transcript: Transcript) -> None:
+        self.state = state
+        self.view = transcript.runs[state.run_id]
+        self.milestone: type[e.Event] = e.RunQueued
+        self._transcript = transcript
+        self._append_only = AppendOnlyText()
+        self._sent: dict[str, str] = {}
+
+    @property
+    def added_text(self) -> str:
+        """What its newest event adds to the answer of readers that cannot take text back."""
+        return self._append_only.added
+
+    @property
+    def output(self) -> str:
+        """The clean answer so far."""
+        return transcript.output(self._transcript, self.state.run_id)
+
+    @property
+    def terminal_seq(self) -> int:
+        """Where its ending is; 0 while it has none."""
+        return self.view.ending.seq if self.view.ending else 0
+
+    def message_text(self, message_id: str) -> str:
+        """The text of a message as it was sent to it; empty if there is none."""
+        return self._sent.get(message_id, "")
+
+    def take(self, event: e.Event) -> None:
+        """Note one more event of the run, after its state and before its view."""
+        self._append_only.apply(event, self.view)
+        if isinstance(event, e.MessageAccepted):
+            self._sent[event.message_id] = event.text
+        if type(event) not in _MILESTONES:
+            return
+        if isinstance(event, e.ReasoningDone) and not (event.text and self.state.answers):
+            return
+        if isinstance(event, e.MessageDispatched) and event.message_id == self.state.message_id:
+            return
+        self.milestone = type(event)
+
+
+class SessionFold:
+    """State, transcript and runs of one session; each event is applied once, in the order of the log."""
+
+    __slots__ = ("last_seq", "runs", "session", "transcript")
+
+    def __init__(self) -> None:
+        self.last_seq = 0
+        self.session = Session()
+        self.transcript = Transcript()
+        self.runs: dict[str, RunFold] = {}
+
+    def apply(self, seq: int, event: e.Event) -> None:
+        """Take one more event; one that was applied before changes nothing.
+
+        Raises IllegalEvent or UnreadableEvent, then and each time that the event is offered again.
+        """
+        if seq <= self.last_seq:
+            return
+        session.apply(self.session, seq, event)
+        run = self.runs.get(run_of(event))
+        if run is not None:
+            run.take(event)
+        transcript.apply(self.transcript, seq, event)
+        if isinstance(event, e.RunQueued):
+            self.runs[event.run_id] = RunFold(self.session.runs[event.run_id], self.transcript)
+        self.last_seq = seq
+
+
+class RunReplay:
+    """One run folded by itself from its first event on, for a reader that is behind the shared fold."""
+
+    def __init__(self, run_id: str) -> None:
+        self.fold: RunFold | None = None
+        self._run_id = run_id
+        self._transcript = Transcript()
+
+    def apply(self, seq: int, event: e.Event) -> RunFold | None:
+        """Take one more event of the session; the run, if the event is one of its own."""
+        if run_of(event) != self._run_id:
+            return None
+        run = self.fold
+        if run is None:
+            if not isinstance(event, e.RunQueued):
+                return None
+            transcript.apply(self._transcript, seq, event)
+            self.fold = RunFold(queued_run(seq, event), self._transcript)
+            return self.fold
+        if not isinstance(event, e.MessageAccepted):
+            apply_to_run(run.state, seq, event)
+        run.take(event)
+        transcript.apply(self._transcript, seq, event)
+        return run

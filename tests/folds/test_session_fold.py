@@ -1,0 +1,84 @@
+"""The read model: one fold for all who look, and a replay of one run shows the same."""
+
+import pytest
+from hypothesis import given
+from msgspec import Raw
+
+from holdfast import events as e
+from holdfast.codec import UnreadableEvent
+from holdfast.folds.session_fold import RunReplay, SessionFold
+from scene import begun
+from strategies.legal_logs import BOUNDED, Log, logs
+
+
+@BOUNDED
+@given(logs())
+def test_a_replay_of_a_run_shows_what_the_shared_fold_showed_p7(log: Log) -> None:
+    shared = SessionFold()
+    replays: dict[str, RunReplay] = {}
+    for seq, event in log:
+        shared.apply(seq, event)
+        if isinstance(event, e.RunQueued):
+            replays[event.run_id] = RunReplay(event.run_id)
+        for run_id, replay in replays.items():
+            run = replay.apply(seq, event)
+            if run is not None:
+                same = shared.runs[run_id]
+                assert (run.state, run.milestone, run.added_text) == (
+                    same.state,
+                    same.milestone,
+                    same.added_text,
+                )
+                assert run.terminal_seq == same.terminal_seq
+
+
+def test_an_event_that_is_offered_again_changes_nothing() -> None:
+    scene, fold = begun(), SessionFold()
+    scene.text("once")
+    for seq, event in [*scene.log, *scene.log]:
+        fold.apply(seq, event)
+    assert fold.runs["r1"].output == "once"
+    assert fold.last_seq == scene.log[-1][0]
+
+
+def test_what_cannot_be_read_is_refused_each_time_and_nothing_after_it_is_taken_for_it() -> None:
+    scene, fold = begun(), SessionFold()
+    scene.ends()
+    for seq, event in scene.log:
+        fold.apply(seq, event)
+    last = fold.last_seq
+    bad = e.OutputRecovered(at_ms=9, run_id="r1", events=(Raw(b'{"type":"no.such"}'),))
+    for _ in range(2):
+        with pytest.raises(UnreadableEvent):
+            fold.apply(last + 1, bad)
+    assert fold.last_seq == last
+
+
+def test_a_replay_begins_with_the_queueing_of_its_run() -> None:
+    replay = RunReplay("r1")
+    assert replay.apply(7, e.RunStarted(at_ms=1, run_id="r1")) is None
+    assert replay.fold is None
+    assert replay.apply(8, e.RunQueued(at_ms=1, run_id="r1", message_id="m")) is replay.fold
+
+
+def test_the_milestone_is_what_people_were_told_last() -> None:
+    scene, fold = begun(), SessionFold()
+    scene.say_while_busy("also this", message_id="m9", mode="steer")
+    scene.of_run(e.CallStarted, call_id="c2", turn=1, purpose="title")
+    scene.of_run(e.ReasoningDone, segment=9, text="not told")
+    milestones: list[type[e.Event]] = []
+    for kind, fields in (
+        (e.CallStarted, {"call_id": "c3", "turn": 1}),
+        (e.ReasoningDone, {"segment": 10, "text": ""}),
+        (e.ReasoningDone, {"segment": 11, "text": "told"}),
+        (e.MessageDispatched, {"message_id": "m9"}),
+    ):
+        scene.of_run(kind, **fields)
+    for seq, event in scene.log:
+        fold.apply(seq, event)
+        if "r1" in fold.runs and fold.runs["r1"].milestone not in milestones:
+            milestones.append(fold.runs["r1"].milestone)
+    assert milestones == [e.RunQueued, e.RunStarted, e.ReasoningDone, e.MessageDispatched]
+    assert fold.runs["r1"].message_text("m9") == "also this"
+    assert fold.runs["r1"].message_text("m0") == ""
+    assert fold.runs["r1"].terminal_seq == 0
