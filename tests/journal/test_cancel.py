@@ -92,4 +92,5 @@ async def test_cancelling_an_opening_at_any_await_leaves_nothing(tmp_path: Path)
             break
     store = await lab.open()
     await say(store, 1, fence=await begin(store))
+    assert await store.last_seq("s1") == 2
     await store.close()

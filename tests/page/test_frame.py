@@ -263,7 +263,7 @@ async def test_a_browser_that_refuses_notifications_is_not_asked_again(visit: Vi
         gate.open()
         await chat.answered("one two")
         off = "() => !JSON.parse(localStorage.getItem('holdfast.settings')).notifications"
-        await chat.page.wait_for_function(off, timeout=30_000)
+        await chat.page.wait_for_function(off, timeout=30_000)  # fails if it stays on
 
 
 async def test_a_hidden_tab_tells_that_someone_is_needed_and_that_it_is_done(visit: Visit) -> None:

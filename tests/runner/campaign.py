@@ -11,18 +11,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
 
 from holdfast.chaos import ChaosServer
-from holdfast.journal.sqlite.store import SqliteStore
-from runner.campaign_checks import Findings, check
+from runner.campaign_checks import Findings, checked
 from runner.campaign_model import Model
-from runner.campaign_users import Server, User, Witness, answer_everyone, read_session, receive_effects
+from runner.campaign_users import Server, User, Witness, everyone, receive_effects
 from runner.program import configure, program
 
 USERS = 6
@@ -56,7 +53,8 @@ class Campaign:
         ):
             await asyncio.to_thread(configure, self.folder, chaos.base_url, drain_s=0.5)
             server = Server(http)
-            async with self._everyone(server, is_over) as users:
+            people = [User(name, server, self.witness, seed=self.seed) for name in self.names]
+            async with everyone(people, server, self.witness, seed=self.seed, is_over=is_over) as users:
                 for cycle in range(cycles):
                     await self._live_and_die(server, chance, is_shown=cycle % 10 == 0)
                 is_over.set()
@@ -66,29 +64,7 @@ class Campaign:
                         await asyncio.gather(*users)
                     last.process.send_signal(signal.SIGTERM)
                     await last.ended()
-        return await self._checked()
-
-    @asynccontextmanager
-    async def _everyone(
-        self, server: Server, is_over: asyncio.Event
-    ) -> AsyncGenerator[list[asyncio.Task[None]]]:
-        witness, seed = self.witness, self.seed
-        users = [
-            asyncio.create_task(User(name, server, witness, seed=seed).use(is_over.is_set))
-            for name in self.names
-        ]
-        others = [asyncio.create_task(read_session(server, name, witness)) for name in self.names]
-        others.append(asyncio.create_task(answer_everyone(server, witness, seed=seed)))
-        try:
-            yield users
-            for other in others:
-                # Whoever saw a contradiction has ended with it.
-                if other.done():
-                    other.result()
-        finally:
-            for task in (*users, *others):
-                task.cancel()
-            await asyncio.wait([*users, *others])
+        return await checked(self.folder, self.witness, names=self.names)
 
     async def _live_and_die(self, server: Server, chance: random.Random, *, is_shown: bool) -> None:
         began_s = time.monotonic()
@@ -118,14 +94,6 @@ class Campaign:
         await asyncio.sleep(after_s)
         process.kill()
         await process.wait()
-
-    async def _checked(self) -> Findings:
-        store = await SqliteStore.open(self.folder / "data" / "holdfast.db")
-        try:
-            effects_file = self.folder / "work" / "effects"
-            return await check(store, self.witness, names=self.names, effects_file=effects_file)
-        finally:
-            await store.close()
 
 
 def told(campaign: Campaign, findings: Findings) -> str:

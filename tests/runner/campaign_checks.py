@@ -14,6 +14,7 @@ from holdfast.folds.inputs import MessageState
 from holdfast.folds.phases import Phase
 from holdfast.folds.session import Session
 from holdfast.interfaces.journal import Record, Store
+from holdfast.journal.sqlite.store import SqliteStore
 from runner.campaign_users import Witness
 
 HAPPENED = "finished"
@@ -42,6 +43,15 @@ def effects_in(file: Path) -> Counter[str]:
     """The effects that a file has received, and how often."""
     lines = file.read_text("utf-8").splitlines() if file.exists() else []
     return Counter(line.removeprefix("effect=") for line in lines)
+
+
+async def checked(folder: Path, witness: Witness, *, names: Sequence[str]) -> Findings:
+    """What is found in the data directory and the workspace of a server that has ended."""
+    store = await SqliteStore.open(folder / "data" / "holdfast.db")
+    try:
+        return await check(store, witness, names=names, effects_file=folder / "work" / "effects")
+    finally:
+        await store.close()
 
 
 async def check(store: Store, witness: Witness, *, names: Sequence[str], effects_file: Path) -> Findings:

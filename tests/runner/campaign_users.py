@@ -4,7 +4,8 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -95,7 +96,7 @@ class User:
     meddling: tuple[str, ...] = ("", "", "steer", "redirect", "stop")
 
     def __init__(self, name: str, server: Server, witness: Witness, *, seed: int) -> None:
-        self._name = name
+        self.name = name
         self._server = server
         self._witness = witness
         self._chance = random.Random(f"{seed} {name}")
@@ -112,8 +113,8 @@ class User:
 
     async def _send(self) -> str:
         self._nth += 1
-        text = f"{self._chance.choice(self.kinds)} {self._name}-{self._nth}"
-        body = {"input": text, "session_id": self._name}
+        text = f"{self._chance.choice(self.kinds)} {self.name}-{self._nth}"
+        body = {"input": text, "session_id": self.name}
         headers = {"Idempotency-Key": f"send {text}"}
         tries = [self._server.call("POST", "/v1/runs", body, headers=headers)]
         if self._chance.random() < 0.3:
@@ -143,21 +144,21 @@ class User:
                 self._witness.stopped.add(run_id)
             await self._resume_queue()
         elif meddling:
-            text = f"please-{meddling} {self._name}-{self._nth}"
+            text = f"please-{meddling} {self.name}-{self._nth}"
             body, headers = {"message": text, "mode": meddling}, {"Idempotency-Key": text}
             status, _ = await self._server.call("POST", f"/v1/runs/{run_id}/messages", body, headers=headers)
             if status == 200:
                 self._witness.steered[text] = run_id
 
     async def _resume_queue(self) -> None:
-        await self._server.call("POST", f"/api/sessions/{self._name}/queue/resume")
+        await self._server.call("POST", f"/api/sessions/{self.name}/queue/resume")
 
     async def _leave(self) -> None:
         """Attend to the runs that late steers became, until nothing is open."""
         while True:
             await self._resume_queue()
-            _, row = await self._server.call("GET", f"/api/sessions/{self._name}")
-            _, queue = await self._server.call("GET", f"/api/sessions/{self._name}/queue")
+            _, row = await self._server.call("GET", f"/api/sessions/{self.name}")
+            _, queue = await self._server.call("GET", f"/api/sessions/{self.name}/queue")
             if not row["open_runs"] and not queue["data"]:
                 return
             await asyncio.sleep(LOOK_S)
@@ -191,3 +192,26 @@ async def receive_effects(witness: Witness) -> tuple[asyncio.Server, int]:
 
     receiver = await asyncio.start_server(count, "127.0.0.1", 0)
     return receiver, receiver.sockets[0].getsockname()[1]
+
+
+@asynccontextmanager
+async def everyone(
+    users: Sequence[User], server: Server, witness: Witness, *, seed: int, is_over: asyncio.Event
+) -> AsyncGenerator[list[asyncio.Task[None]]]:
+    """The users at work, each with a reader of their session beside them, and one person who answers asks.
+
+    Yields the users' tasks, which end after `is_over`; the others are ended when the block is left.
+    """
+    working = [asyncio.create_task(user.use(is_over.is_set)) for user in users]
+    others = [asyncio.create_task(read_session(server, user.name, witness)) for user in users]
+    others.append(asyncio.create_task(answer_everyone(server, witness, seed=seed)))
+    try:
+        yield working
+        for other in others:
+            # Whoever saw a contradiction has ended with it.
+            if other.done():
+                other.result()
+    finally:
+        for task in (*working, *others):
+            task.cancel()
+        await asyncio.wait([*working, *others])

@@ -19,10 +19,9 @@ from typing import Self
 import aiohttp
 
 from holdfast.chaos import closed_port
-from holdfast.journal.sqlite.store import SqliteStore
 from models.calls.jumps import campaign as clock_campaign
-from runner.campaign_checks import Findings, check
-from runner.campaign_users import Server, User, Witness, answer_everyone, read_session, receive_effects
+from runner.campaign_checks import Findings, checked
+from runner.campaign_users import Server, User, Witness, everyone, receive_effects
 from runner.program import configure, program
 
 USERS = 4
@@ -85,34 +84,17 @@ class ModelCampaign:
         ):
             await asyncio.to_thread(configure, self.folder, f"http://127.0.0.1:{port}/v1")
             both = Both(self.folder, (port, effects_port), Server(http))
-            async with both, self._everyone(both.server, is_over) as users:
+            people = [Calm(name, both.server, self.witness, seed=self.seed) for name in self.names]
+            async with (
+                both,
+                everyone(people, both.server, self.witness, seed=self.seed, is_over=is_over) as users,
+            ):
                 for _ in range(cycles):
                     await self._cycle(both, chance)
                 is_over.set()
                 async with asyncio.timeout(LEAVE_S):
                     await asyncio.gather(*users)
         return await self._checked()
-
-    @asynccontextmanager
-    async def _everyone(
-        self, server: Server, is_over: asyncio.Event
-    ) -> AsyncGenerator[list[asyncio.Task[None]]]:
-        witness, seed = self.witness, self.seed
-        users = [
-            asyncio.create_task(Calm(name, server, witness, seed=seed).use(is_over.is_set))
-            for name in self.names
-        ]
-        others = [asyncio.create_task(read_session(server, name, witness)) for name in self.names]
-        others.append(asyncio.create_task(answer_everyone(server, witness, seed=seed)))
-        try:
-            yield users
-            for other in others:
-                if other.done():
-                    other.result()
-        finally:
-            for task in (*users, *others):
-                task.cancel()
-            await asyncio.wait([*users, *others])
 
     async def _cycle(self, both: "Both", chance: random.Random) -> None:
         """Let them live, kill one or both, and bring back what died, each after its own time."""
@@ -128,12 +110,7 @@ class ModelCampaign:
                 tasks.create_task(both.start(name, after_s=returns[name]))
 
     async def _checked(self) -> Findings:
-        store = await SqliteStore.open(self.folder / "data" / "holdfast.db")
-        try:
-            effects_file = self.folder / "work" / "effects"
-            findings = await check(store, self.witness, names=self.names, effects_file=effects_file)
-        finally:
-            await store.close()
+        findings = await checked(self.folder, self.witness, names=self.names)
         others = {name: count for name, count in findings.outcomes.items() if name != "completed"}
         findings.insist(that=not others, or_else=f"runs did not complete: {others}")
         return findings

@@ -318,7 +318,8 @@ async def test_one_suspect_that_never_completes_anything_keeps_the_others_waitin
         ChaosServer([Hang()], after_last="repeat") as chaos,
         process(chaos, store=MemoryStore(disk), patience=PATIENT, limits=limits),
     ):
-        await chaos.seen.until_body(3)
+        await chaos.seen.until_body(3)  # all three are asked, although none of them ends
+        assert chaos.seen.requests_seen == 3
 
 
 async def test_a_message_to_a_quiet_session_reads_no_log_before_it_is_taken() -> None:

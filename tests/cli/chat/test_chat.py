@@ -73,6 +73,7 @@ async def test_ctrl_c_stops_the_run_and_twice_leaves(tmp_path: Path) -> None:
             await window.until(lambda screen: "⋯" not in screen)
             await window.keys("C-c", "C-c")
             await window.until("exit=0")
+        assert chaos.seen.requests_seen == 2
 
 
 async def test_who_presses_ctrl_c_twice_at_once_has_stopped_the_run(tmp_path: Path) -> None:

@@ -106,3 +106,4 @@ async def test_a_completed_command_is_sent_by_the_first_enter(tmp_path: Path) ->
             await until_typed(window, "/help")
             await window.keys("Enter")
             await window.until("begin a new session")
+            assert chaos.seen.requests_seen == 0, "a command is no message to the model"

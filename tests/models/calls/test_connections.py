@@ -108,7 +108,8 @@ async def test_more_calls_than_connections_are_kept_all_have_one() -> None:
         tasks = [line.start(voice=line.another_voice()) for _ in range(count)]
         await gate.reached(count)
         gate.open()
-        await asyncio.gather(*tasks)
+        assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*tasks))
+        assert server.seen.connections_seen == count
         await server.seen.until(
             lambda: sum(seen.closed_s is None for seen in server.seen.connections) == KEPT_ALIVE_MAX
         )

@@ -121,4 +121,5 @@ async def test_a_secure_connection_that_was_closed_twice_has_nothing_unsent(tmp_
         transport.close()
         transport.close()
         upload.end()
-        upload.abort()
+        upload.abort()  # raises nothing
+        assert transport.is_closing()

@@ -160,6 +160,7 @@ async def test_who_never_reads_is_cut_off() -> None:
         async with asking(server, b"GET /api/sessions/s/events HTTP/1.1\r\n"):
             await server.until_streams(1)
             await server.until_streams(0)
+        assert (await server.get("/health"))[0] == 200
 
 
 async def test_who_reads_slowly_gets_all_of_it() -> None:

@@ -207,6 +207,7 @@ async def test_a_session_that_cannot_be_purged_now_holds_up_no_other(unremoved: 
         store.are_gone.clear()
         await server.call("DELETE", "/api/sessions/s?now=true")
         await store.are_gone.wait()
+        assert (await server.get("/api/sessions/s"))[0] == 404
 
 
 class Counting(MemoryStore):
