@@ -63,3 +63,12 @@ def test_every_configuration_that_is_shown_is_one() -> None:
                 environ={"HOME": "/h", "MAIN_API_KEY": "k"}, file=file, read=lambda _: TextFile("x" * 20)
             )
         )
+
+
+
+def test_every_file_that_the_guide_to_the_tests_names_is_there() -> None:
+    tests = ROOT / "tests"
+    named = re.findall(r"`([\w/*]+/?[\w*]+\.(?:py|md|jsonl))\b", (tests / "README.md").read_text("utf-8"))
+    places = (ROOT, ROOT / "src" / "holdfast", tests, tests / "sabotage")
+    assert len(named) > 20
+    assert [name for name in named if not any(list(place.glob(name)) for place in places)] == []
