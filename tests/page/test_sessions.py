@@ -63,25 +63,31 @@ async def test_a_search_leads_to_the_message_itself_however_far_above_it_stands(
     await store.close()
 
 
-FRAME = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+# Both scroll inside the page: a call from here for each step takes longer than the step.
+SCROLL_UNTIL = """async (box, {text, by}) => {
+  for (let steps = 0; steps < 1000 && !box.textContent.includes(text); steps++) {
+    box.scrollBy(0, by);
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  }
+}"""
+SCROLL_BY = """async (box, steps) => {
+  for (const by of steps) {
+    box.scrollBy(0, by);
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  }
+}"""
 
 
 async def scroll_until(chat: Chat, text: str, *, by: int) -> Locator:
     """Scrolls until the text is on the page, as a reader would who looks for it."""
+    await chat.talk.evaluate(SCROLL_UNTIL, {"text": text, "by": by})
     wanted = chat.talk.get_by_text(text)
-    for _ in range(1000):
-        if await wanted.count():
-            break
-        await chat.talk.evaluate("(box, by) => box.scrollBy(0, by)", by)
-        await chat.page.evaluate(FRAME)
     await expect(wanted).to_have_count(1)
     return wanted
 
 
 async def scroll_away_and_back(chat: Chat) -> None:
-    for by in (*([-500] * 20), *([500] * 20)):
-        await chat.talk.evaluate("(box, by) => box.scrollBy(0, by)", by)
-        await chat.page.evaluate(FRAME)
+    await chat.talk.evaluate(SCROLL_BY, [*([-500] * 20), *([500] * 20)])
 
 
 READ_ALL = """async box => {
