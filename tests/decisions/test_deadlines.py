@@ -24,6 +24,7 @@ from holdfast.decisions.deadlines import (
     Watch,
     Why,
     begin,
+    due_s,
     effective,
     is_local,
     next_deadline,
@@ -399,3 +400,12 @@ def test_local_hosts(host: str) -> None:
 )
 def test_remote_hosts(host: str) -> None:
     assert not is_local(host)
+
+
+def test_a_timer_is_set_for_the_deadline_of_the_state_and_for_none_if_its_watchdog_is_off() -> None:
+    streaming = at(State.STREAMING, since_s=7)
+    deadline = next_deadline(streaming)
+    assert deadline is not None
+    assert due_s(streaming) == deadline.at_s == 127
+    off = effective(Patience(first_event_s=0, first_progress_s=0), SMALL)
+    assert due_s(Watch(off, State.WAITING, 0)) is None

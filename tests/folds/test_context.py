@@ -313,3 +313,13 @@ def test_an_empty_history_is_a_history() -> None:
     scene.ends()
     scene.send("alone", run_id="r2", history=())
     assert context(scene, "r2") == [UserMessage("alone")]
+
+
+def test_a_text_that_was_too_long_for_one_stretch_is_one_text_to_the_model() -> None:
+    scene = begun()
+    scene.call()
+    for segment, (text, goes_on) in enumerate((("the first half, ", True), ("the second half", False))):
+        scene.of_run(e.TextDone, segment=segment, text=text, goes_on=goes_on)
+    scene.ends("completed")
+    answers = [m for m in context_for(fold(scene.log), "r1") if isinstance(m, AssistantMessage)]
+    assert answers == [AssistantMessage((SaidText("the first half, the second half"),))]

@@ -43,3 +43,10 @@ def test_an_ending_is_put_in_words(
     outcome: OutcomeKind, cause: str, failure: Failure | None, words: str
 ) -> None:
     assert ending_words(outcome, cause, failure=failure) == words
+
+
+def test_very_many_short_pieces_are_joined_on_the_way_and_read_the_same() -> None:
+    gathered, pieces = Gathered(), [f"{nth} " for nth in range(1_000)]
+    for piece in pieces:
+        gathered.add(piece)
+    assert str(gathered) == "".join(pieces)

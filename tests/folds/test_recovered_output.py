@@ -7,7 +7,18 @@ import pytest
 
 from holdfast import events as e
 from holdfast.codec import UnreadableEvent
-from holdfast.folds.transcript import LOST, RECOVERED, RECOVERING, apply, fold, mark, output
+from holdfast.folds.entries import Notice
+from holdfast.folds.transcript import (
+    LOST,
+    RECOVERED,
+    RECOVERING,
+    apply,
+    fold,
+    mark,
+    mark_at,
+    output,
+    unsettled,
+)
 from holdfast.values import OutcomeKind
 from scene import begun, lines, told
 
@@ -123,3 +134,18 @@ def test_an_empty_interrupted_run_is_marked_at_once_and_a_finished_tool_is_outpu
     assert mark(fold(scene.log), "r1", now_ms=scene.ms, owner_gone=True) == LOST
     scene.recovered((e.ToolEnded, {"tool_call_id": "t1", "ok": True, "result": "done"}))
     assert mark(fold(scene.log), "r1", now_ms=scene.ms, owner_gone=False) == RECOVERED
+
+
+def test_while_not_all_is_read_yet_nothing_is_said_to_be_recovered() -> None:
+    assert [unsettled(said) for said in (RECOVERED, RECOVERING, LOST)] == [RECOVERING, RECOVERING, LOST]
+
+
+@pytest.mark.parametrize("said", ["", "half an answer"])
+def test_where_a_run_was_resumed_people_read_whether_something_was_kept(said: str) -> None:
+    scene = begun()
+    if said:
+        scene.pieces(said)
+    scene.of_run(e.RunResumed, after="crash")
+    transcript = fold(scene.log)
+    resumed = next(entry for entry in transcript.entries if isinstance(entry, Notice))
+    assert mark_at(transcript, resumed) == (RECOVERED if said else None)

@@ -102,3 +102,77 @@ def test_recovered_output_is_found_by_its_text_and_what_cannot_be_read_is_passed
 def test_a_question_is_found_by_its_words() -> None:
     asked = e.QuestionAsked(at_ms=1, run_id="r", tool_call_id="t", question_id="q", text="Which port?")
     assert rows.search_text(7, asked) == SearchText(7, "Which port?")
+
+
+def test_a_session_is_pinned_archived_and_deleted_and_all_of_it_is_undone() -> None:
+    there = (
+        e.SessionPinned(at_ms=1),
+        e.SessionArchived(at_ms=1),
+        e.SessionDeleted(at_ms=1, purge_at_ms=9),
+    )
+    back = (e.SessionUnpinned(at_ms=1), e.SessionUnarchived(at_ms=1), e.SessionRestored(at_ms=1))
+    row = ROW
+    for event in there:
+        row = rows.apply_to_session(row, event)
+    assert (row.pinned, row.archived, row.purge_at_ms) == (True, True, 9)
+    for event in back:
+        row = rows.apply_to_session(row, event)
+    assert row == ROW
+
+
+def test_a_steer_waits_until_it_is_taken_up() -> None:
+    row = ROW
+    for message_id in ("m1", "m2"):
+        steer = e.MessageAccepted(at_ms=1, message_id=message_id, text="x", mode="steer", run_id="r1")
+        row = rows.apply_to_session(row, steer)
+    assert row.steers == "m1 m2"
+    row = rows.apply_to_session(row, e.MessageDispatched(at_ms=2, message_id="m1", run_id="r1"))
+    assert row.steers == "m2"
+
+
+def test_a_run_has_a_row_from_its_queueing_on() -> None:
+    queued = e.RunQueued(at_ms=7, run_id="r1", message_id="m")
+    row = rows.apply_to_run(None, 3, session_id="s1", event=queued)
+    assert row == RunRow(run_id="r1", session_id="s1", first_seq=3, last_seq=3, created_ms=7, updated_ms=7)
+    started = e.RunStarted(at_ms=8, run_id="r1")
+    assert rows.run_of(started) == "r1"
+    running = rows.apply_to_run(row, 4, session_id="s1", event=started)
+    assert running is not None
+    assert (running.status, running.last_seq) == ("running", 4)
+    ended = rows.apply_to_run(
+        running, 5, session_id="s1", event=e.RunEnded(at_ms=9, run_id="r1", outcome="completed")
+    )
+    assert ended is not None
+    assert (ended.status, ended.outcome, ended.last_seq) == ("ended", "completed", 5)
+
+
+def test_a_run_s_row_moves_with_an_ordinary_event_only_now_and_then() -> None:
+    def after(at_ms: int) -> RunRow | None:
+        call = e.CallStarted(at_ms=at_ms, run_id="r1", call_id="c", turn=1)
+        return rows.apply_to_run(RUN, 9, session_id="s1", event=call)
+
+    assert after(rows.FRESH_MS - 1) is RUN
+    late = after(rows.FRESH_MS)
+    assert late is not None
+    assert (late.status, late.last_seq, late.updated_ms) == ("queued", 9, rows.FRESH_MS)
+
+
+def test_an_ask_is_open_until_it_expires_or_is_settled() -> None:
+    asked = e.QuestionAsked(
+        at_ms=1, run_id="r1", tool_call_id="t", question_id="q", text="Which?", expires_at_ms=10
+    )
+    row = rows.apply_to_ask(None, 3, session_id="s1", event=asked)
+    assert row is not None
+    assert (row.ask_id, row.kind) == (rows.ask_of(asked), "question")
+    assert [row.is_open_at(at_ms) for at_ms in (9, 10)] == [True, False]
+    answer = e.QuestionAnswered(at_ms=2, run_id="r1", question_id="q", answer="a")
+    settled = rows.apply_to_ask(row, 4, session_id="s1", event=answer)
+    assert settled is not None
+    assert settled.state == "answered"
+    assert not settled.is_open_at(9)
+    assert rows.apply_to_ask(row, 4, session_id="a fork", event=answer) is row
+
+
+def test_a_session_is_found_by_the_title_it_was_given_last() -> None:
+    assert rows.search_text(1, e.SessionCreated(at_ms=1, epoch="e", title="first")) == SearchText(0, "first")
+    assert rows.search_text(8, e.SessionRenamed(at_ms=1, title="second")) == SearchText(0, "second")

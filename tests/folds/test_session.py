@@ -326,3 +326,10 @@ def test_a_pause_holds_what_is_lined_up_later_and_neither_what_is_sent_nor_what_
 ) -> None:
     session = fold(log_of(*PAUSED, *later))
     assert session.holds(session.inbox.messages["m2"]) is is_held
+
+
+def test_a_pause_holds_what_was_there_before_it_and_without_one_nothing_is_held() -> None:
+    lined_up = (*RUNNING, said("m2", mode="queue"), queued("r2", "m2"))
+    for pause in ((), (e.QueuePaused(at_ms=4),)):
+        session = fold(log_of(*lined_up, *pause))
+        assert session.holds(session.inbox.messages["m2"]) is bool(pause)
