@@ -37,11 +37,11 @@ FILES = {
     "ci/cache/old.tar": "x" * 4096,
 }
 
-SLOW = "Why has the nightly build become slow?"
-CLEAN = "Clear the old build cache and tell me how much room that gives."
+SLOW = "Why is the nightly build so slow?"
+CLEAN = "Clear the old build cache and tell me how much space that frees up."
 
-SLOW_ANSWER = """The build itself is as quick as before. **The dependency cache is never hit**, so all \
-packages are fetched anew each night.
+SLOW_ANSWER = """The build itself is as fast as before. **The dependency cache is never hit**, so every \
+package is downloaded again each night.
 
 | step | last week | tonight |
 |---|---:|---:|
@@ -49,19 +49,19 @@ packages are fetched anew each night.
 | dependencies | 21 s | **696 s** |
 | tests | 79 s | 82 s |
 
-The reason is one line in `src/tracker/cache.py`: a cache that may be zero days old is always too old.
+The cause is one line in `src/tracker/cache.py`: with a limit of zero days, the cache is always too old.
 
 ```python
 CACHE_DAYS = 0  # was 7 until the last change
 ```
 
-Setting it back to `7` brings the build back to about two minutes. Shall I do that and run the build once?"""
+With `7`, the build takes about two minutes again. Should I change it and run the build once?"""
 
-CLEAN_ANSWER = """Done. The old cache is gone, which gives back **3.1 GB**. The next nightly build is a \
-little slower, because it fills the cache anew."""
+CLEAN_ANSWER = """Done. I deleted the old cache, which frees up **3.1 GB**. The next nightly build will be a \
+little slower, because it has to fill the cache again."""
 
 OTHERS = (
-    ("Draft of the release notes for 0.9", "Write the release notes."),
+    ("Draft release notes for 0.9", "Write the release notes."),
     ("Rename the configuration keys", "Rename the configuration keys."),
     ("Compare two queue designs", "Compare the two designs."),
     ("Read the logs of last night's outage", "Read the logs."),
@@ -85,11 +85,11 @@ class Story:
             case str(text) if text == CLEAN:
                 return [SayWords(CLEAN_ANSWER, PACE_S)] if after_tool else self._clean()
             case _:
-                return [SayWords("Here is a first version; tell me what to change.", PACE_S)]
+                return [SayWords("Here's a first draft. Tell me what to change.", PACE_S)]
 
     def _look(self) -> Script:
         return [
-            Think("The log has the times of each step, so I compare those first. " * 2, chunk_chars=9),
+            Think("The log has the time of each step, so I'll compare those first. " * 2, chunk_chars=9),
             CallTool("read_file", {"path": "ci/nightly.log"}),
             CallTool("search_files", {"pattern": "CACHE_DAYS"}),
             CallTool("shell", {"command": "ls -l ci src/tracker"}),
@@ -98,11 +98,11 @@ class Story:
     def _clean(self) -> Script:
         self._asked += 1
         if self._asked == 1:
-            return [SayWords("First I look at what the cache", PACE_S), Hang()]
+            return [SayWords("First, I'll look at what the cache", PACE_S), Hang()]
         if self._asked == 2:  # noqa: PLR2004  # the second of three tries
             return [overloaded()]
         return [
-            SayWords("I remove the old cache and then look at the disk.", 0.05),
+            SayWords("I'll delete the old cache, then check the disk.", 0.05),
             CallTool("shell", {"command": "rm -r ci/cache && sleep 1 && df -h ci"}),
         ]
 
@@ -193,7 +193,7 @@ async def make_pictures(browser: Browser, url: str) -> None:
     await page.goto("/")
     await fill_list(page)
     await say(page, SLOW)
-    await page.get_by_text("Shall I do that and run the build once?").first.wait_for()
+    await page.get_by_text("Should I change it and run the build once?").first.wait_for()
     await finished(page)
     await shoot(page, "chat-light")
     await page.emulate_media(color_scheme="dark")
@@ -204,7 +204,7 @@ async def make_pictures(browser: Browser, url: str) -> None:
     await once.click(trial=True)  # waits until it can be clicked
     await shoot(page, "approval")
     await once.click()
-    await page.get_by_text("because it fills the cache anew").first.wait_for()
+    await page.get_by_text("because it has to fill the cache again").first.wait_for()
     await finished(page)
     await page.get_by_role("button", name="Timeline", exact=True).click()
     await page.get_by_role("button", name="Copy JSON").wait_for()

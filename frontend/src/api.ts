@@ -45,13 +45,13 @@ export function pageHeader(): Record<string, string> {
 }
 
 const UNREACHABLE: Trouble = {
-  message: "The server cannot be reached.",
+  message: "Can't reach the server.",
   code: "unreachable",
   status: 0,
   param: null,
 };
-const UNREADABLE: Trouble = { ...UNREACHABLE, message: "The server's answer cannot be read." };
-const FILE_GONE: Trouble = { ...UNREACHABLE, message: "The file cannot be read." };
+const UNREADABLE: Trouble = { ...UNREACHABLE, message: "The server sent a response this page can't read." };
+const FILE_GONE: Trouble = { ...UNREACHABLE, message: "Can't read this file." };
 const PATIENCE_MS = 30_000;
 const LONG_PATIENCE_MS = 180_000;
 
@@ -68,8 +68,7 @@ export function failed(trouble: Trouble): { readonly ok: false; readonly trouble
 export function troubleOf(status: number, body: unknown): Trouble {
   const error = (body as { error?: Partial<Trouble> } | null)?.error;
   return {
-    message:
-      typeof error?.message === "string" ? error.message : `The server answered with status ${status}.`,
+    message: typeof error?.message === "string" ? error.message : `The server returned status ${status}.`,
     code: typeof error?.code === "string" ? error.code : "unknown",
     status,
     param: typeof error?.param === "string" ? error.param : null,

@@ -25,14 +25,14 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { command: "new", words: "New chat", keys: ["mod+shift+o", "n"] },
   { command: "search", words: "Search chats", keys: ["mod+k", "/"] },
   { command: "find", words: "Search in this chat", keys: ["mod+shift+f"] },
-  { command: "composer", words: "Write a message", keys: ["mod+i", "c"] },
+  { command: "composer", words: "Go to the message field", keys: ["mod+i", "c"] },
   { command: "stop", words: "Stop the run", keys: ["mod+."] },
   { command: "previous", words: "Previous chat", keys: ["alt+arrowup"] },
   { command: "next", words: "Next chat", keys: ["alt+arrowdown"] },
   { command: "timeline", words: "Show or hide the timeline", keys: ["alt+t", "t"] },
-  { command: "sidebar", words: "Show or hide the chat list", keys: ["mod+b"] },
+  { command: "sidebar", words: "Show or hide chats", keys: ["mod+b"] },
   { command: "settings", words: "Settings", keys: ["mod+,"] },
-  { command: "help", words: "This help", keys: ["?", "mod+/"] },
+  { command: "help", words: "Keyboard shortcuts", keys: ["?", "mod+/"] },
 ];
 
 /** What of a key event decides; a KeyboardEvent fits. */

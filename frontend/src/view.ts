@@ -280,7 +280,7 @@ function dispatched(view: View, seq: number, event: e.MessageDispatched): void {
   view.changes.queue = true;
   takeUp(view, seq, run, message);
   if (message.message_id !== run.message_id) {
-    const applied = notice(run, seq, event, "steered", "Taken up by the run under way.");
+    const applied = notice(run, seq, event, "steered", "Delivered to the running agent.");
     run.entries.push(applied);
     view.entries.push(applied);
   }

@@ -43,7 +43,7 @@ test("a server that says nothing for half a minute is given up", async () => {
   mock.timers.tick(29_999);
   assert.equal(asked.aborted, false);
   mock.timers.tick(1);
-  assert.equal(trouble(await asking), "The server cannot be reached.");
+  assert.equal(trouble(await asking), "Can't reach the server.");
 });
 
 test("a long answer may take minutes, and one that breaks off is none", async () => {
@@ -60,7 +60,7 @@ test("a long answer may take minutes, and one that breaks off is none", async ()
       assert.deepEqual(await asking, { ok: true, value: { long: 1 } });
     } else {
       body.error(new TypeError("network error"));
-      assert.equal(trouble(await asking), "The server cannot be reached.");
+      assert.equal(trouble(await asking), "Can't reach the server.");
     }
   }
 });
@@ -75,13 +75,13 @@ test("an answer that does not end in three minutes is given up", async () => {
   mock.timers.tick(1);
   assert.equal(asked.aborted, true);
   body.error(asked.reason);
-  assert.equal(trouble(await asking), "The server cannot be reached.");
+  assert.equal(trouble(await asking), "Can't reach the server.");
 });
 
 test("an answer that is no JSON is said to be unreadable, and none at all is fine", async () => {
   const asking = call("GET", "/portal");
   answer(new Response("<html>Welcome to our network</html>"));
-  assert.equal(trouble(await asking), "The server's answer cannot be read.");
+  assert.equal(trouble(await asking), "The server sent a response this page can't read.");
   const refused = call("GET", "/big");
   const safari = new Response("<html>", { status: 413 });
   safari.json = () => Promise.reject(new DOMException("The string did not match", "SyntaxError"));
@@ -142,13 +142,13 @@ test("an upload may take as long as it gets on, and is given up after three minu
   assert.equal(Request.last.isAborted, false);
   mock.timers.tick(1);
   assert.equal(Request.last.isAborted, true);
-  assert.equal(trouble(await part), "The server cannot be reached.");
+  assert.equal(trouble(await part), "Can't reach the server.");
 });
 
 test("an upload that never begins is given up too, and one that is over is left alone", async () => {
   const never = uploading();
   mock.timers.tick(180_000);
-  assert.equal(trouble(await never.part), "The server cannot be reached.");
+  assert.equal(trouble(await never.part), "Can't reach the server.");
   const quick = uploading();
   Request.last.status = 200;
   Request.last.response = { blob: "b", media_type: "image/png" };
@@ -163,7 +163,7 @@ test("an upload that never begins is given up too, and one that is over is left 
 test("an upload says whether the server or the file is out of reach", async () => {
   const { part } = uploading();
   Request.last.fail();
-  assert.equal(trouble(await part), "The server cannot be reached.");
+  assert.equal(trouble(await part), "Can't reach the server.");
   const gone = new File(["abc"], "a.txt");
   gone.slice = () => {
     const blob = new Blob();
@@ -172,5 +172,5 @@ test("an upload says whether the server or the file is out of reach", async () =
   };
   const vanished = uploading(gone);
   Request.last.fail();
-  assert.equal(trouble(await vanished.part), "The file cannot be read.");
+  assert.equal(trouble(await vanished.part), "Can't read this file.");
 });

@@ -131,7 +131,7 @@ test("how a tool call stands is said truthfully", () => {
   assert.equal(standingOf(tool({ ok: false, ending: "finished" }), undefined).words, "Failed");
   assert.equal(standingOf(tool({ ok: false, ending: "unknown" }), undefined).words, "Outcome unknown");
   const open = made("ask", { ask: "approval", state: "open" }) as AskEntry;
-  assert.equal(standingOf(tool({ state: "asked" }), open).words, "Waits for you");
+  assert.equal(standingOf(tool({ state: "asked" }), open).words, "Waiting for you");
   assert.equal(
     askLine({ ...open, state: "answered", answer: "deny", reason: "too risky" }),
     "Denied: too risky",

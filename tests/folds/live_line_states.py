@@ -74,30 +74,30 @@ class Row:
 
 
 ROWS = (
-    Row("queued", "queued", (MESSAGE, QUEUED), "in the queue", 0),
+    Row("queued", "queued", (MESSAGE, QUEUED), "queued", 0),
     Row("started", "starting", (MESSAGE, QUEUED, STARTED), "starting", 1000),
-    Row("a call begins", "between", (MESSAGE, QUEUED, STARTED, CALL), "at work", 1000),
+    Row("a call begins", "between", (MESSAGE, QUEUED, STARTED, CALL), "working", 1000),
     Row("asked", "waiting", BEGUN, "waiting for gpt-x", 1000),
     Row("the model thinks", "thinking", (*BEGUN, THOUGHT), "gpt-x is thinking", 2000),
-    Row("a thought is over", "pausing", (*BEGUN, THOUGHT, THOUGHT_DONE), "gpt-x is at work", 2000),
+    Row("a thought is over", "pausing", (*BEGUN, THOUGHT, THOUGHT_DONE), "gpt-x is working", 2000),
     Row("the model writes", "answering", (*BEGUN, THOUGHT_DONE, WORD), "gpt-x is answering", 2000),
-    Row("a text is over", "pausing", (*BEGUN, WORD, TEXT_DONE, USED), "gpt-x is at work", 2000),
-    Row("an attempt failed", "retrying", (*BEGUN, FAILED), "trying again", 2000),
+    Row("a text is over", "pausing", (*BEGUN, WORD, TEXT_DONE, USED), "gpt-x is working", 2000),
+    Row("an attempt failed", "retrying", (*BEGUN, FAILED), "retrying", 2000),
     Row("the next one is made", "waiting", (*BEGUN, FAILED, SUPERSEDED, ATTEMPT), "waiting for gpt-x", 1000),
     Row("another target is asked", "waiting", (*BEGUN, FAILED, OTHER), "waiting for spare", 2000),
     Row("gated", "gated", (*BEGUN, FAILED, GATED), "waiting for the provider", 2000),
-    Row("compacting", "compacting", (*BEGUN, SUMMARY), "summing up the conversation", 2000),
+    Row("compacting", "compacting", (*BEGUN, SUMMARY), "summarizing the conversation", 2000),
     Row(
         "the summary comes",
         "compacting",
         (*BEGUN, SUMMARY, ATTEMPT, WORD, TEXT_DONE),
-        "summing up the conversation",
+        "summarizing the conversation",
         2000,
     ),
-    Row("compacted", "between", (*BEGUN, SUMMARY, ATTEMPT, WORD, COMPACTED), "at work", 3000),
+    Row("compacted", "between", (*BEGUN, SUMMARY, ATTEMPT, WORD, COMPACTED), "working", 3000),
     Row("no summary came", "waiting", (*BEGUN, SUMMARY, FAILED, CALL, ATTEMPT), "waiting for gpt-x", 1000),
-    Row("a tool is asked for", "asking", ASKS, "gpt-x asks for shell make test", 2000),
-    Row("a second tool", "asking", (*ASKS, READ), "gpt-x asks for read_file a.py", 2000),
+    Row("a tool is asked for", "asking", ASKS, "gpt-x wants to run shell make test", 2000),
+    Row("a second tool", "asking", (*ASKS, READ), "gpt-x wants to run read_file a.py", 2000),
     Row("a tool is next", "next", (*ASKS, CALL_ENDED), "about to run shell make test", 2000),
     Row(
         "an attempt asked for a tool in vain",
@@ -108,8 +108,8 @@ ROWS = (
     ),
     Row("approval", "approval", (*ASKS, CALL_ENDED, MAY_IT), "waiting for your approval", 2000),
     Row("approved", "next", (*ASKS, CALL_ENDED, MAY_IT, YES), "about to run shell make test", 2500),
-    Row("nobody approved", "between", (*ASKS, CALL_ENDED, MAY_IT, NOBODY), "at work", 2500),
-    Row("denied", "between", (*ASKS, CALL_ENDED, MAY_IT, NO), "at work", 2500),
+    Row("nobody approved", "between", (*ASKS, CALL_ENDED, MAY_IT, NOBODY), "working", 2500),
+    Row("denied", "between", (*ASKS, CALL_ENDED, MAY_IT, NO), "working", 2500),
     Row(
         "denied, and another is next",
         "next",
@@ -117,7 +117,7 @@ ROWS = (
         "about to run read_file a.py",
         2500,
     ),
-    Row("approval withdrawn", "between", (*ASKS, CALL_ENDED, MAY_IT, RAN, WITHDRAWN), "at work", 2500),
+    Row("approval withdrawn", "between", (*ASKS, CALL_ENDED, MAY_IT, RAN, WITHDRAWN), "working", 2500),
     Row(
         "approved and at work",
         "tool",
@@ -137,11 +137,11 @@ ROWS = (
     Row("two tools", "tools", (*BOTH, RUNS, READS), "running 2 tools", 4000),
     Row("one of two is done", "tool", (*BOTH, RUNS, READS, HAS_READ), "running shell make test", 3000),
     Row("the next of two", "next", (*BOTH, RUNS, RAN), "about to run read_file a.py", 5000),
-    Row("all tools are done", "between", (*ASKS, CALL_ENDED, RUNS, RAN), "at work", 5000),
+    Row("all tools are done", "between", (*ASKS, CALL_ENDED, RUNS, RAN), "working", 5000),
     Row("a question", "question", (*BEGUN, CALL_ENDED, WHICH), "waiting for your answer", 2000),
-    Row("a question is answered", "between", (*BEGUN, CALL_ENDED, WHICH, THIS), "at work", 3600),
-    Row("a question expired", "between", (*BEGUN, CALL_ENDED, WHICH, TOO_LATE), "at work", 3600),
-    Row("a question is withdrawn", "between", (*BEGUN, CALL_ENDED, WHICH, NO_MORE), "at work", 3600),
+    Row("a question is answered", "between", (*BEGUN, CALL_ENDED, WHICH, THIS), "working", 3600),
+    Row("a question expired", "between", (*BEGUN, CALL_ENDED, WHICH, TOO_LATE), "working", 3600),
+    Row("a question is withdrawn", "between", (*BEGUN, CALL_ENDED, WHICH, NO_MORE), "working", 3600),
     Row(
         "a tool at work asks",
         "question",
@@ -155,7 +155,7 @@ ROWS = (
         "resumed in mid-tool",
         "resumed",
         (*ASKS, CALL_ENDED, RUNS, RESUMED),
-        "going on after a crash",
+        "resuming after a crash",
         9000,
     ),
     Row(
@@ -166,9 +166,9 @@ ROWS = (
         4000,
     ),
     Row(
-        "resumed in an answer", "resumed", (*BEGUN, WORD, RESUMED, SUPERSEDED), "going on after a crash", 9000
+        "resumed in an answer", "resumed", (*BEGUN, WORD, RESUMED, SUPERSEDED), "resuming after a crash", 9000
     ),
-    Row("resumed in a summary", "resumed", (*BEGUN, SUMMARY, RESUMED), "going on after a crash", 9000),
+    Row("resumed in a summary", "resumed", (*BEGUN, SUMMARY, RESUMED), "resuming after a crash", 9000),
     Row("ended", "ended", (*BEGUN, WORD, TEXT_DONE, ENDED), "", 9000),
     Row("ended with open ends", "ended", (*BOTH, MAY_IT, RUNS, STOP, ENDED), "", 9000),
 )

@@ -33,8 +33,8 @@ def test_gathered_text_is_the_end_of_all_pieces(pieces: list[str], chars_max: in
     ("outcome", "cause", "failure", "words"),
     [
         ("completed", "", None, "Completed"),
-        ("cancelled", "user_stop", None, "Stopped: a person stopped it"),
-        ("interrupted", "crash_loop", None, "Interrupted: three restarts in a row brought nothing new"),
+        ("cancelled", "user_stop", None, "Stopped"),
+        ("interrupted", "crash_loop", None, "Interrupted: the server restarted three times without progress"),
         ("budget", "tokens", None, "Budget used up: tokens"),
         ("failed", "x", Failure(kind="dropped", text="the line broke"), "Failed: the line broke"),
     ],

@@ -224,11 +224,11 @@ def test_notices_say_what_happened() -> None:
     transcript = fold(scene.log)
     notices = [entry for entry in transcript.entries if isinstance(entry, Notice)]
     assert [entry.text for entry in notices] == [
-        "alpha asks to be called later (rate limit).",
-        "alpha asks to be called later.",
-        "Answered by beta, because alpha was overloaded.",
+        "alpha asked us to wait (rate limit).",
+        "alpha asked us to wait.",
+        "Switched to beta because alpha was overloaded.",
         "Resumed after a crash.",
-        "The model goes on from a summary of what came before.",
+        "Earlier messages were summarized for the model.",
     ]
     assert notices[0].until_ms == 99
     assert (notices[-1].upto_seq, notices[-1].summary) == (3, "they said hi")

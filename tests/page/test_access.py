@@ -127,7 +127,7 @@ async def test_single_keys_do_nothing_once_they_are_switched_off(visit: Visit) -
         await expect(chat.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
         await keys.press("Escape")
         await keys.press("Control+,")
-        await chat.page.get_by_role("switch", name=re.compile("Single keys")).click()
+        await chat.page.get_by_role("switch", name=re.compile("Single-key")).click()
         await keys.press("Escape")
         await chat.page.reload()
         await expect(chat.box).to_be_focused()
@@ -163,11 +163,11 @@ async def test_on_a_phone_the_list_is_a_drawer_and_every_button_has_room_for_a_f
         assert await phone.page.evaluate(TOO_SMALL) == []
         wide = await phone.page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert not wide
-        await phone.page.get_by_role("button", name=re.compile("chat list|Menu|Chats")).first.tap()
+        await phone.page.get_by_role("button", name=re.compile("Show chats")).first.tap()
         await expect(phone.rows).to_have_count(1)
         await phone.rows.first.get_by_role("link").tap()
         assert await phone.page.evaluate(TOO_SMALL) == []
-        await phone.button("Show the chat list").tap()
+        await phone.button("Show chats").tap()
         await phone.button("Settings").tap()
         await expect(phone.page.get_by_role("dialog", name="Settings")).to_be_visible()
         assert await phone.page.evaluate(TOO_SMALL) == []

@@ -117,7 +117,7 @@ async def test_files_that_find_no_room_are_said_to_be_left_out(visit: Visit) -> 
               document.querySelector('main').lastElementChild.dispatchEvent(new DragEvent('drop', drop));
             }"""
         )
-        await chat.sees("A message takes 20 files; the rest was left out.")
+        await chat.sees("You can attach up to 20 files. The rest were left out.")
         attachments = chat.page.get_by_role("list", name="Attachments").get_by_role("listitem")
         await expect(attachments).to_have_count(20)
 

@@ -90,7 +90,7 @@ async def test_killed_in_mid_answer_and_started_again_the_page_goes_on(visit: Vi
         await chat.state("Reconnecting")
         # Nobody knows what the run does, so that nothing is counted.
         await expect(chat.page.locator(".live")).to_have_text(
-            re.compile("^Reconnecting.*catches up by itself$")
+            re.compile("^Reconnecting.*this page will catch up$")
         )
         await expect(chat.answers.last).to_have_text("half")
         port = int(re.findall(r":(\d+)", url)[0])
@@ -145,7 +145,7 @@ async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, 
 
             stranger = await visit(link)
             await stranger.sees("Sign in to Holdfast")
-            await stranger.sees(re.compile("link was used before"))
+            await stranger.sees(re.compile("expired or was already used"))
             await stranger.page.get_by_label("Key", exact=True).fill("not-the-key")
             await stranger.button("Sign in").click()
             await stranger.sees(re.compile("key is wrong"))

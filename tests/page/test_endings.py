@@ -34,7 +34,7 @@ async def test_what_was_not_completed_says_what_happened_and_what_to_do(visit: V
         await expect(verdict).to_contain_text("Word the request in another way")
         await chat.page.goto(f"{server.url}/s/truncated")
         await expect(verdict).to_contain_text("Cut off at the length limit.")
-        await expect(verdict).to_contain_text("send “go on” to have the rest")
+        await expect(verdict).to_contain_text("Send “continue” to get the rest")
         await expect(chat.button("Retry")).to_be_visible()
 
 

@@ -54,14 +54,14 @@ async def test_the_timeline_is_the_log_itself_with_its_stumbles_marked(visit: Vi
         await chat.button("Timeline").click()
         panel = chat.page.get_by_role("complementary", name="Timeline")
         await expect(panel.get_by_role("figure").get_by_role("list")).to_contain_text("between attempts")
-        await panel.get_by_role("button", name=re.compile("An attempt failed")).click()
+        await panel.get_by_role("button", name=re.compile("Attempt failed")).click()
         event = panel.get_by_role("region", name=re.compile("^Event "))
         await expect(event).to_contain_text("attempt.failed")
         await expect(event).to_contain_text('"kind": "dropped"')
 
-        await panel.get_by_role("searchbox", name="Filter the events").fill("attempt.")
+        await panel.get_by_role("searchbox", name="Filter events").fill("attempt.")
         await expect(panel.get_by_role("region", name="Events").get_by_role("listitem")).to_have_count(4)
-        await panel.get_by_role("searchbox", name="Filter the events").fill("")
+        await panel.get_by_role("searchbox", name="Filter events").fill("")
         await panel.get_by_role("button", name="Copy JSON").click()
         await expect(panel.get_by_role("button", name="Copied")).to_be_visible()
         copied = json.loads(await chat.page.evaluate("navigator.clipboard.readText()"))
@@ -97,9 +97,9 @@ async def test_a_timeline_that_lies_over_the_chat_has_the_focus_and_gives_it_bac
         await chat.say("hi")
         await chat.answered("hello")
         await chat.page.keyboard.press("Alt+t")
-        await expect(chat.button("Close the timeline")).to_be_focused()
+        await expect(chat.button("Close timeline")).to_be_focused()
         await chat.page.keyboard.press("Escape")
-        await expect(chat.button("Close the timeline")).to_have_count(0)
+        await expect(chat.button("Close timeline")).to_have_count(0)
         await expect(chat.button("Timeline")).to_be_focused()
 
 
@@ -130,7 +130,7 @@ async def test_a_menu_closes_on_its_own_button_and_gives_the_focus_back(visit: V
         await chat.answered("two")
         await expect(chat.rows).to_have_count(2)
         keys, menu = chat.page.keyboard, chat.page.get_by_role("menu")
-        button = chat.button("Menu of second chat")
+        button = chat.button("Options for second chat")
         await button.click()
         await expect(menu).to_be_visible()
         await button.click()
@@ -144,7 +144,7 @@ async def test_a_menu_closes_on_its_own_button_and_gives_the_focus_back(visit: V
         await expect(button).to_be_focused()
         await keys.press("Enter")
         await keys.press("Enter")
-        await expect(chat.page.get_by_role("textbox", name="Title of the chat")).to_be_focused()
+        await expect(chat.page.get_by_role("textbox", name="Chat title")).to_be_focused()
         await keys.type("renamed by hand")
         await keys.press("Enter")
         await expect(chat.page).to_have_title("renamed by hand · Holdfast")
@@ -194,14 +194,14 @@ async def test_keys_that_put_letters_together_end_no_editing(visit: Visit, how: 
         await chat.say("first chat")
         await chat.answered("one")
         await chat.people.last.hover()
-        await chat.button("Edit and send again").click()
-        editing = chat.page.get_by_role("article", name="You, being edited")
+        await chat.button("Edit and resend").click()
+        editing = chat.page.get_by_role("article", name="Edit your message")
         await editing.get_by_role("textbox").evaluate(COMPOSED, how)
         await expect(editing).to_be_visible()
         await editing.get_by_role("button", name="Cancel").click()
-        await chat.button("Menu of first chat").click()
+        await chat.button("Options for first chat").click()
         await chat.page.get_by_role("menuitem", name="Rename").click()
-        title = chat.page.get_by_role("textbox", name="Title of the chat")
+        title = chat.page.get_by_role("textbox", name="Chat title")
         await title.evaluate(COMPOSED, how)
         await expect(title).to_be_visible()
         assert not [url for url in asked if url.endswith("/rewind")]
@@ -218,9 +218,9 @@ async def test_a_title_that_was_left_as_it_stood_is_not_stored(visit: Visit) -> 
         chat.page.on(
             "request", lambda asked: stored.extend([asked.post_data or ""] * (asked.method == "PATCH"))
         )
-        title = chat.page.get_by_role("textbox", name="Title of the chat")
+        title = chat.page.get_by_role("textbox", name="Chat title")
         for name in ("", "another name"):
-            await chat.button("Menu of first chat").click()
+            await chat.button("Options for first chat").click()
             await chat.page.get_by_role("menuitem", name="Rename").click()
             if name:
                 await title.fill(name)
@@ -287,6 +287,6 @@ async def test_a_hidden_tab_tells_that_someone_is_needed_and_that_it_is_done(vis
         await expect(chat.page).to_have_title(re.compile(r"^do it"))
         await chat.page.wait_for_function("() => window.told.length === 2", timeout=30_000)
         assert await chat.page.evaluate("window.told") == [
-            "do it: Waits for your answer.",
+            "do it: Needs your answer.",
             "do it: Finished.",
         ]

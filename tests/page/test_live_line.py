@@ -113,19 +113,21 @@ class Standing:
 
 TOUCH = CallTool("touch", {"path": "a.py"})
 STANDING = {
-    "in the queue": Standing("In the queue", ([Say("a")],), e.MessageDispatched, calls=False),
+    "in the queue": Standing("Queued", ([Say("a")],), e.MessageDispatched, calls=False),
     "starting": Standing("Starting", ([Say("a")],), e.CallStarted, calls=False),
-    "before an attempt": Standing("At work", ([Say("a")],), e.AttemptStarted),
+    "before an attempt": Standing("Working", ([Say("a")],), e.AttemptStarted),
     "waiting for the first word": Standing("Waiting for m", ([Say("a")],), e.TextDelta),
     "thinking": Standing("m is thinking", ([Think("hm"), Say("a")],), e.TextDelta),
     "writing": Standing("m is answering", ([Say("a")],), e.TextDone),
-    "after a text": Standing("m is at work", ([Say("a")],), e.CallEnded),
-    "trying again": Standing("Trying again", ([overloaded()], [Say("a")]), e.AttemptStarted, 2),
+    "after a text": Standing("m is working", ([Say("a")],), e.CallEnded),
+    "trying again": Standing("Retrying", ([overloaded()], [Say("a")]), e.AttemptStarted, 2),
     "asked again": Standing("Waiting for m", ([overloaded()], [Say("a")]), e.TextDelta),
-    "asking for a tool": Standing("m asks for touch a.py", ([TOUCH], [Say("a")]), e.CallEnded, calls=False),
+    "asking for a tool": Standing(
+        "m wants to run touch a.py", ([TOUCH], [Say("a")]), e.CallEnded, calls=False
+    ),
     "a tool is next": Standing("About to run touch a.py", ([TOUCH], [Say("a")]), e.ToolStarted, calls=False),
     "a tool is at work": Standing("Running touch a.py", ([TOUCH], [Say("a")]), e.ToolEnded, calls=False),
-    "after a tool": Standing("At work", ([TOUCH], [Say("a")]), e.CallStarted, 2, calls=False),
+    "after a tool": Standing("Working", ([TOUCH], [Say("a")]), e.CallStarted, 2, calls=False),
     "asked again after a tool": Standing("Waiting for m", ([TOUCH], [Say("a")]), e.TextDelta),
 }
 
@@ -249,7 +251,7 @@ async def test_a_run_that_waits_for_a_slot_says_its_place(visit: Visit) -> None:
         await gate.reached()
         chat = await visit(server.url)
         await chat.say("two")
-        await expect(live(chat)).to_have_text("In the queueplace 1other runs are using all slots")
+        await expect(live(chat)).to_have_text("Queuedplace 1other runs are using all slots")
         gate.open()
         await chat.answered("second")
 
@@ -311,9 +313,9 @@ async def test_the_line_says_that_the_conversation_is_summed_up(visit: Visit) ->
         await chat.say("long " * 1500)
         await chat.answered("one")
         await chat.say("more " * 1500)
-        await says(chat, "Summing up the conversation")
+        await says(chat, "Summarizing the conversation")
         await gate.reached()
-        await says(chat, "Summing up the conversation")
+        await says(chat, "Summarizing the conversation")
         gate.open()
         await chat.answered("two")
 
@@ -332,7 +334,7 @@ async def test_the_line_says_that_a_run_goes_on_after_a_restart(visit: Visit) ->
         await expect(live(chat)).to_contain_text("Reconnecting")
         async with served(target_of(chaos), setting=Setting(store=store, options=options)) as server:
             chat = await visit(server.url + session)
-            await says(chat, "Going on after a restart")
+            await says(chat, "Resuming after a restart")
             store.gate.open()
             await chat.answered("whole")
             await visit.leave(server.url)
@@ -347,7 +349,7 @@ async def test_without_a_network_the_line_says_so_and_counts_nothing(visit: Visi
         await chat.say("go")
         await chat.answered("half")
         await chat.page.context.set_offline(True)
-        await expect(live(chat)).to_have_text("No networknothing is lost, the page catches up by itself")
+        await expect(live(chat)).to_have_text("Offlinenothing is lost; this page will catch up")
         gate.open()
         await chat.page.context.set_offline(False)
         await chat.answered("half whole")

@@ -139,7 +139,7 @@ async def test_images_and_downloads_come_with_tickets(visit: Visit) -> None:
         download = await saved.value
         assert download.suggested_filename == "notes.txt"
         assert await asyncio.to_thread((await download.path()).read_bytes) == b"some notes"
-        await chat.rows.first.get_by_role("button", name=re.compile("^Menu of")).click()
+        await chat.rows.first.get_by_role("button", name=re.compile("^Options for")).click()
         async with chat.page.expect_download() as saved:
             await chat.page.get_by_role("menuitem", name="Export as Markdown").click()
         assert b"look" in await asyncio.to_thread((await (await saved.value).path()).read_bytes)
@@ -216,7 +216,7 @@ async def test_what_a_key_may_not_do_is_not_offered(visit: Visit) -> None:
         await expect(card).to_contain_text("Your key cannot answer this")
         await expect(card.get_by_role("button")).to_have_count(0)
         assert await faults_of(chat.page) == []
-        await chat.rows.first.get_by_role("button", name=re.compile("^Menu of")).click()
+        await chat.rows.first.get_by_role("button", name=re.compile("^Options for")).click()
         await expect(chat.page.get_by_role("menuitem", name="Archive")).to_be_visible()
         await expect(chat.page.get_by_role("menuitem", name="Delete")).to_have_count(0)
         await chat.page.keyboard.press("Escape")

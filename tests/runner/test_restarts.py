@@ -289,7 +289,7 @@ async def test_a_suspect_says_for_what_it_waits_and_at_which_place() -> None:
         owner = world.supervisor.owner(waiting)
         assert owner is not None
         line = owner.logs[f"run_{waiting}"].live_line()
-        assert line.startswith("in the queue · place 1 · the server crashed")
+        assert line.startswith("queued · place 1 · the server crashed")
         assert await world.inbox.stop(waiting, f"run_{waiting}")
         assert ending(await world.until(waiting, e.RunEnded)).outcome == "cancelled"
         assert sum(world.supervisor.turn(f"run_{name}") is not None for name in ("a", "b", "c")) == 1

@@ -33,14 +33,14 @@ function State(): JSX.Element | null {
       return (
         <Pill
           words="Reconnecting"
-          title="The server does not answer. The run goes on without this page, and nothing is lost; the page catches up by itself."
+          title="Can't reach the server. Nothing is lost: this page catches up when the connection is back."
         />
       );
     case "offline":
       return (
         <Pill
           words="Offline"
-          title="This device has no network. What you write is kept, and sent once there is one."
+          title="You're offline. What you write is kept and sent when you're back online."
           icon="cloud"
         />
       );
@@ -64,11 +64,7 @@ function Pill({ words, title, icon }: { words: string; title: string; icon?: Ico
 function Saved(): JSX.Element {
   const seq = session.value?.currentRun.value && nowMs.value > 0 ? saved.peek() : saved.value;
   return (
-    <span
-      class="saved"
-      title="Everything up to this event is on disk. What you see can not be lost."
-      aria-hidden="true"
-    >
+    <span class="saved" title="Everything up to this event is saved to disk." aria-hidden="true">
       <Icon name="check" />
       <span class="saved-word">saved · </span>
       {grouped(seq)}

@@ -8,16 +8,16 @@ import { findHint } from "./ui.ts";
 export function FindHint(): JSX.Element | null {
   if (findHint.value === "" || findHint.value !== session.value?.id) return null;
   return (
-    <section class="find-hint" aria-label="About the search">
-      <span role="status">Your browser searches only the part of this chat that is loaded.</span>
+    <section class="find-hint" aria-label="Search hint">
+      <span role="status">Your browser only searches the loaded part of this chat.</span>
       <button type="button" class="button small" onClick={findHere}>
         <Icon name="search" />
-        Search all of it
+        Search the whole chat
       </button>
       <button
         type="button"
         class="icon-button"
-        aria-label="Close the hint"
+        aria-label="Dismiss"
         onClick={() => {
           findHint.value = "";
         }}

@@ -46,8 +46,8 @@ function ListButton(): JSX.Element {
     <button
       type="button"
       class="icon-button"
-      aria-label={waiting ? `Show the chat list: ${waiting} wait for you` : "Show the chat list"}
-      title={`Show the chat list (${hint("sidebar", isMac)})`}
+      aria-label={waiting ? `Show chats: ${waiting} need you` : "Show chats"}
+      title={`Show chats (${hint("sidebar", isMac)})`}
       onClick={showList}
     >
       <Icon name="menu" />

@@ -12,7 +12,7 @@ export function KeyboardHelp(): JSX.Element {
   const { bareKeys } = settings.value;
   const newLine = settings.value.sendKey === "enter" ? ["shift+enter"] : ["enter"];
   return (
-    <Dialog title="Keyboard" onClose={close}>
+    <Dialog title="Keyboard shortcuts" onClose={close}>
       <dl class="shortcuts">
         {SHORTCUTS.map(({ command, words, keys }) => (
           <Line key={command} words={words} keys={keys.filter((one) => bareKeys || !isBare(one))} />
@@ -25,13 +25,13 @@ export function KeyboardHelp(): JSX.Element {
       </dl>
       <h3 class="section-name">In the chat list</h3>
       <dl class="shortcuts">
-        <Line words="From chat to chat" keys={["arrowup", "arrowdown"]} />
+        <Line words="Move between chats" keys={["arrowup", "arrowdown"]} />
         <Line words="Rename" keys={["f2"]} />
       </dl>
       <p class="muted fine">
         {bareKeys
-          ? "Single keys count only while you are not writing; the settings switch them off."
-          : "Single keys are switched off in the settings."}
+          ? "Single-key shortcuts work when you aren't typing. Turn them off in settings."
+          : "Single-key shortcuts are off. Turn them on in settings."}
       </p>
     </Dialog>
   );

@@ -16,7 +16,7 @@ export async function askToNotify(): Promise<Permission> {
 /** What a change of a row is worth telling; null is nothing. */
 export function newsOf(before: ListedSession | undefined, now: ListedSession): string | null {
   if (!before) return null;
-  if (now.open_asks > before.open_asks) return "Waits for your answer.";
+  if (now.open_asks > before.open_asks) return "Needs your answer.";
   if (before.open_runs > 0 && now.open_runs === 0) return "Finished.";
   return null;
 }

@@ -29,7 +29,7 @@ export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
   return (
     <input
       class="field row-rename"
-      aria-label="Title of the chat"
+      aria-label="Chat title"
       defaultValue={row.title || row.preview}
       maxLength={200}
       ref={(field) => {

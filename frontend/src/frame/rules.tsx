@@ -21,7 +21,7 @@ export function Rules(): JSX.Element {
   }, []);
   const gone = (rule: StoredRule): void => {
     setRules((known) => (known ?? []).filter((one) => one !== rule));
-    setSaid("Taken back. It will be asked about again.");
+    setSaid("Revoked. You'll be asked again.");
     // its button is gone, and the focus must not be
     whole.current?.focus();
   };
@@ -29,7 +29,7 @@ export function Rules(): JSX.Element {
     <div ref={whole} class="rules" tabIndex={-1}>
       {rules === null ? null : rules.length === 0 ? (
         <p class="fine muted">
-          {said === "" ? "Nothing. What you allow always, or for a whole chat, is listed here." : ""}
+          {said === "" ? "Nothing yet. Actions you allow in a chat, or always, appear here." : ""}
         </p>
       ) : (
         <ul>
@@ -61,7 +61,7 @@ function RuleLine({ rule, onGone }: { rule: StoredRule; onGone: () => void }): J
             if (await acting.act(() => revoke(rule))) onGone();
           }}
         >
-          Take back
+          Revoke
         </button>
       </div>
       <Problem words={acting.trouble} />
@@ -71,7 +71,7 @@ function RuleLine({ rule, onGone }: { rule: StoredRule; onGone: () => void }): J
 
 function spanOf({ scope, session_id }: StoredRule): string {
   if (scope === "always") return "In every chat";
-  if (session_id === session.value?.id) return "In this chat alone";
+  if (session_id === session.value?.id) return "Only in this chat";
   const row = sessions.value.find((one) => one.id === session_id);
-  return row === undefined ? "In one other chat" : `In the chat “${titleOf(row)}”`;
+  return row === undefined ? "In another chat" : `In “${titleOf(row)}”`;
 }

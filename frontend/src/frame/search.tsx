@@ -2,7 +2,7 @@
 import { useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { ago } from "../format.ts";
+import { ago, plural } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { hint, isComposing } from "../keys.ts";
 import { parseInline, plainText } from "../markdown/inline.ts";
@@ -54,7 +54,7 @@ export function SearchBox(): JSX.Element {
         }}
       />
       {search.value ? (
-        <button type="button" class="icon-button" aria-label="Clear the search" onClick={clear}>
+        <button type="button" class="icon-button" aria-label="Clear search" onClick={clear}>
           <Icon name="close" />
         </button>
       ) : (
@@ -95,12 +95,10 @@ export function SearchHits(): JSX.Element {
   return (
     <section class="sidebar-list" aria-label="Search results" aria-busy={busy}>
       <p class="unseen" role="status">
-        {busy ? "Searching" : `${found.length} found`}
+        {busy ? "Searching…" : plural(found.length, "result")}
       </p>
       {trouble ? <p class="problem list-note">{trouble.message}</p> : null}
-      {!busy && !trouble && found.length === 0 ? (
-        <p class="list-note">Nothing was found for “{words}”.</p>
-      ) : null}
+      {!busy && !trouble && found.length === 0 ? <p class="list-note">No results for “{words}”.</p> : null}
       <ul>
         {found.map((one) => (
           <HitRow key={`${one.id} ${one.hit.seq}`} one={one} />

@@ -59,7 +59,7 @@ async function archivedAway(row: ListedSession, tell: Tell): Promise<void> {
   const next = neighbourOf(row.id);
   if ((await told(archive(row.id, true), tell)).ok) {
     focusLater(next);
-    offerUndo(`“${short(row)}” is archived.`, () => archive(row.id, false));
+    offerUndo(`Archived “${short(row)}”.`, () => archive(row.id, false));
   }
 }
 
@@ -68,7 +68,7 @@ async function deleted(row: ListedSession, tell: Tell): Promise<void> {
   const wasOpen = session.value?.id === row.id;
   if ((await told(remove(row.id), tell)).ok) {
     focusLater(next);
-    offerUndo(`“${short(row)}” is deleted.`, async () => {
+    offerUndo(`Deleted “${short(row)}”.`, async () => {
       const result = await undelete(row.id);
       if (result.ok && wasOpen && session.value === null) show(row.id);
       return result;

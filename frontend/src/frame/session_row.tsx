@@ -70,7 +70,7 @@ function RowLine({ row, current, onTrouble }: LineProps): JSX.Element {
         </span>
         <RowState row={row} current={current} />
       </a>
-      <button type="button" class="icon-button row-menu" aria-label={`Menu of ${title}`} {...menu.button}>
+      <button type="button" class="icon-button row-menu" aria-label={`Options for ${title}`} {...menu.button}>
         <Icon name="more" />
       </button>
       {menu.open ? (
@@ -90,7 +90,7 @@ function RowState({ row, current }: { row: ListedSession; current: boolean }): J
   const atMs = row.updated_at * 1000;
   if (row.open_asks > 0) {
     return (
-      <span class="row-state badge" title="Waits for your answer">
+      <span class="row-state badge" title="Needs your answer">
         <span class="unseen">needs you: </span>
         {row.open_asks}
       </span>
@@ -98,7 +98,7 @@ function RowState({ row, current }: { row: ListedSession; current: boolean }): J
   }
   if (row.open_runs > 0 && row.begun_runs === 0) {
     return (
-      <span class="row-state waits" title="Messages wait, and nothing runs">
+      <span class="row-state waits" title="Messages are waiting">
         <Icon name="pause" />
         <span class="unseen">waiting</span>
       </span>

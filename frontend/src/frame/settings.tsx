@@ -37,7 +37,7 @@ export function SettingsDialog(): JSX.Element {
         onChange={(theme) => changeSettings({ theme })}
       />
       <Choices<SendKey>
-        legend="Send a message with"
+        legend="Send messages with"
         value={settings.value.sendKey}
         options={[
           { value: "enter", words: "Enter" },
@@ -122,8 +122,8 @@ function Shortcuts(): JSX.Element {
   return (
     <Section name="Keyboard">
       <Switch
-        words="Single keys are shortcuts"
-        more={`While you are not writing: ${bare.join(", ")}`}
+        words="Single-key shortcuts"
+        more={`When you aren't typing: ${bare.join(", ")}`}
         on={settings.value.bareKeys}
         onChange={(bareKeys) => changeSettings({ bareKeys })}
       />
@@ -132,10 +132,10 @@ function Shortcuts(): JSX.Element {
 }
 
 const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
-  granted: "When a run needs you or is finished, and this tab is not in sight.",
-  default: "Your browser will ask once.",
-  denied: "This browser blocks them for this page; allow them in its settings.",
-  unsupported: "This browser has none.",
+  granted: "When a run needs you or finishes while this tab is hidden.",
+  default: "Your browser will ask for permission.",
+  denied: "Your browser blocks them. Allow them in its settings.",
+  unsupported: "Your browser doesn't support them.",
 };
 
 function Notifications(): JSX.Element {
@@ -149,7 +149,7 @@ function Notifications(): JSX.Element {
   return (
     <Section name="Notifications">
       <Switch
-        words="Tell me"
+        words="Show notifications"
         more={PERMISSION_WORDS[allowed]}
         on={wanted}
         disabled={allowed === "denied" || allowed === "unsupported"}
@@ -199,8 +199,8 @@ function windowOf({ context_window: size }: Target): string {
 }
 
 function healthOf(target: Target): { kind: "good" | "waiting" | "silent"; words: string } {
-  if (target.silent_ms > 0) return { kind: "silent", words: `not asked for ${duration(target.silent_ms)}` };
-  if (target.gated_ms > 0) return { kind: "waiting", words: `at its limit for ${duration(target.gated_ms)}` };
+  if (target.silent_ms > 0) return { kind: "silent", words: `paused for ${duration(target.silent_ms)}` };
+  if (target.gated_ms > 0) return { kind: "waiting", words: `rate limited for ${duration(target.gated_ms)}` };
   return { kind: "good", words: "ready" };
 }
 
@@ -212,7 +212,7 @@ function About(): JSX.Element {
       <div class="about">
         <span>
           Holdfast {about?.version ?? ""}
-          <span class="fine muted">Every event is on disk before you see it.</span>
+          <span class="fine muted">Everything you see is already on disk.</span>
         </span>
         {about?.auth ? (
           <button

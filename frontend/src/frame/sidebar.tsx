@@ -31,8 +31,8 @@ export function Sidebar(): JSX.Element {
         <button
           type="button"
           class="icon-button"
-          aria-label="Hide the chat list"
-          title={`Hide the chat list (${hint("sidebar", isMac)})`}
+          aria-label="Hide chats"
+          title={`Hide chats (${hint("sidebar", isMac)})`}
           onClick={hideList}
         >
           <Icon name={isNarrow.value ? "close" : "panel"} />
@@ -130,9 +130,7 @@ function SessionList(): JSX.Element {
         </section>
       ))}
       {rows.length === 0 && sessionsLoaded.value ? (
-        <p class="list-note">
-          {archivedShown.value ? "Nothing is archived." : "Your chats will be listed here."}
-        </p>
+        <p class="list-note">{archivedShown.value ? "No archived chats." : "Your chats appear here."}</p>
       ) : null}
       {sessionsMore.value ? <MoreRows /> : null}
     </section>

@@ -27,7 +27,7 @@ export function SignIn(): JSX.Element {
         <Mark size={48} />
         <h1>Sign in to Holdfast</h1>
         <p class="muted">
-          Run <code>holdfast sign-in</code> on the server and open its link, or enter a key.
+          Run <code>holdfast sign-in</code> on the server and open the link it prints, or enter a key.
         </p>
         <label class="sign-in-field">
           <span>Key</span>
@@ -49,8 +49,8 @@ export function SignIn(): JSX.Element {
           {busy ? "Signing in…" : "Sign in"}
         </button>
         <p class="fine muted">
-          The key is in the file <code>api-key</code> of the server's data directory. This browser does not
-          keep it.
+          The key is in the <code>api-key</code> file in the server's data directory. Your browser doesn't
+          store it.
         </p>
       </form>
     </main>

@@ -57,16 +57,14 @@ export function TimelinePanel(): JSX.Element {
           <option value={WHOLE}>Whole chat</option>
         </select>
         <span class="spread" />
-        <button ref={away} type="button" class="icon-button" aria-label="Close the timeline" onClick={close}>
+        <button ref={away} type="button" class="icon-button" aria-label="Close timeline" onClick={close}>
           <Icon name="close" />
         </button>
       </header>
       {choice ? (
         <LogTimeline key={`${scope.sessionId} ${choice}`} scope={scope} />
       ) : (
-        <p class="panel-note">
-          Nothing has run here yet. Each step of a run will be listed with its time and size.
-        </p>
+        <p class="panel-note">Nothing has run yet. Each step of a run appears here with its time and size.</p>
       )}
     </aside>
   );
@@ -100,7 +98,7 @@ function LogTimeline({ scope }: { scope: Scope }): JSX.Element {
       ) : null}
       {busy ? (
         <p class="panel-note">
-          <span class="spinner" /> Reading the log
+          <span class="spinner" /> Loading events
         </p>
       ) : (
         <>
@@ -118,7 +116,7 @@ function LogTimeline({ scope }: { scope: Scope }): JSX.Element {
               <input
                 class="field"
                 type="search"
-                aria-label="Filter the events"
+                aria-label="Filter events"
                 placeholder="Filter events"
                 value={words}
                 onInput={(event) => setWords(event.currentTarget.value)}
@@ -131,7 +129,7 @@ function LogTimeline({ scope }: { scope: Scope }): JSX.Element {
               Earlier events, up to {before}
             </button>
           ) : null}
-          {rows.length === 0 ? <p class="panel-note">No event fits the filter.</p> : null}
+          {rows.length === 0 ? <p class="panel-note">No events match.</p> : null}
           <LogList
             rows={rows}
             beginMs={log[0]?.record.at_ms ?? 0}
@@ -164,7 +162,7 @@ function Detail({ one, onClose }: { one: Logged; onClose: () => void }): JSX.Ele
         </strong>
         <span class="spread" />
         <CopyButton what="event" words="Copy" text={() => JSON.stringify(one.record, null, 2)} />
-        <button type="button" class="icon-button" aria-label="Close the event" onClick={onClose}>
+        <button type="button" class="icon-button" aria-label="Close event" onClick={onClose}>
           <Icon name="close" />
         </button>
       </header>

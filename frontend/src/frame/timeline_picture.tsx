@@ -11,14 +11,14 @@ const MARKS_MAX = 60;
 const MARK_PERCENT = 6;
 
 const MARKS: Readonly<Record<MarkKind, readonly [IconName, string]>> = {
-  stall: ["pause", "Silence, ended by the watchdog"],
-  retry: ["retry", "An attempt failed"],
-  switch: ["swap", "Another model took over"],
-  gate: ["clock", "The provider named a time to wait for"],
-  crash: ["bolt", "The server was gone; the run went on"],
-  ask: ["hand", "A person was asked"],
-  stop: ["stop", "Someone wanted it to stop"],
-  fail: ["warning", "It failed"],
+  stall: ["pause", "Stalled; the watchdog stepped in"],
+  retry: ["retry", "Attempt failed"],
+  switch: ["swap", "Switched models"],
+  gate: ["clock", "The provider asked us to wait"],
+  crash: ["bolt", "The server went down; the run resumed"],
+  ask: ["hand", "Asked a person"],
+  stop: ["stop", "Stop requested"],
+  fail: ["warning", "Failed"],
 };
 
 interface PictureProps {
@@ -37,7 +37,7 @@ export function TimelinePicture({ picture, onMark }: PictureProps): JSX.Element 
       <Marks picture={picture} onMark={onMark} />
       <Strip picture={picture} />
       <Axis totalMs={totalMs} />
-      <figcaption class="unseen">Where the {duration(totalMs)} of this run went</figcaption>
+      <figcaption class="unseen">How this run spent {duration(totalMs)}</figcaption>
       <ul class="sums">
         {large.map(([kind, lengthMs]) => (
           <Sum key={kind} kind={kind} words={WORDS[kind]} lengthMs={lengthMs} totalMs={totalMs} />

@@ -14,14 +14,14 @@ interface Suggestion {
 const SUGGESTIONS: readonly Suggestion[] = [
   {
     icon: "folder",
-    title: "Get to know a project",
-    words: "Read the workspace and explain how it is built",
+    title: "Explore a project",
+    words: "Read the workspace and explain how it works",
     message:
-      "Look through the workspace and explain how this project is built, where it starts and what I should read first.",
+      "Look through the workspace and explain how this project works, where it starts, and what I should read first.",
   },
   {
     icon: "terminal",
-    title: "Do a longer piece of work",
+    title: "Take on a bigger task",
     words: "Run the tests and fix what fails, step by step",
     message:
       "Run the tests. Explain each failure in one sentence, then fix them one by one and run the tests again.",
@@ -31,15 +31,15 @@ const SUGGESTIONS: readonly Suggestion[] = [
 /** The demo model knows one trick that says more than words; any other model gets work. */
 const DEMO: Suggestion = {
   icon: "bolt",
-  title: "See it hold fast",
-  words: "Let the demo model stall, and watch it recover",
+  title: "See it recover",
+  words: "Make the demo model stall and watch what happens",
   message: "stall",
 };
 const WORK: Suggestion = {
   icon: "warning",
   title: "Find out what went wrong",
-  words: "Read the newest logs and name the first error",
-  message: "Find the newest logs, name the first error in them, and say what probably caused it.",
+  words: "Read the latest logs and find the first error",
+  message: "Find the latest logs, point out the first error, and explain the likely cause.",
 };
 
 export function Welcome(): JSX.Element {
@@ -54,10 +54,10 @@ export function Welcome(): JSX.Element {
   return (
     <section class="welcome" aria-labelledby="welcome-title">
       <Mark size={44} />
-      <Heading id="welcome-title">What shall we work on?</Heading>
+      <Heading id="welcome-title">What should we work on?</Heading>
       <p class="muted">
-        Close the tab, lose the network, restart the server: the work goes on, and nothing you have seen is
-        lost.
+        Close the tab, lose your connection, or restart the server. The work continues, and nothing you've
+        seen is lost.
       </p>
       <ul class="suggestions">
         {suggestions.map(({ icon, title, words, message }) => (

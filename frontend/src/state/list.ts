@@ -25,7 +25,7 @@ interface ListPage<Row> {
 // Sessions of plain OpenAI clients are not listed, so their changes are no news either.
 const HIDDEN_SOURCE = "openai";
 
-const STALE: Trouble = { message: "Another list is shown by now.", code: "stale", status: 0, param: null };
+const STALE: Trouble = { message: "The list has changed.", code: "stale", status: 0, param: null };
 
 let cursor: string | null = null;
 /** How often the list was begun anew: an answer for an earlier one is of no use. */

@@ -96,7 +96,7 @@ async function reach(here: Opened): Promise<void> {
 /** What a search found in the open session is not among what is shown of it. */
 export function missTarget(): void {
   if (opened !== null) {
-    miss(opened, "What was found is not in this conversation now: it was rewritten, or it waits.");
+    miss(opened, "This result is no longer in the chat. It was edited, or it's still queued.");
   }
 }
 
@@ -224,7 +224,7 @@ export function looked(): void {
 }
 
 const MOVING: Trouble = {
-  message: "The session moves too fast to read further up; try again in a moment.",
+  message: "Couldn't load older messages. Try again in a moment.",
   code: "moving",
   status: 0,
   param: null,

@@ -49,7 +49,7 @@ export async function resend(clientId: string): Promise<Result<Started>> {
   return one === undefined ? { ok: false, trouble: GONE } : deliver(one);
 }
 
-const GONE: Trouble = { message: "The message is not here any more.", code: "gone", status: 0, param: null };
+const GONE: Trouble = { message: "This message is gone.", code: "gone", status: 0, param: null };
 
 /** Takes back what did not get through; its text is the caller's again. */
 export function discard(clientId: string): Pending | null {
@@ -113,7 +113,7 @@ export function stop(): Promise<Result<unknown>> {
   return run == null ? Promise.resolve({ ok: false, trouble: NO_RUN }) : stopRun(run.run_id);
 }
 
-const NO_RUN: Trouble = { message: "Nothing runs here.", code: "no_run", status: 0, param: null };
+const NO_RUN: Trouble = { message: "Nothing is running.", code: "no_run", status: 0, param: null };
 
 /** Also one that is not the current one; a run that is over already counts as stopped. */
 export function stopRun(runId: string): Promise<Result<unknown>> {

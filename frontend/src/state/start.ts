@@ -30,7 +30,7 @@ export async function start(): Promise<void> {
 async function signInByLink(token: string): Promise<void> {
   const result = await enter({ token });
   if (!result.ok && result.trouble.status === 401) {
-    linkTrouble.value = "This link was used before or has expired.";
+    linkTrouble.value = "This link has expired or was already used.";
   }
 }
 

@@ -43,7 +43,7 @@ export function Activity({ work }: { readonly work: readonly Work[] }): JSX.Elem
           <Icon name={waits ? "hand" : tools.length > 0 ? "tool" : "brain"} />
         )}
         <Head work={work} tools={tools} thoughts={thoughts} />
-        {failed > 0 ? <span class="tone-warn">{failed} not done</span> : null}
+        {failed > 0 ? <span class="tone-warn">{failed} not completed</span> : null}
         <Icon name="chevron" />
       </button>
       <div id={id} class="activity-body" hidden={!open}>
@@ -135,7 +135,7 @@ function Thinking({ entry }: { readonly entry: ThinkingEntry }): JSX.Element {
   return (
     <div class="thinking">
       <Icon name="brain" />
-      <p dir="auto">{text === "" ? "Thought without words that can be shown." : text}</p>
+      <p dir="auto">{text === "" ? "The model doesn't share this thought." : text}</p>
     </div>
   );
 }

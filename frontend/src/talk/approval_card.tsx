@@ -29,7 +29,7 @@ export function ApprovalCard({ ask, here, acting, disabled, onAnswer }: AskBodyP
     <>
       <Exactly ask={ask} here={here} />
       {ask.findings.length === 0 ? null : (
-        <ul class="findings" aria-label="What was found">
+        <ul class="findings" aria-label="Findings">
           {ask.findings.map((finding) => (
             <li key={finding}>
               <Icon name="warning" />
@@ -39,7 +39,7 @@ export function ApprovalCard({ ask, here, acting, disabled, onAnswer }: AskBodyP
         </ul>
       )}
       {may("approve") ? null : (
-        <p>Your key cannot answer this. Someone whose key has the scope “approve” can.</p>
+        <p>Your key can't approve actions. Ask someone whose key has the “approve” scope.</p>
       )}
       {step.kind === "choose" && may("approve") ? (
         <Choices
@@ -124,7 +124,7 @@ function Choices({ ask, disabled, onDecide, onRule, onDeny }: ChoicesProps): JSX
       ) : null}
       {offered("session") ? (
         <button type="button" class="button" disabled={disabled} onClick={() => onRule("session")}>
-          This session…
+          In this chat…
         </button>
       ) : null}
       {offered("always") ? (
@@ -160,7 +160,7 @@ function Deny({ disabled, onDeny, onBack }: DenyProps): JSX.Element {
       }}
     >
       <label>
-        <span>Why not? The model is told (optional).</span>
+        <span>Reason (optional). The model sees it.</span>
         <input
           ref={field}
           class="field"
@@ -192,15 +192,15 @@ interface RuleProps {
 
 /** The rule before it is stored: what would not be asked about any more. */
 function Rule({ choice, rule, disabled, onDecide, onBack }: RuleProps): JSX.Element {
-  const span = choice === "session" ? "in this session" : "in every session, from now on";
+  const span = choice === "session" ? "in this chat" : "in every chat";
   return (
     <div class="step">
       {rule === null ? (
-        <p>This action is too open for a rule. It can be allowed once.</p>
+        <p>This action is too broad for a rule. You can only allow it once.</p>
       ) : (
         <>
           <p>
-            Without asking, <strong>{span}</strong>:
+            Allow without asking <strong>{span}</strong>:
           </p>
           <RuleText rule={rule} />
         </>
@@ -216,7 +216,7 @@ function Rule({ choice, rule, disabled, onDecide, onBack }: RuleProps): JSX.Elem
           </button>
         ) : (
           <button type="button" class="button primary" disabled={disabled} onClick={() => onDecide(choice)}>
-            {choice === "session" ? "Allow in this session" : "Always allow"}
+            {choice === "session" ? "Allow in this chat" : "Always allow"}
           </button>
         )}
       </div>

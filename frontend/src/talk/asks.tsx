@@ -92,7 +92,7 @@ function Countdown({ untilMs }: { readonly untilMs: number }): JSX.Element | nul
   return (
     <span
       class={`countdown${leftMs < 60_000 ? " tone-warn" : ""}`}
-      title="Without an answer by then it is not done."
+      title="Expires if no one answers in time."
     >
       {countdown(leftMs)} left
     </span>

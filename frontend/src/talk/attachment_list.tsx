@@ -43,7 +43,7 @@ function One({ one }: { readonly one: Attachment }): JSX.Element {
           </span>
         )}
         {one.state === "uploading" ? (
-          <progress value={one.share} max={1} aria-label={`Upload of ${name}`} />
+          <progress value={one.share} max={1} aria-label={`Uploading ${name}`} />
         ) : null}
       </span>
       {one.state === "failed" ? (

@@ -45,7 +45,8 @@ export function attach(files: readonly File[]): void {
   const place = here();
   const room = FILES_MAX - attached().length;
   for (const file of files.slice(0, room)) begin(place, file);
-  leftOut.value = files.length > room ? `A message takes ${FILES_MAX} files; the rest was left out.` : "";
+  leftOut.value =
+    files.length > room ? `You can attach up to ${FILES_MAX} files. The rest were left out.` : "";
 }
 
 export function detach(id: number): void {
@@ -106,7 +107,7 @@ function begin(place: string, file: File): void {
 async function carry(place: string, one: Attachment): Promise<void> {
   if (one.file === null) return;
   if (one.bytes > FILE_BYTES_MAX) {
-    const trouble = `${bytes(one.bytes)} is too large; a file may have ${bytes(FILE_BYTES_MAX)}.`;
+    const trouble = `${bytes(one.bytes)} is too large. Files can be up to ${bytes(FILE_BYTES_MAX)}.`;
     change(place, one.id, { state: "failed", trouble });
     return;
   }

@@ -28,7 +28,7 @@ function Model(): JSX.Element | null {
       </span>
     );
   return (
-    <label class="chip pick" title="Which model answers">
+    <label class="chip pick" title="Model">
       <Icon name="bolt" />
       <span class="unseen">Model</span>
       <select value={chosen} onChange={(event) => changeSettings({ model: event.currentTarget.value })}>
@@ -66,8 +66,8 @@ function Context(): JSX.Element | null {
   const share = window > 0 ? Math.min(1, used / window) : 0;
   const room =
     window > 0
-      ? `${count(used)} of ${count(window)} tokens of context used`
-      : `${count(used)} tokens of context used`;
+      ? `${count(used)} of ${count(window)} context tokens used`
+      : `${count(used)} context tokens used`;
   const words = cost_usd ? `${room}, ${money(cost_usd)} so far` : room;
   return (
     <span class={`chip${share > 0.85 ? " tone-warn" : ""}`} role="img" aria-label={words} title={words}>

@@ -12,9 +12,9 @@ import { Problem } from "./problem.tsx";
 import { sends } from "./send_key.ts";
 
 const MODES: readonly { readonly mode: SendMode; readonly words: string; readonly title: string }[] = [
-  { mode: "steer", words: "Steer", title: "Heard at the next step of this run" },
-  { mode: "queue", words: "Queue", title: "Sent when this run has ended" },
-  { mode: "redirect", words: "Interrupt", title: "Breaks off the answer under way and goes on from this" },
+  { mode: "steer", words: "Steer", title: "The agent reads it at its next step" },
+  { mode: "queue", words: "Queue", title: "Sent when this run ends" },
+  { mode: "redirect", words: "Interrupt", title: "Stops the current answer and continues from your message" },
 ];
 
 export function Composer(): JSX.Element {
@@ -58,7 +58,7 @@ export function Composer(): JSX.Element {
         id="composer"
         rows={1}
         aria-label="Message"
-        placeholder={run === null ? "Message" : "Say something to the run under way"}
+        placeholder={run === null ? "Message the agent" : "Message the agent while it works"}
         value={text}
         dir="auto"
         enterkeyhint={settings.value.sendKey === "enter" ? "send" : "enter"}
@@ -134,7 +134,7 @@ function Modes({ mode, onMode }: ModesProps): JSX.Element {
   const title = MODES.find((one) => one.mode === mode)?.title ?? "";
   return (
     <label class="chip pick" title={title}>
-      <span class="unseen">While the run goes on</span>
+      <span class="unseen">How to send it</span>
       <select value={mode} onChange={(event) => onMode(event.currentTarget.value as SendMode)}>
         {MODES.map((one) => (
           <option key={one.mode} value={one.mode} title={one.title}>
@@ -155,7 +155,7 @@ interface RoundProps {
 function RoundButton({ isEmpty, isReady, acting }: RoundProps): JSX.Element {
   const run = session.value?.currentRun.value ?? null;
   if (run === null || !isEmpty) {
-    const name = isReady ? "Send" : "Send, when all files are uploaded";
+    const name = isReady ? "Send" : "Upload all files to send";
     return (
       <button type="submit" class="round" aria-label={name} title={name} disabled={isEmpty || !isReady}>
         <Icon name="send" />

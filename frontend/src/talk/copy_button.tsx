@@ -15,13 +15,13 @@ interface CopyProps {
 }
 
 export function CopyButton({ text, what, words = "" }: CopyProps): JSX.Element {
-  const [said, setSaid] = useState<"" | "Copied" | "Copying failed">("");
+  const [said, setSaid] = useState<"" | "Copied" | "Couldn't copy">("");
   useEffect(() => {
     if (said === "") return;
     const timer = setTimeout(() => setSaid(""), SAID_MS);
     return () => clearTimeout(timer);
   }, [said]);
-  const copy = async (): Promise<void> => setSaid((await copyText(text())) ? "Copied" : "Copying failed");
+  const copy = async (): Promise<void> => setSaid((await copyText(text())) ? "Copied" : "Couldn't copy");
   const name = said === "" ? `Copy ${what}` : said;
   return (
     <button

@@ -87,7 +87,7 @@ function Words({ entry }: { readonly entry: EndingEntry }): JSX.Element {
   );
 }
 
-const CUT_OFF_ADVICE = "What is there is kept: send “go on” to have the rest, or ask for it in parts.";
+const CUT_OFF_ADVICE = "The text so far is saved. Send “continue” to get the rest, or ask for it in parts.";
 
 /** "Failed: what happened; what to do": what happened is the cause. */
 function saidOf(entry: EndingEntry): { kind: string; cause: string; advice: string } {
@@ -159,7 +159,7 @@ function Tools({ entry, last, acting }: Props): JSX.Element {
           type="button"
           class="icon-button small"
           aria-label="Regenerate"
-          title="Regenerate: ask again in place of this answer"
+          title="Regenerate this answer"
           disabled={acting.busy}
           onClick={() => acting.act(() => regenerate(entry))}
         >
@@ -170,7 +170,7 @@ function Tools({ entry, last, acting }: Props): JSX.Element {
         type="button"
         class="icon-button small"
         aria-label="Fork from here"
-        title="Fork from here: a new chat with everything up to this answer"
+        title="Fork from here: start a new chat from this answer"
         disabled={acting.busy}
         onClick={() => acting.act(() => fork(entry.seq))}
       >

@@ -18,8 +18,8 @@ export function Live({ here }: { readonly here: OpenSession }): JSX.Element | nu
       <Line
         mood="calm"
         parts={[
-          connection.value === "offline" ? "No network" : "Reconnecting",
-          "nothing is lost, the page catches up by itself",
+          connection.value === "offline" ? "Offline" : "Reconnecting",
+          "nothing is lost; this page will catch up",
         ]}
       />
     );
@@ -45,7 +45,7 @@ interface LineProps {
 
 function Line({ mood, parts: [state = "", ...rest], run }: LineProps): JSX.Element {
   const wholeMs = run?.started_ms ? runNowMs.value - run.started_ms : 0;
-  const inAll = `${wholeSeconds(wholeMs)} in all`;
+  const inAll = `${wholeSeconds(wholeMs)} total`;
   const shown = wholeMs < IN_ALL_FROM_MS || rest.includes(wholeSeconds(wholeMs)) ? rest : [...rest, inAll];
   return (
     <p class="live">

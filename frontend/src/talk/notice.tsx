@@ -27,7 +27,7 @@ export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element 
         {entry.notice === "gated" ? <Gate entry={entry} /> : null}
         {entry.summary === "" ? null : (
           <button type="button" class="more" aria-expanded={open} onClick={() => setOpen(!open)}>
-            {open ? "Hide the summary" : "Show the summary"}
+            {open ? "Hide summary" : "Show summary"}
           </button>
         )}
       </p>
@@ -41,7 +41,7 @@ function Gate({ entry }: { readonly entry: NoticeEntry }): JSX.Element {
   const acting = useActing();
   const run = session.value?.currentRun.value;
   const waits = run?.run_id === entry.run_id && run.gate_until_ms === entry.until_ms && entry.until_ms > 0;
-  if (!waits) return <span class="muted">It asked for a wait until {timeOfDay(entry.until_ms)}.</span>;
+  if (!waits) return <span class="muted">Until {timeOfDay(entry.until_ms)}</span>;
   return (
     <>
       <span class="countdown">{countdown(entry.until_ms - nowMs.value)}</span>

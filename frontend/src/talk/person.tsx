@@ -88,7 +88,7 @@ function NotSent({ pending }: { readonly pending: Pending }): JSX.Element {
       <p>
         <Icon name="warning" />
         <span>
-          <strong>Not sent.</strong> {pending.trouble?.message ?? "No answer came."}
+          <strong>Not sent.</strong> {pending.trouble?.message ?? "The server didn't respond."}
         </span>
       </p>
       <button
@@ -128,8 +128,8 @@ function Tools({ said, last, onEdit }: ToolsProps): JSX.Element {
           <button
             type="button"
             class="icon-button small"
-            aria-label="Edit and send again"
-            title="Edit and send again"
+            aria-label="Edit and resend"
+            title="Edit and resend"
             onClick={onEdit}
           >
             <Icon name="pencil" />
@@ -140,7 +140,7 @@ function Tools({ said, last, onEdit }: ToolsProps): JSX.Element {
             type="button"
             class="icon-button small"
             aria-label="Fork from here"
-            title="Fork from here: a new chat with everything up to this message"
+            title="Fork from here: start a new chat from this message"
             disabled={acting.busy}
             onClick={() => acting.act(() => fork(entry.seq))}
           >
@@ -174,7 +174,7 @@ function Editing({
     if (!isEmpty && (await acting.act(() => editAndResend(entry, text)))) onClose();
   };
   return (
-    <article ref={whole} class="person editing" aria-label="You, being edited">
+    <article ref={whole} class="person editing" aria-label="Edit your message">
       <div class="bubble">
         <textarea
           ref={field}
@@ -186,7 +186,7 @@ function Editing({
           dir="auto"
           onKeyDown={(event) => onEditingKey(event, save, onClose)}
         />
-        <p class="muted small-words">What came after this message leaves the chat; the log keeps it.</p>
+        <p class="muted small-words">Everything after this message leaves the chat. The log keeps it.</p>
         <div class="buttons">
           <button type="button" class="button quiet small" onClick={onClose}>
             Cancel

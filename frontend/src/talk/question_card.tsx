@@ -42,7 +42,7 @@ export function QuestionCard({ ask, disabled, onAnswer }: AskBodyProps): JSX.Ele
         <input
           class="field"
           aria-label="Your answer"
-          placeholder={ask.choices.length === 0 ? "Your answer" : "Or in your own words"}
+          placeholder={ask.choices.length === 0 ? "Your answer" : "Or type your own answer"}
           value={own}
           onInput={(event) => setOwn(event.currentTarget.value)}
         />

@@ -1,4 +1,4 @@
-/** Messages that wait for the run under way: edit them, take them back, or have them heard sooner. */
+/** Queued messages for the run under way: edit them, take them back, or have them heard sooner. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { plural } from "../format.ts";
@@ -24,12 +24,12 @@ export function QueueCards({ here }: { readonly here: OpenSession }): JSX.Elemen
   const paused = here.queuePaused.value && cards.length > 0;
   if (cards.length === 0) return null;
   return (
-    <section class="queue" aria-label="Messages that wait">
+    <section class="queue" aria-label="Queued messages">
       {paused ? (
         <div class="queue-paused">
           <Icon name="pause" />
           <span>
-            <strong>Paused.</strong> {plural(cards.length, "message")} will wait until you say so.
+            <strong>Paused.</strong> {plural(cards.length, "message")} waiting.
           </span>
           <button
             type="button"
@@ -82,12 +82,12 @@ function Card({ message, here, first }: CardProps): JSX.Element {
         </p>
         <p class="muted small-words">
           {steering
-            ? "Heard at the next step of this run"
+            ? "The agent reads it at its next step"
             : first
               ? runs
-                ? "Next, after this run"
+                ? "Next, when this run ends"
                 : "Next"
-              : "Waits"}
+              : "Queued"}
         </p>
         <Problem words={acting.trouble} />
       </div>
@@ -96,7 +96,7 @@ function Card({ message, here, first }: CardProps): JSX.Element {
           <>
             <Small
               name="bolt"
-              words="Steer now: heard at the next step of this run"
+              words="Steer now: the agent reads it at its next step"
               busy={acting.busy}
               onClick={() => acting.act(() => queue.steerNow(message))}
             />
@@ -165,7 +165,7 @@ function Editing({
         <textarea
           ref={field}
           rows={Math.min(8, text.split("\n").length + 1)}
-          aria-label="Waiting message"
+          aria-label="Queued message"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
           dir="auto"

@@ -46,7 +46,7 @@ function Middle({ here }: { readonly here: OpenSession }): JSX.Element {
   switch (stage) {
     case "gone":
       return (
-        <Stage words="This chat is gone. It was deleted, or its address is wrong.">
+        <Stage words="This chat doesn't exist. It may have been deleted, or the address is wrong.">
           <button type="button" class="button primary" onClick={create}>
             New chat
           </button>
@@ -55,7 +55,7 @@ function Middle({ here }: { readonly here: OpenSession }): JSX.Element {
     case "failed":
       if (!isEmpty) break;
       return (
-        <Stage words={here.trouble.value?.message ?? "The chat could not be loaded."}>
+        <Stage words={here.trouble.value?.message ?? "Couldn't load this chat."}>
           <button type="button" class="button" onClick={() => open(here.id)}>
             Try again
           </button>

@@ -79,7 +79,7 @@ function Inside({ tool, asked }: ToolRowProps): JSX.Element {
           onClick={() => void fetchFile(blobUrl(tool.blob), "")}
         >
           <Icon name="download" />
-          The whole output
+          Download full output
         </button>
       )}
     </>
@@ -87,13 +87,13 @@ function Inside({ tool, asked }: ToolRowProps): JSX.Element {
 }
 
 function cutNote(tool: ToolEntry): string {
-  return tool.output_chars > tool.output.length ? `the end of ${bytes(tool.output_chars)}` : "";
+  return tool.output_chars > tool.output.length ? `last part of ${bytes(tool.output_chars)}` : "";
 }
 
 /** What went in: the command itself if it is one, else the arguments as JSON. */
 function Arguments({ tool }: { readonly tool: ToolEntry }): JSX.Element {
   if (tool.bad_args !== "")
-    return <Box title="Arguments that are not JSON" text={exact(tool.bad_args)} note="" />;
+    return <Box title="Arguments (not valid JSON)" text={exact(tool.bad_args)} note="" />;
   const { command, ...others } = tool.args;
   if (typeof command !== "string")
     return <Box title="Arguments" text={exact(written(tool.args))} note="" language="json" />;
@@ -128,7 +128,7 @@ function Box({ title, text, note, language = "" }: BoxProps): JSX.Element {
         <CopyButton text={() => text} what={title.toLowerCase()} />
       </figcaption>
       {text === "" ? (
-        <p class="muted work-line">Nothing.</p>
+        <p class="muted work-line">Empty</p>
       ) : (
         <ShadedText text={shown} language={languageOf(language).language} label={title} />
       )}

@@ -69,12 +69,12 @@ export type ToolStanding = { readonly words: string; readonly tone: "" | "ok" | 
 
 const ENDINGS: Readonly<Record<string, ToolStanding>> = {
   not_started: { words: "Not started", tone: "warn" },
-  killed: { words: "Stopped; its effect is unknown", tone: "warn" },
+  killed: { words: "Stopped; effect unknown", tone: "warn" },
   unknown: { words: "Outcome unknown", tone: "warn" },
-  detached: { words: "Goes on in the background", tone: "" },
+  detached: { words: "Running in the background", tone: "" },
   denied: { words: "Denied", tone: "warn" },
-  expired: { words: "Nobody answered in time", tone: "warn" },
-  no_approver: { words: "Refused: nobody could approve it", tone: "warn" },
+  expired: { words: "No one answered in time", tone: "warn" },
+  no_approver: { words: "Refused: no one could approve it", tone: "warn" },
 };
 
 /** How a tool call stands. */
@@ -84,7 +84,7 @@ export function standingOf(tool: ToolEntry, asked: AskEntry | undefined): ToolSt
     if (ending !== undefined) return ending;
     return tool.ok ? { words: "Done", tone: "ok" } : { words: "Failed", tone: "danger" };
   }
-  if (asked?.state === "open") return { words: "Waits for you", tone: "warn" };
+  if (asked?.state === "open") return { words: "Waiting for you", tone: "warn" };
   return tool.state === "started"
     ? { words: "Running", tone: "busy" }
     : { words: "About to run", tone: "busy" };

@@ -133,7 +133,7 @@ function Seeking({ here }: { readonly here: OpenSession }): JSX.Element {
       {seeks ? (
         <p class="muted">
           <span class="spinner" />
-          Going to the message
+          Finding the message
         </p>
       ) : (
         <Problem words={here.missed.value} />
@@ -165,7 +165,7 @@ function Above({ here, trouble, onAgain }: AboveProps): JSX.Element | null {
     <div class="above">
       {trouble === "" ? (
         <span class="muted">
-          <span class="spinner" /> Older messages
+          <span class="spinner" /> Loading older messages
         </span>
       ) : (
         <>
@@ -187,7 +187,7 @@ function Marks({ here }: { readonly here: OpenSession }): JSX.Element | null {
   return (
     <>
       {open.map(([runId, words]) => (
-        <div key={runId} class="verdict warn" role="group" aria-label="How the run stands">
+        <div key={runId} class="verdict warn" role="group" aria-label="Run status">
           <Icon name="bolt" />
           <p class="verdict-words">
             <strong>{words}</strong>

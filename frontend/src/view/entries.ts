@@ -179,16 +179,16 @@ const OUTCOMES: Readonly<Record<OutcomeKind, string>> = {
 };
 
 const CAUSES: Readonly<Record<string, string>> = {
-  user_stop: "a person stopped it",
-  superseded: "a newer message took its place",
-  shutdown: "the server was shut down",
-  crash_loop: "three restarts in a row brought nothing new",
-  client_gone: "the client went away",
-  content_filter: "the provider's filter",
+  user_stop: "",
+  superseded: "a newer message replaced it",
+  shutdown: "the server shut down",
+  crash_loop: "the server restarted three times without progress",
+  client_gone: "the client disconnected",
+  content_filter: "blocked by the provider's filter",
   length: "",
-  restart: "the server was restarted",
-  removed: "its message was taken back",
-  forked: "the rest stayed in the session that this one is a copy of",
+  restart: "the server restarted",
+  removed: "its message was removed",
+  forked: "the rest is in the session this one was forked from",
   deleted: "the session was deleted",
 };
 

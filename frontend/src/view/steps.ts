@@ -255,21 +255,15 @@ function said(
     case "target.switched":
       run.target = event.to_target;
       return {
-        brought: notice(run, seq, event, "switched", `Answered by ${event.to_target}, because ${event.why}.`),
+        brought: notice(run, seq, event, "switched", `Switched to ${event.to_target} because ${event.why}.`),
       };
     case "call.gated": {
       const why = event.why ? ` (${event.why})` : "";
-      const line = notice(run, seq, event, "gated", `${event.target} asks to be called later${why}.`);
+      const line = notice(run, seq, event, "gated", `${event.target} asked us to wait${why}.`);
       return { brought: { ...line, until_ms: event.until_ms } };
     }
     case "context.compacted": {
-      const line = notice(
-        run,
-        seq,
-        event,
-        "compacted",
-        "The model goes on from a summary of what came before.",
-      );
+      const line = notice(run, seq, event, "compacted", "Earlier messages were summarized for the model.");
       return { brought: { ...line, upto_seq: event.upto_seq, summary: event.summary } };
     }
     default:

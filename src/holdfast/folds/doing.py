@@ -38,24 +38,24 @@ AskKind: TypeAlias = Literal["approval", "question"]
 
 WORDS: Mapping[DoingName, str] = MappingProxyType(
     {
-        "queued": "in the queue",
+        "queued": "queued",
         "starting": "starting",
-        "between": "at work",
+        "between": "working",
         "waiting": "waiting for {model}",
         "thinking": "{model} is thinking",
         "answering": "{model} is answering",
-        "pausing": "{model} is at work",
-        "retrying": "trying again",
+        "pausing": "{model} is working",
+        "retrying": "retrying",
         "gated": "waiting for the provider",
-        "compacting": "summing up the conversation",
-        "asking": "{model} asks for {tool}",
+        "compacting": "summarizing the conversation",
+        "asking": "{model} wants to run {tool}",
         "next": "about to run {tool}",
         "tool": "running {tool}",
         "tools": "running {count} tools",
         "approval": "waiting for your approval",
         "question": "waiting for your answer",
         "stopping": "stopping",
-        "resumed": "going on after a {after}",
+        "resumed": "resuming after a {after}",
         "ended": "",
     }
 )

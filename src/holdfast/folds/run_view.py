@@ -243,19 +243,19 @@ def _resumed(run: RunView, seq: int, event: e.RunResumed) -> Notice:
 def _switched(run: RunView, seq: int, event: e.TargetSwitched) -> Notice:
     run.target = event.to_target
     return notice(
-        run, seq, event, kind="switched", text=f"Answered by {event.to_target}, because {event.why}."
+        run, seq, event, kind="switched", text=f"Switched to {event.to_target} because {event.why}."
     )
 
 
 def _gated(run: RunView, seq: int, event: e.CallGated) -> Notice:
     why = f" ({event.why})" if event.why else ""
-    gated = notice(run, seq, event, kind="gated", text=f"{event.target} asks to be called later{why}.")
+    gated = notice(run, seq, event, kind="gated", text=f"{event.target} asked us to wait{why}.")
     gated.until_ms = event.until_ms
     return gated
 
 
 def _compacted(run: RunView, seq: int, event: e.ContextCompacted) -> Notice:
-    text = "The model goes on from a summary of what came before."
+    text = "Earlier messages were summarized for the model."
     compacted = notice(run, seq, event, kind="compacted", text=text)
     compacted.upto_seq, compacted.summary = event.upto_seq, event.summary
     return compacted

@@ -17,12 +17,12 @@ STALLS = frozenset({"no_first_event", "stalled", "upload_stalled"})
 
 WORDS: Mapping[Spent, str] = MappingProxyType(
     {
-        "queued": "in the queue",
-        "waiting": "waiting for the model's first word",
-        "streaming": "reading the answer",
-        "stalled": "silence, until the watchdog ended it",
+        "queued": "queued",
+        "waiting": "waiting for the model",
+        "streaming": "receiving the answer",
+        "stalled": "stalled until the watchdog stepped in",
         "retrying": "between attempts",
-        "gated": "waiting for a time that the provider named",
+        "gated": "waiting as the provider asked",
         "tools": "running tools",
         "people": "waiting for a person",
         "away": "not running (crash or restart)",

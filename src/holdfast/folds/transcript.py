@@ -174,7 +174,7 @@ def _dispatched(transcript: Transcript, seq: int, event: e.MessageDispatched) ->
     transcript.inbox.hand_over(message.message_id, run.run_id)
     _take_up(transcript, seq, run=run, message=message)
     if message.message_id != run.message_id:
-        applied = notice(run, seq, event, kind="steered", text="Taken up by the run under way.")
+        applied = notice(run, seq, event, kind="steered", text="Delivered to the running agent.")
         run.entries.append(applied)
         transcript.entries.append(applied)
 

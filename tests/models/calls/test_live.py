@@ -34,7 +34,7 @@ async def test_the_line_says_what_is_waited_for_how_long_and_what_happens_then(w
         assert await line.told.until_line("waiting") == "waiting for main-model · 0 s · reconnects at 45 s"
         first.open()
         await second.reached()
-        assert await line.told.until_line("at work") == "main-model is at work · 0 s · reconnects at 300 s"
+        assert await line.told.until_line("is working") == "main-model is working · 0 s · reconnects at 300 s"
         second.open()
         line_now = await line.told.until_line("is answering")
         assert line_now == "main-model is answering · 0 s · reconnects at 60 s"

@@ -48,7 +48,7 @@ async def test_a_budget_with_an_unknown_part_is_refused() -> None:
         ("interrupted", "moved", "Interrupted: moved."),
         ("truncated", "length", "Cut off at the length limit."),
         ("budget", "tokens", "Budget used up: tokens."),
-        ("cancelled", "user_stop", "Stopped: a person stopped it."),
+        ("cancelled", "user_stop", "Stopped."),
     ],
 )
 def test_every_ending_is_a_sentence(outcome: OutcomeKind, cause: str, words: str) -> None:
