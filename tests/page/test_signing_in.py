@@ -213,7 +213,7 @@ async def test_what_a_key_may_not_do_is_not_offered(visit: Visit) -> None:
         refused = refusals_of(chat)
         await chat.say("do it")
         card = chat.page.get_by_role("region", name="Approval needed")
-        await expect(card).to_contain_text("Your key cannot answer this")
+        await expect(card).to_contain_text("Your key can't approve actions")
         await expect(card.get_by_role("button")).to_have_count(0)
         assert await faults_of(chat.page) == []
         await chat.rows.first.get_by_role("button", name=re.compile("^Options for")).click()
