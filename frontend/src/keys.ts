@@ -52,7 +52,7 @@ export interface Where {
   readonly bareKeys: boolean;
 }
 
-/** Whether the key is for whoever puts letters together; Safari says so by its number alone at the last one. */
+/** Whether the key belongs to an input method; for its last key, Safari says so only by the key code. */
 export function isComposing(pressed: Pick<KeyboardEvent, "isComposing" | "keyCode">): boolean {
   return pressed.isComposing || pressed.keyCode === 229;
 }

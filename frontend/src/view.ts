@@ -1,7 +1,7 @@
 /** A session as the page shows it: the same fold of the log as the server's, held to it by the golden logs.
  *
  * The fold judges nothing: it takes any event, and an event about something that it has never seen changes
- * nothing. What an event changed is gathered in `changes`, for whoever shows the view.
+ * nothing. What an event changed is gathered in `changes`, for the code that renders the view.
  */
 
 import type * as e from "./events.ts";

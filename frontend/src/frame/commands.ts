@@ -118,7 +118,7 @@ export function followKeys(): void {
   });
 }
 
-/** Whether the open chat is longer than what stands in the page. */
+/** Whether the open chat is longer than what is in the page. */
 function isPartlyHere(): boolean {
   const here = session.value;
   return here !== null && (here.hasOlder.value || here.entries.value.length > ROWS_KEPT);

@@ -1,4 +1,4 @@
-/** How the page stands to the server, in one place: at rest the tick of what is saved, else what is amiss. */
+/** The connection to the server: a tick while all is saved, otherwise what is wrong. */
 import { computed, useSignal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";

@@ -29,7 +29,7 @@ export interface FollowedLog {
 
 const NOTHING: FollowedLog = { log: [], busy: true, trouble: "", before: 0, after: 0 };
 
-/** The log as it stands, and how to read further back. */
+/** The log so far, and how to read further back. */
 export function useFollowedLog({ sessionId, runId, firstSeq }: Scope): FollowedLog & { older: () => void } {
   const state = useSignal<FollowedLog>(NOTHING);
   useEffect(() => {

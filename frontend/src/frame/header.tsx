@@ -1,4 +1,4 @@
-/** The head of a chat: its title, how the page stands to the server, and the timeline's switch. */
+/** The head of a chat: its title, the connection state, and the timeline switch. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Icon } from "../icons.tsx";

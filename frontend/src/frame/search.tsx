@@ -152,7 +152,7 @@ function highlighted({ passage, highlights }: FoundSession["hit"]): (JSX.Element
   }
   const written = letters.join("");
   const read = plainText(parseInline(written));
-  // What was found may stand in an address, which nobody reads: then all is shown as it was written.
+  // The match may be inside an address, which isn't shown; then the source text is shown.
   const words = read.split(EDGE).length === written.split(EDGE).length ? read : written;
   return words.split(EDGE).map((piece, at) => (at % 2 === 1 ? <mark key={at}>{piece}</mark> : piece));
 }

@@ -141,7 +141,7 @@ function SessionList(): JSX.Element {
 function MoreRows(): JSX.Element {
   const ref = useRef<HTMLDivElement>(null);
   const length = sessions.value.length;
-  // Each page that came moves the end, which is then watched anew; so it is when the line is up again.
+  // Each new page moves the end of the list, which is then watched again; so is a connection that comes back.
   useEffect(() => {
     const watcher = new IntersectionObserver(
       (seen) => {

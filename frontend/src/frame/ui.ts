@@ -67,7 +67,7 @@ export async function takeBack(toast: Toast): Promise<void> {
 
 const CALM_MS = 15_000;
 
-/** The time for a list of many rows, which need not be drawn anew each second. */
+/** The time for long lists, which needn't redraw every second. */
 export const calmNowMs = computed(() => CALM_MS * Math.ceil(nowMs.value / CALM_MS));
 
 export const isMac = /mac|iphone|ipad/i.test(globalThis.navigator?.platform ?? "");

@@ -163,7 +163,7 @@ function matched(pattern: RegExp, text: string, at: number): string {
   return pattern.exec(text)?.[0] ?? "";
 }
 
-/** The place behind the next `sign` that no backslash stands before, or -1. */
+/** The index after the next `sign` that isn't escaped by a backslash, or -1. */
 function endOf(text: string, at: number, sign: string): number {
   for (let to = at; to < text.length; to++) {
     if (text[to] === "\\") to += 1;

@@ -275,7 +275,7 @@ class InlineParser {
     this.#at += found[0].length;
   }
 
-  /** A mail address that stands bare: its beginning was taken as text already. */
+  /** A bare mail address; its first part was already taken as text. */
   #mail(): void {
     const last = this.#pieces[this.#pieces.length - 1]?.node;
     const before = last?.kind === "text" ? (/[\w.+-]{1,64}$/.exec(last.text.slice(-65))?.[0] ?? "") : "";

@@ -1,4 +1,4 @@
-/** Addresses inside running text: what stands in the brackets of a link, and addresses that stand bare. */
+/** Addresses in running text: the target of a link, and bare addresses. */
 
 const TARGET_CHARS_MAX = 4096;
 const IMAGE_CHARS_MAX = 2_000_000;
@@ -62,7 +62,7 @@ const MAIL = /[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-
 const ANGLED =
   /<((?:https?:\/\/|mailto:)[^\s<>]{1,2048}|[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8})>/iy;
 
-/** The address that stands bare at `at`, without the punctuation of the sentence around it. */
+/** The bare address at `at`, without the punctuation of the sentence around it. */
 export function bareAt(text: string, at: number): string {
   BARE.lastIndex = at;
   const found = BARE.exec(text);
@@ -77,7 +77,7 @@ export function angledAt(text: string, at: number): string {
 
 const HOST = /[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,6}\.[A-Za-z]{2,24}(?![\w-])/y;
 
-/** The name of a host that stands at `at`. */
+/** The host name at `at`. */
 export function hostAt(text: string, at: number): string {
   HOST.lastIndex = at;
   return HOST.exec(text)?.[0] ?? "";

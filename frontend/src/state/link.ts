@@ -32,7 +32,7 @@ function cursorOf({ view }: Opened): string {
   return view.epoch === "" ? `${view.lastSeq}` : `${view.lastSeq}@${encodeURIComponent(view.epoch)}`;
 }
 
-/** Follows a session from where its view stands, or the list alone; whatever was followed before is let go. */
+/** Follows a session from its view's last seq, or only the list; ends what was followed before. */
 export function follow(here: Opened | null, on: LinkListener): void {
   stream?.close();
   followed = here;

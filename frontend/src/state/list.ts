@@ -28,7 +28,7 @@ const HIDDEN_SOURCE = "openai";
 const STALE: Trouble = { message: "The list has changed.", code: "stale", status: 0, param: null };
 
 let cursor: string | null = null;
-/** How often the list was begun anew: an answer for an earlier one is of no use. */
+/** How often the list was restarted: responses for an earlier one are ignored. */
 let begun = 0;
 let looking: Promise<Result<unknown>> | null = null;
 let searching: AbortController | null = null;

@@ -64,7 +64,7 @@ export class Opened implements OpenSession {
     });
   }
 
-  /** Begin anew from what the server says the session is. */
+  /** Start again from the server's state of the session. */
   load(page: NewestPage & { readonly session: ListedSession }): void {
     this.view = viewOf(page);
     openRow.value = page.session;
@@ -75,7 +75,7 @@ export class Opened implements OpenSession {
     this.show();
   }
 
-  /** The next event; false if it is not the next one, or about what is not here: then the view must be loaded anew. */
+  /** The next event; false if it is not the next one, or about what is not here: then the view must be loaded again. */
   take(record: LogRecord): boolean {
     const view = this.view;
     if (record.seq <= view.lastSeq) {

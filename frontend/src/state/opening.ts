@@ -149,7 +149,7 @@ async function load(here: Opened): Promise<void> {
   }
 }
 
-/** After a sign-in: everything anew. */
+/** After a sign-in: load everything again. */
 export function openAgain(): void {
   if (opened === null) {
     follow(null, listener);

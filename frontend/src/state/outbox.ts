@@ -17,7 +17,7 @@ export function readOutbox(): readonly Pending[] {
   return outbox.value;
 }
 
-/** Somebody signs out: what is unsent is theirs, and not for whoever comes next. */
+/** On sign-out: unsent messages are not for the next person. */
 export function forgetOutbox(): void {
   outbox.value = [];
   forgetUnder(PREFIX);

@@ -55,5 +55,5 @@ export const needsYouElsewhere = computed(() =>
 /** A clock of one tick a second while someone looks, for relative times and countdowns. */
 export const nowMs = signal(Date.now());
 
-/** The same for what a run does, of which nothing is known while the line to the server is down: then it stands still. */
+/** The same for the state of a run; it pauses while the connection is down, when nothing is known. */
 export const runNowMs = signal(Date.now());

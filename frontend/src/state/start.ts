@@ -20,7 +20,7 @@ export async function start(): Promise<void> {
   listen();
   const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
   if (token !== undefined) {
-    // A token that was used is of no use to anyone, and stands in no history.
+    // A used token is worthless, and stays out of the browser's history.
     history.replaceState(null, "", location.pathname);
     askAfter(signInByLink(token));
   }

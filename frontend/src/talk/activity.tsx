@@ -74,7 +74,7 @@ function Head({ work, tools, thoughts }: HeadProps): JSX.Element {
   const busy = isUnderWay(work);
   const spent = spentMs(work, busy ? runNowMs.value : 0);
   const took = spent < (busy ? 1000 : 50) ? "" : ` · ${busy ? wholeSeconds(spent) : duration(spent)}`;
-  // of several that wait their turn, the first is at work or waits for a person
+  // of several pending ones, the first is running or waits for a person
   const current = busy ? tools.find((tool) => tool.state !== "ended") : undefined;
   if (current !== undefined) {
     return (
@@ -104,7 +104,7 @@ function Head({ work, tools, thoughts }: HeadProps): JSX.Element {
   );
 }
 
-/** How much was thought; how long it took is not in the entries, so its length stands for it. */
+/** How much was thought, in words: entries don't have the time it took. */
 function thoughtFor(thoughts: readonly ThinkingEntry[]): string {
   const words = thoughts.reduce((sum, one) => sum + one.text.split(/\s+/).length, 0);
   return words > 0 ? ` · ${plural(words, "word")}` : "";

@@ -98,7 +98,7 @@ function Exactly({ ask, here }: { readonly ask: AskEntry; readonly here: OpenSes
   );
 }
 
-/** What stands between backticks is shown as code. */
+/** Shows text between backticks as code. */
 function quoted(words: string): ComponentChildren[] {
   return words
     .split("`")

@@ -11,7 +11,7 @@ import { useFocusBack } from "./focus.ts";
 import { Problem } from "./problem.tsx";
 import { QuestionCard } from "./question_card.tsx";
 
-// a card that has just come must not take a click that was meant for what stood there before
+// a new card must not take a click that was meant for what was there before
 const ARMED_AFTER_MS = 400;
 
 export function Asks({ here }: { readonly here: OpenSession }): JSX.Element | null {

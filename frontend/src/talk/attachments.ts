@@ -64,7 +64,7 @@ export function again(one: Attachment): void {
   void carry(here(), one);
 }
 
-/** The files of a message that is written anew. */
+/** The files of a message that is edited. */
 export function attachAgain(parts: readonly Part[]): void {
   const taken = parts.flatMap((part): Attachment[] => {
     if (part.kind === "text") return [];

@@ -10,7 +10,7 @@ interface CopyProps {
   readonly text: () => string;
   /** What is copied, for the button's name. */
   readonly what: string;
-  /** Words beside the icon; without them the icon stands alone. */
+  /** Text next to the icon, if any. */
   readonly words?: string;
 }
 

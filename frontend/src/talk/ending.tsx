@@ -107,7 +107,7 @@ function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }
 
-/** What the provider said and what was tried, for whoever wants to know. */
+/** What the provider said and what was tried. */
 function detailsOf(entry: EndingEntry): string {
   const { failure, trace } = entry;
   const facts =

@@ -1,4 +1,4 @@
-/** What a person said: a bubble, from the moment it is sent; the last one can be written anew. */
+/** What a person said: a bubble, from the moment it is sent; the last one can be edited. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Part } from "../events.ts";
@@ -26,7 +26,7 @@ import { onEditingKey } from "./send_key.ts";
 const LONG_CHARS = 1500;
 const LONG_LINES = 18;
 
-/** A message wherever it stands: in the log (`entry`), on its way (`pending`), or about to be taken up. */
+/** A message, wherever it is: in the log (`entry`), on its way (`pending`), or about to be taken up. */
 export interface Said {
   readonly text: string;
   readonly parts: readonly Part[];
@@ -71,7 +71,7 @@ function LongText({ text }: { readonly text: string }): JSX.Element | null {
   );
 }
 
-/** A message that the server does not have: it stays until it is sent or taken back. */
+/** A message that the server doesn't have: it stays until it's sent or discarded. */
 function NotSent({ pending }: { readonly pending: Pending }): JSX.Element {
   const acting = useActing();
   const takeBack = (): void => {

@@ -65,7 +65,7 @@ export function Prose({ text }: { readonly text: string }): JSX.Element {
   );
 }
 
-/** An answer that may still grow; a text that does not go on from what was shown begins anew. */
+/** An answer that may still grow; a text that doesn't continue what was shown starts over. */
 export function GrowingProse({ entry }: { readonly entry: TextEntry }): JSX.Element {
   const shown = useRef<Shown | null>(null);
   const [, again] = useState({});
@@ -141,7 +141,7 @@ interface WordsProps {
   readonly tail: Tail | null;
 }
 
-/** A very long paragraph is several boxes, so that only the last one is laid out anew while it grows. */
+/** A very long paragraph is several boxes, so that only the last one is laid out again as it grows. */
 function Words({ paragraph, tail }: WordsProps): JSX.Element {
   const { settled } = paragraph;
   const last = <LastWords key={settled.length} paragraph={paragraph} tail={tail} />;

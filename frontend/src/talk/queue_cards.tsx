@@ -1,4 +1,4 @@
-/** Queued messages for the run under way: edit them, take them back, or have them heard sooner. */
+/** Messages queued behind the current run: edit them, remove them, or send them sooner. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { plural } from "../format.ts";
@@ -10,7 +10,7 @@ import { useFocusBack } from "./focus.ts";
 import { Problem } from "./problem.tsx";
 import { onEditingKey } from "./send_key.ts";
 
-/** The message that is about to be taken up: nothing stands before it, so it does not look like waiting. */
+/** The message that starts next: nothing is ahead of it, so it isn't shown as waiting. */
 export function startingOf(here: OpenSession): Message | null {
   const first = here.waiting.value[0];
   const isFree = here.currentRun.value === null && !here.queuePaused.value;

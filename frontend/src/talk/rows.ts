@@ -45,7 +45,7 @@ export function rowsOf(entries: readonly Entry[], before: readonly TalkRow[]): r
       work.push(entry);
       continue;
     }
-    // a message that was taken back before its run began left nothing that a reader would miss
+    // a message that was removed before its run began leaves nothing to show
     if (entry.kind === "ending" && entry.cause === "removed") continue;
     flush();
     rows.push(kept(known, rowOf(entry)));
@@ -141,7 +141,7 @@ export function rowAt(rows: readonly TalkRow[], { seq, passage }: Hit): TalkRow 
   if (own !== undefined) return own;
   const words = passage.replace(/^…|…$/g, "").trim();
   const texts = rows.filter((row) => row.kind === "text" && row.entry.seq <= seq);
-  // a message that was written anew while it waited has its place where it was taken up
+  // a message that was edited while it waited is placed where its run took it up
   const waited = rows.filter(
     (row) => row.kind === "person" && row.entry.message.seq < seq && seq < row.entry.seq,
   );

@@ -42,7 +42,7 @@ export class RunningText {
     this.#put(this.#text.end(text));
   }
 
-  /** A text that does not go on from what stands takes its place. */
+  /** A text that doesn't continue the shown one replaces it. */
   #begin(text: string): void {
     if (this.#text.leadsTo(text)) return;
     this.#host.replaceChildren();
@@ -71,7 +71,7 @@ export class RunningText {
     this.#settled += settled.length;
   }
 
-  /** More plain words, in a node beside the others: one that stands would have to be shaped anew as a whole. */
+  /** Appends plain words as a new text node: the browser would have to shape a changed one again as a whole. */
   #add(open: Open, fresh: string): void {
     const node = new Text(fresh);
     this.#host.append(node);

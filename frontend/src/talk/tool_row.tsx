@@ -1,4 +1,4 @@
-/** One tool call: what it is aimed at, how it stands, and inside, what went in and what came out. */
+/** One tool call: its target and state; opened, its input and output. */
 import type { JSX } from "preact";
 import { useId, useState } from "preact/hooks";
 import { bytes, duration } from "../format.ts";

@@ -77,7 +77,7 @@ const ENDINGS: Readonly<Record<string, ToolStanding>> = {
   no_approver: { words: "Refused: no one could approve it", tone: "warn" },
 };
 
-/** How a tool call stands. */
+/** The state of a tool call. */
 export function standingOf(tool: ToolEntry, asked: AskEntry | undefined): ToolStanding {
   if (tool.state === "ended") {
     const ending = ENDINGS[tool.ending ?? "finished"];

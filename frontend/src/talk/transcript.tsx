@@ -179,7 +179,7 @@ function Above({ here, trouble, onAgain }: AboveProps): JSX.Element | null {
   );
 }
 
-/** What stands under runs that nobody carries on and that have no ending which could say it. */
+/** The lines under runs that no server continues and that have no ending to say so. */
 function Marks({ here }: { readonly here: OpenSession }): JSX.Element | null {
   const runs = here.runs.value;
   const open = Object.entries(here.marks.value).filter(([runId]) => runs.get(runId)?.ending == null);

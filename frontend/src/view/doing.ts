@@ -100,7 +100,7 @@ function change(doing: Doing, event: AnyEvent): void {
     case "run.resumed":
       doing.after = event.after;
       doing.compacting = false;
-      // no process of an earlier life is at work; what becomes of its tools is said one by one
+      // no process of the crashed server still runs; later events say what became of each tool
       doing.asked.unshift(...Object.keys(doing.running));
       doing.running = {};
       break;

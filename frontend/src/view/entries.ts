@@ -8,7 +8,7 @@ export const TOOL_OUTPUT_CHARS_MAX = 64 * 1024;
 export type MessageState = "queued" | "steering" | "dispatched" | "removed";
 export type NoticeKind = "switched" | "gated" | "resumed" | "compacted" | "steered";
 
-/** A message of a person as it stands now; `run_id` is the run that it waits for or that has it. */
+/** A person's message in its current state; `run_id` is the run that it waits for or that has it. */
 export interface Message {
   readonly message_id: string;
   readonly seq: number;
@@ -116,7 +116,7 @@ export interface EndingEntry extends Placed {
   readonly words: string;
   readonly failure: Failure | null;
   readonly trace: readonly string[];
-  /** What stands under an interrupted run, where the server said so. */
+  /** The line under an interrupted run, if the server sent one. */
   readonly mark?: string;
 }
 
@@ -152,7 +152,7 @@ function keyOf(shown: ShownEntry): string {
   }
 }
 
-/** The entry that a shape from the server, or from the fold, stands for. */
+/** The entry for a shape from the server or the fold. */
 export function entryOf<One extends ShownEntry>(shown: One): Extract<Entry, { kind: One["kind"] }> {
   const own = { ...shown, key: keyOf(shown), version: signal(0) };
   const entry = shown.kind === "tool" ? { ...own, started_ms: 0 } : own;
@@ -192,7 +192,7 @@ const CAUSES: Readonly<Record<string, string>> = {
   deleted: "the session was deleted",
 };
 
-/** How a run ended, as one line for people; a cause without a sentence of its own stands as it is. */
+/** How a run ended, as one line for people; a cause without its own text is shown unchanged. */
 export function endingWords(outcome: OutcomeKind, cause: string, failure: Failure | null): string {
   const why = failure === null ? (CAUSES[cause] ?? cause) : failure.text;
   return why ? `${OUTCOMES[outcome]}: ${why}` : OUTCOMES[outcome];

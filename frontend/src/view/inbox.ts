@@ -57,7 +57,7 @@ export function move(inbox: Inbox, messageId: string, position: number): void {
   }
 }
 
-/** A waiting message is taken back. */
+/** A waiting message is removed. */
 export function remove(inbox: Inbox, messageId: string): void {
   const message = inbox.messages.get(messageId);
   if (message !== undefined && waits(message)) {

@@ -10,7 +10,7 @@ const RECOVERY_GIVEN_UP_AFTER_MS = 24 * 60 * 60 * 1000;
 
 /** The text since the run's last tool card or, if there is none, the last text before.
  *
- * Where a person's message stands between two texts, so does an empty line.
+ * A person's message between two texts becomes an empty line.
  */
 export function output(view: View, runId: string): string {
   const texts: string[] = [];

@@ -29,7 +29,7 @@ export interface PageRun {
   readonly thoughts: readonly number[];
 }
 
-/** A page of entries, oldest first, as the log stood at `last_seq`. */
+/** A page of entries, oldest first, as of `last_seq` in the log. */
 export interface Page {
   readonly data: readonly ShownEntry[];
   readonly next_before: number | null;
@@ -49,7 +49,7 @@ export interface NewestPage extends Page {
   readonly live: Readonly<Record<string, string>>;
 }
 
-/** The view as it stood at the page's `last_seq`, from the page's first entry on. */
+/** The view as of the page's `last_seq`, from the page's first entry on. */
 export function viewOf(page: NewestPage): View {
   const view: View = {
     ...emptyView(),
@@ -73,7 +73,7 @@ export function viewOf(page: NewestPage): View {
 /** What became of a page of older entries: "ahead" must wait for the stream, "stale" must be read again. */
 export type Added = "added" | "ahead" | "stale";
 
-/** Puts older entries above the window, if the page stands for the same log as the view does. */
+/** Puts older entries above the window, if the page is of the same log as the view. */
 export function addOlder(view: View, page: Page): Added {
   if (page.last_seq > view.lastSeq) {
     return "ahead";
@@ -241,7 +241,7 @@ export function reachesAbove(view: View, record: LogRecord): boolean {
     case "run.queued":
       return !view.inbox.messages.has(record.message_id);
     case "output.recovered":
-      // It may go on with a text that stands above.
+      // It may continue a text above.
       return true;
     default:
       return false;
