@@ -9,12 +9,17 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from typing_extensions import override
+
+from holdfast.policy.places import Look
 from holdfast.policy.secret_names import MAY_BE_PLAIN, is_secret
 from holdfast.policy.shell.option_tables import Reach
 from holdfast.tools.files.globs import NOT_LISTED
 from holdfast.tools.files.regular_files import open_regular
+from holdfast.tools.files.trees import walk
 
 ENTRIES_MAX = 100_000
 WALK_S = 2.0
@@ -42,13 +47,13 @@ _KEPT = "where secrets are kept"
 
 
 @dataclass(frozen=True, slots=True)
-class SecretFiles:
+class SecretFiles(Look):
     """Looks at the disk; see Look. It blocks."""
 
     environment: Mapping[str, str] = field(default_factory=dict[str, str])  # where git is found
 
+    @override
     def secret_below(self, folder: str, *, reach: Reach) -> str:
-        """See Look."""
         deadline_s = time.monotonic() + WALK_S
         for count, path in enumerate(_files(folder, reach)):
             if is_secret(path) and not _is_plain(path):
@@ -59,8 +64,8 @@ class SecretFiles:
                 return f"more files below {folder} than can be looked through for secrets"
         return ""
 
+    @override
     def secret_in_history(self, folder: str) -> str:
-        """See Look."""
         if _repository(folder) is None:
             return ""
         tracked = self._git(folder, "ls-files", "-z")
@@ -73,8 +78,8 @@ class SecretFiles:
         secret = min(filter(_is_secret_in_repository, names), default="")
         return f"{secret} in the repository, {_KEPT}" if secret else ""
 
+    @override
     def secret_in_remotes(self, folder: str) -> str:
-        """See Look."""
         repository = _repository(folder)
         config = repository / "config" if repository else None
         return f"{config}, which holds a password" if config and _has_credentials(str(config)) else ""
@@ -97,36 +102,30 @@ class SecretFiles:
 
 
 def _files(folder: str, reach: Reach) -> Iterator[str]:
-    """The paths of files below a folder, and of what links lead to if they are followed."""
-    seen: set[str] = set()
-    ahead = [folder]
-    while ahead:
-        here = ahead.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        try:
-            with os.scandir(here) as entries:
-                found = list(entries)
-        except OSError:
-            continue  # a file, gone, or not ours to read: then it is not read by the command either
-        for entry in found:
-            if reach == "shown" and entry.name.startswith("."):
-                continue
-            yield from _entry(entry, reach, ahead)
+    """The paths of files below a folder, and of the targets of links if they are followed."""
+    for entry in walk(folder, into=partial(_into, reach=reach)):
+        if isinstance(entry, OSError) or _is_left_out(entry, reach):
+            continue  # not a folder, gone, or unreadable: then the command cannot read it either
+        if entry.is_symlink():
+            if reach == "linked":
+                yield os.path.realpath(entry.path)
+        elif not entry.is_dir(follow_symlinks=False):
+            yield entry.path
+        elif entry.name == ".git":
+            yield f"{entry.path}/config"
 
 
-def _entry(entry: os.DirEntry[str], reach: Reach, ahead: list[str]) -> Iterator[str]:
+def _into(entry: os.DirEntry[str], *, reach: Reach) -> str:
+    """The folder to search next: the entry itself, or the target of a link that is followed."""
+    if _is_left_out(entry, reach):
+        return ""
     if entry.is_symlink():
-        if reach == "linked":
-            ahead.append(os.path.realpath(entry.path))
-            yield ahead[-1]
-    elif not entry.is_dir(follow_symlinks=False):
-        yield entry.path
-    elif entry.name == ".git":
-        yield f"{entry.path}/config"
-    elif entry.name not in NOT_LISTED:
-        ahead.append(entry.path)
+        return os.path.realpath(entry.path) if reach == "linked" else ""
+    return entry.path if entry.is_dir(follow_symlinks=False) and entry.name not in NOT_LISTED else ""
+
+
+def _is_left_out(entry: os.DirEntry[str], reach: Reach) -> bool:
+    return reach == "shown" and entry.name.startswith(".")
 
 
 def _repository(folder: str) -> Path | None:
