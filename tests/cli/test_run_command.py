@@ -16,7 +16,7 @@ from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Refuse, Say, Wait
 from holdfast.chaos.ports import closed_port
 from holdfast.cli.run import text_of
-from holdfast.tools.ask import ASK_USER
+from holdfast.policy.tool_names import ASK_USER
 
 QUICK = """
 [targets.retry]

@@ -6,8 +6,8 @@ from client.moving import PATIENT_CLIENT
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.client import Client, Refused, Unreachable
+from holdfast.policy.tool_names import ASK_USER
 from holdfast.server.options import ApiKey, ServerOptions
-from holdfast.tools.ask import ASK_USER
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Setting, said_to, served, target_of
 

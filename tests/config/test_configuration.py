@@ -10,12 +10,13 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from config.given import FILE, LONG_KEY, TARGET, given, loaded, refused
-from holdfast.config.consistency import TOOLS, rules_of
+from holdfast.config.consistency import rules_of
 from holdfast.config.environment import variables
 from holdfast.config.files import FoundFiles, find_file
 from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from holdfast.config.trust import TrustedFiles
+from holdfast.policy.tool_names import BUILT_IN
 from holdfast.tools.registry import tools_in_the_box
 from holdfast.tools.shell.background import Background
 from holdfast.values import Budget
@@ -214,9 +215,9 @@ def test_apps_and_extensions_have_origins_of_their_own() -> None:
 
 def test_the_tools_that_a_rule_can_name_are_those_in_the_box(tmp_path: Path) -> None:
     box = tools_in_the_box({}, background=Background(tmp_path, now_ms=lambda: 0))
-    assert tuple(tool.spec.name for tool in box) == TOOLS
-    rules = "".join(f"[[approvals.rules]]\nask = '{tool}'\n" for tool in (*TOOLS, "*", "mcp__files__read"))
-    assert len(loaded(rules).settings.approvals.rules) == len(TOOLS) + 2
+    assert tuple(tool.spec.name for tool in box) == tuple(BUILT_IN)
+    rules = "".join(f"[[approvals.rules]]\nask = '{tool}'\n" for tool in (*BUILT_IN, "*", "mcp__files__read"))
+    assert len(loaded(rules).settings.approvals.rules) == len(BUILT_IN) + 2
 
 
 def test_nesting_without_end_is_refused() -> None:

@@ -65,7 +65,6 @@ def test_every_configuration_that_is_shown_is_one() -> None:
         )
 
 
-
 def test_every_file_that_the_guide_to_the_tests_names_is_there() -> None:
     tests = ROOT / "tests"
     named = re.findall(r"`([\w/*]+/?[\w*]+\.(?:py|md|jsonl))\b", (tests / "README.md").read_text("utf-8"))

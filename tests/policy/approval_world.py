@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from holdfast.policy.approval_rules import ApprovalRule
-from holdfast.policy.approvals import ApprovalMode, Policy, judge, rule_for
+from holdfast.policy.approvals import Policy, judge, rule_for
 from holdfast.policy.places import Places, is_within
 from holdfast.policy.shell.option_tables import Reach
 from holdfast.policy.shell.syntax import parse
 from holdfast.policy.verdicts import Verdict
-from holdfast.values import Action, GrantRule
+from holdfast.values import Action, ApprovalMode, GrantRule
 
 WORKSPACE = "/home/u/project"
 LINKS = {f"{WORKSPACE}/out": "/etc", f"{WORKSPACE}/up": "/home/u", f"{WORKSPACE}/link": f"{WORKSPACE}/src"}

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.policy.approvals import ApprovalMode, choices_for, judge
+from holdfast.policy.approvals import choices_for, judge
 from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, parse
 from holdfast.policy.verdicts import NeedsApproval
+from holdfast.values import ApprovalMode
 from policy.approval_world import closed_commands, policy, rank, shell, verdict
 
 MODES: tuple[ApprovalMode, ...] = ("ask", "allow-workspace")

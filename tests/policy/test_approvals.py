@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from holdfast.policy.approval_rules import ApprovalRule, rule_from
-from holdfast.policy.approvals import FINDINGS_MAX, ApprovalMode, describe, digest_of, judge, rule_for
+from holdfast.policy.approvals import FINDINGS_MAX, describe, digest_of, judge, rule_for
 from holdfast.policy.places import SPELLINGS_MAX
 from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, parse
 from holdfast.policy.shell.verdicts import judge_script
 from holdfast.policy.shell.words import BRACES, Word
 from holdfast.policy.shell.wrappers import steps
 from holdfast.policy.verdicts import Allow, Deny, NeedsApproval
-from holdfast.values import Action, GrantRule
+from holdfast.values import Action, ApprovalMode, GrantRule
 from policy.approval_world import (
     PLACES,
     WORKSPACE,

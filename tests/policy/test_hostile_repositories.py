@@ -10,11 +10,10 @@ import pytest
 
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.policy.approval_rules import ApprovalRule
-from holdfast.policy.approvals import ApprovalMode
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.tools.git.folders import ENTRIES_MAX
 from holdfast.tools.shell.environment import child_environment
-from holdfast.values import Action
+from holdfast.values import Action, ApprovalMode
 from policy.hostile_repositories import (
     COMMANDS,
     GIT_ENVIRONMENT,

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.policy.approvals import ApprovalMode, judge
+from holdfast.policy.approvals import judge
 from holdfast.policy.verdicts import Allow, Deny, Verdict
+from holdfast.values import ApprovalMode
 from policy.approval_world import PLACES, TOO_MILD, Secrets, Shape, named, policy, shapes, shell
 
 COMMANDS_MIN = 150

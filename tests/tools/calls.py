@@ -14,7 +14,7 @@ from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.process_table import table
 from holdfast.tools.shell.scope import KillPatience, find_marked
-from holdfast.tools.shell.tool import Shell, ShellWorld
+from holdfast.tools.shell.tool import EARLY_END_S, Shell, ShellWorld
 
 # The second is long, since a loaded machine is slow; a test that passes never waits for it.
 QUICK = KillPatience(term_s=0.2, kill_s=30.0)
@@ -55,8 +55,17 @@ class Call:
         return [f"{one.process} {one.process.state}" for one in found]
 
 
-def shell(background: Background, *, kill_patience: KillPatience = QUICK) -> Shell:
-    return Shell(ShellWorld(environment=ENVIRONMENT, background=background, kill_patience=kill_patience))
+def shell(
+    background: Background, *, kill_patience: KillPatience = QUICK, early_end_s: float = EARLY_END_S
+) -> Shell:
+    return Shell(
+        ShellWorld(
+            environment=ENVIRONMENT,
+            background=background,
+            kill_patience=kill_patience,
+            early_end_s=early_end_s,
+        )
+    )
 
 
 async def until(condition: Callable[[], object]) -> None:

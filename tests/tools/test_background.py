@@ -59,13 +59,9 @@ async def test_a_background_process_goes_on_is_read_and_ended(background: Backgr
     assert (await kill(background, call, job_id)).ok
 
 
-async def test_one_that_ends_at_once_is_told_of_at_once(
-    background: Background, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "holdfast.tools.shell.tool._EARLY_END_S", 20.0
-    )  # "at once" takes longer on a busy machine
-    result = await shell(background).run({"command": "echo in use; exit 3", "background": True}, call)
+async def test_one_that_ends_at_once_is_told_of_at_once(background: Background, call: Call) -> None:
+    patient = shell(background, early_end_s=20.0)  # "at once" takes longer on a busy machine
+    result = await patient.run({"command": "echo in use; exit 3", "background": True}, call)
     assert (result.ok, result.ending) == (False, "finished")
     assert "has ended with exit code 3" in result.text
     assert "in use" in result.text
@@ -143,20 +139,20 @@ async def test_two_that_come_at_once_do_not_share_the_place_of_one_that_ended(
     await few.close()
 
 
-async def test_output_is_cleaned_off_the_loop(
-    background: Background, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_output_is_cleaned_off_the_loop(call: Call, tmp_path: Path) -> None:
     seen: list[threading.Thread] = []
 
     def watched(text: str) -> str:
         seen.append(threading.current_thread())
         return cleaned(text)
 
-    monkeypatch.setattr("holdfast.tools.shell.background.cleaned", watched)
+    background = Background(tmp_path / "watched", now_ms=lambda: 0, kill_patience=QUICK, clean=watched)
     job_id = await start(background, call, "echo '\x1b[31mred'; sleep 1000")
     assert (await read(background, call, job_id)).endswith("\nred")
     assert seen
     assert threading.current_thread() not in seen
+    await kill(background, call, job_id)
+    await background.close()
 
 
 async def test_after_a_restart_jobs_are_found_and_foreground_leftovers_killed(

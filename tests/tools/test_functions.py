@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
+from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.arguments import BadArguments, arguments_hash, canonical, effect_key, parsed
-from holdfast.tools.ask import ASK_USER, AskUser, AskUserArgs
+from holdfast.tools.ask import AskUser, AskUserArgs
 from holdfast.tools.functions import tool
 from holdfast.tools.registry import NameTaken, Registry, insist_on_arguments, tools_in_the_box
 from holdfast.tools.shell.background import Background

@@ -25,10 +25,11 @@ from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.tool import Tool, ToolResult
 from holdfast.journal.redacting import RedactingBlobs
 from holdfast.policy.shell.syntax import syntax_bytes
+from holdfast.policy.tool_names import ASK_USER
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.redaction import StreamFilter
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
-from holdfast.tools.ask import ASK_USER, AskUserArgs
+from holdfast.tools.ask import AskUserArgs
 from holdfast.tools.offload import offload
 from holdfast.tools.registry import insist_on_arguments
 from holdfast.tools.shell.tags import why_daemons_hide

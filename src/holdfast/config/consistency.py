@@ -21,6 +21,7 @@ from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
 from holdfast.policy.approval_rules import EVERY_TOOL, ApprovalRule, BadRule, plain_host, rule_from
+from holdfast.policy.tool_names import BUILT_IN
 from holdfast.targets import Wire
 
 if TYPE_CHECKING:
@@ -31,18 +32,6 @@ CALL_PATHS: Mapping[Wire, str] = {
     "responses": "/responses",
     "anthropic": "/messages",
 }
-TOOLS = (
-    "shell",
-    "shell_jobs",
-    "shell_kill",
-    "read_file",
-    "write_file",
-    "edit_file",
-    "list_files",
-    "search_files",
-    "fetch_url",
-    "ask_user",
-)
 MCP_TOOL = "mcp__"
 
 
@@ -116,9 +105,9 @@ def _rule(table: Mapping[str, object]) -> Iterator[ConfigIssue]:
     except BadRule as error:
         yield ConfigIssue((), f"cannot be meant: {error}")
         return
-    if rule.tool not in {*TOOLS, EVERY_TOOL} and not rule.tool.startswith(MCP_TOOL):
-        near = difflib.get_close_matches(rule.tool, TOOLS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(TOOLS)}"
+    if rule.tool not in {*BUILT_IN, EVERY_TOOL} and not rule.tool.startswith(MCP_TOOL):
+        near = difflib.get_close_matches(rule.tool, BUILT_IN, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(BUILT_IN)}"
         yield ConfigIssue((rule.verdict,), f"names no tool; {hint}")
 
 

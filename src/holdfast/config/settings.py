@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from holdfast.messages import ANSWER_BYTES_MAX
+from holdfast.policy.verdicts import RuleVerdict
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import ApprovalMode, Budget, Durability, OnExpiry, OnRestart
 
@@ -26,7 +27,6 @@ TextFormat: TypeAlias = Literal[
     "variable",
 ]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 AtLeast0: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 AtLeast1: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]

@@ -17,18 +17,17 @@ A rule's `argv` is read word by word and stands for the program, never for a wra
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import cast
 
 from holdfast.policy.further_words import first_uncovered
 from holdfast.policy.places import Places, is_within
 from holdfast.policy.shell.words import Word, known_name, likely_name
-from holdfast.policy.verdicts import FindingKind, PolicyFinding
+from holdfast.policy.tool_names import SHELL
+from holdfast.policy.verdicts import RULE_VERDICTS, FindingKind, PolicyFinding, RuleVerdict
 from holdfast.values import GrantRule
 
-RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 EVERY_TOOL = "*"
 
-_VERDICTS: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
 _BY_NAME: frozenset[FindingKind] = frozenset(("change", "program", "network"))
 _BY_WORDS: frozenset[FindingKind] = frozenset((*_BY_NAME, "outside"))
 _BY_TOOL: frozenset[FindingKind] = frozenset((*_BY_NAME, "write"))
@@ -75,16 +74,16 @@ class ActionPart:
 
 def rule_from(table: Mapping[str, object]) -> ApprovalRule:
     """The rule that a table of the configuration stands for; raises BadRule."""
-    verdicts: list[RuleVerdict] = [verdict for verdict in _VERDICTS if verdict in table]
+    verdicts: list[RuleVerdict] = [verdict for verdict in RULE_VERDICTS if verdict in table]
     if len(verdicts) != 1:
         raise BadRule("A rule needs exactly one of allow, ask and deny.")
-    if unknown := sorted(table.keys() - {"argv", "paths", "host", "exact", *_VERDICTS}):
+    if unknown := sorted(table.keys() - {"argv", "paths", "host", "exact", *RULE_VERDICTS}):
         raise BadRule(f"A rule has no field {unknown[0]!r}; there are argv, exact, paths and host.")
     tool, host = table[verdicts[0]], table.get("host", "")
     if not isinstance(tool, str) or not tool or not isinstance(host, str):
         raise BadRule("A rule names its tool and its host as text.")
     argv, paths = (_texts(table, name) for name in ("argv", "paths"))
-    if argv and tool != "shell":
+    if argv and tool != SHELL:
         raise BadRule(f"A rule with argv is about the tool shell, not {tool}.")
     exact = table.get("exact", False)
     if not isinstance(exact, bool) or (exact and not (argv and verdicts[0] == "allow")):
@@ -170,7 +169,7 @@ def covered_by_rule(rule: ApprovalRule) -> frozenset[FindingKind]:
     """Which findings of a part an allow rule that is about it answers."""
     if rule.paths:
         return _BY_PLACE
-    if rule.tool == "shell" and not rule.argv:
+    if rule.tool == SHELL and not rule.argv:
         return _BLANKET
     return _BY_WORDS if rule.argv else _BY_TOOL
 
@@ -179,7 +178,7 @@ def covered_by_grant(grant: GrantRule, part: ActionPart) -> frozenset[FindingKin
     """Which findings of a part a grant answers; none if the grant is about something else."""
     if grant.tool != part.tool:
         return frozenset()
-    if part.tool != "shell":
+    if part.tool != SHELL:
         known = grant.host == part.host and bool(grant.paths) == bool(part.paths)
         return _GRANTED_ELSEWHERE if known and set(part.paths) <= set(grant.paths) else frozenset()
     words = (*part.settings, *part.argv)
@@ -192,7 +191,7 @@ def grant_for(part: ActionPart, findings: Sequence[PolicyFinding]) -> GrantRule 
     if part.guess:
         return None
     kinds = {finding.kind for finding in findings}
-    if part.tool != "shell":
+    if part.tool != SHELL:
         grant = GrantRule(tool=part.tool, paths=part.paths, host=part.host)
     else:
         words = (*part.settings, *part.argv)

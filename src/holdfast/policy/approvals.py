@@ -30,7 +30,15 @@ from holdfast.policy.approval_rules import (
 from holdfast.policy.lasting_files import lasting_in, written_later
 from holdfast.policy.places import Places
 from holdfast.policy.shell.verdicts import ReadSteps, judge_script, steps_of
-from holdfast.policy.verdicts import Allow, Deny, FindingKind, NeedsApproval, PolicyFinding, Verdict
+from holdfast.policy.tool_names import FETCH_URL, SHELL, ToolKind, kind_of
+from holdfast.policy.verdicts import (
+    Allow,
+    Deny,
+    FindingKind,
+    NeedsApproval,
+    PolicyFinding,
+    Verdict,
+)
 from holdfast.values import Action, ApprovalMode, Choice, GrantRule
 
 FINDINGS_MAX = 100
@@ -38,11 +46,8 @@ FINDINGS_MAX = 100
 _UNPRINTABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
-_READING_TOOLS = frozenset(("read_file", "list_files", "search_files"))
-_TOOLS_GOING_DOWN = frozenset(("list_files", "search_files"))
-_WRITING_TOOLS = frozenset(("write_file", "edit_file"))
-# They touch nothing but the person who is asked, or what the session itself started.
-_FREE_TOOLS = frozenset(("ask_user", "shell_jobs", "shell_kill"))
+_READS: frozenset[ToolKind | None] = frozenset(("read", "read_tree"))
+_ABOUT_FILES: frozenset[ToolKind | None] = frozenset((*_READS, "write"))
 _BY_MODE: dict[ApprovalMode, frozenset[FindingKind]] = {
     "ask": frozenset(),
     "allow-workspace": frozenset(("change", "write")),
@@ -120,11 +125,11 @@ def choices_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] =
 
 def describe(rule: GrantRule) -> str:
     """A grant as a sentence, for the person who is about to give it."""
-    if rule.tool == "shell":
+    if rule.tool == SHELL:
         where, *files = rule.paths or ("any directory",)
         into = f", writing {', '.join(files)}" if files else ""
         return f"Exactly `{msgspec.json.encode(rule.argv).decode()}` in {where}{into}."
-    if rule.host and rule.tool == "fetch_url":
+    if rule.host and rule.tool == FETCH_URL:
         return f"{rule.tool} from the host {rule.host}."
     return f"{rule.tool} on {', '.join(rule.paths)}." if rule.paths else f"{rule.tool}, with any arguments."
 
@@ -199,12 +204,12 @@ def _named(rule: ApprovalRule) -> str:
 def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]:
     """What an action consists of, and why it is denied whatever rules and grants say."""
     places = policy.places
-    if action.tool == "shell":
+    if action.tool == SHELL:
         cwd = action.paths[0] if action.paths else places.workspace
         script = judge_script(action.argv, places, cwd=cwd, read=policy.read)
         steps = [
             ActionPart(
-                tool="shell",
+                tool=SHELL,
                 findings=step.findings,
                 argv=step.argv,
                 settings=step.settings,
@@ -219,7 +224,7 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
             for step in script.steps
         ]
         # What a wrapper may run besides is nothing to ask about by itself, but a rule may be about it.
-        guesses = [ActionPart("shell", (), argv=argv, guess=True) for argv in script.guesses]
+        guesses = [ActionPart(SHELL, (), argv=argv, guess=True) for argv in script.guesses]
         return [*steps, *guesses], list(script.denials)
     paths = tuple(
         sorted(path for each in action.paths for path in places.resolved(each, (places.workspace,)))
@@ -230,7 +235,7 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
         if places.holdfast(path) or places.configures(path)
     ]
     findings = tuple(dict.fromkeys(_tool_findings(action, paths, places)))
-    down = paths if action.tool in _TOOLS_GOING_DOWN else ()
+    down = paths if kind_of(action.tool) == "read_tree" else ()
     return [ActionPart(action.tool, findings, paths=paths, down=down, host=plain_host(action.host))], denials
 
 
@@ -239,21 +244,22 @@ def _tool_findings(action: Action, paths: tuple[str, ...], places: Places) -> It
     for path in paths:
         if why := places.kept(path):
             yield PolicyFinding("secret", why)
-    if action.tool in _READING_TOOLS | _WRITING_TOOLS:
+    kind = kind_of(action.tool)
+    if kind in _ABOUT_FILES:
         if not paths:
             yield PolicyFinding("write_outside", "It does not say which files it is about.")
         for path in paths:
-            yield from _file_findings(action.tool, path, places)
-    elif action.tool == "fetch_url":
+            yield from _file_findings(kind, path, places)
+    elif kind == "fetch":
         yield PolicyFinding(
             "network", f"It fetches from {plain_host(action.host) or 'a host that it does not name'}."
         )
-    elif action.tool not in _FREE_TOOLS:
+    elif kind != "free":
         yield PolicyFinding("program", f"What {action.tool} does is known only to the program behind it.")
 
 
-def _file_findings(tool: str, path: str, places: Places) -> Iterator[PolicyFinding]:
-    if tool in _READING_TOOLS:
+def _file_findings(kind: ToolKind | None, path: str, places: Places) -> Iterator[PolicyFinding]:
+    if kind in _READS:
         if not places.inside(path):
             yield PolicyFinding("outside", f"It reads {path}, which is outside the workspace.")
     elif not places.inside(path):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Protocol
 
+from typing_extensions import override
+
 from holdfast.policy.repositories import Repository, no_repository
 from holdfast.policy.secret_names import is_secret
 from holdfast.policy.shell.option_tables import Reach
@@ -32,21 +34,21 @@ class Look(Protocol):
         ...
 
 
-class NoLook:
+class NoLook(Look):
     """Finds nothing, for who judges commands alone."""
 
+    @override
     def secret_below(self, folder: str, *, reach: Reach) -> str:
-        """See Look."""
         del folder, reach
         return ""
 
+    @override
     def secret_in_history(self, folder: str) -> str:
-        """See Look."""
         del folder
         return ""
 
+    @override
     def secret_in_remotes(self, folder: str) -> str:
-        """See Look."""
         del folder
         return ""
 

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
+RULE_VERDICTS: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
+
 # What a finding is about decides which rules and grants can cover it.
 FindingKind: TypeAlias = Literal[
     "syntax",  # the text cannot be judged as a whole

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from typing_extensions import override
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.values import Action
-
-ASK_USER = "ask_user"
 
 
 class AskUserArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,7 +24,7 @@ class AskUserArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
 
 
-class AskUser:
+class AskUser(Tool):
     """Tells the model of the question; the loop makes question.asked of a call by this name.
 
     Its `run` is what happens where no loop does so: there is nobody to ask.
@@ -38,11 +38,11 @@ class AskUser:
     )
     traits = ToolTraits(read_only=True)
 
-    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - touches no path
-        """See Tool.action."""
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         given = parsed(AskUserArgs, args)
         return Action(tool=ASK_USER, summary=given.text[:300], digest=arguments_hash(ASK_USER, args))
 
-    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:  # noqa: ARG002 - nobody is asked
-        """See Tool.run."""
+    @override
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         return ToolResult("There is nobody to ask here.", ok=False, ending="no_approver")

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import msgspec
+from typing_extensions import override
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.tools import function_child as child
 from holdfast.tools.arguments import arguments_hash, canonical, parsed, schema_of
@@ -135,7 +136,7 @@ def _answer(ended: ProcessEnd, data: bytes) -> FunctionResult:
     return FunctionResult(ended=ended, value=said.get("value"), error=said.get("error", ""))
 
 
-class FunctionTool:
+class FunctionTool(Tool):
     """A tool that is a Python function."""
 
     def __init__(
@@ -154,14 +155,14 @@ class FunctionTool:
         self._environment = child_environment({}) | dict(environment)
         self._where = None if inspect.iscoroutinefunction(function) else importable(function)
 
-    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - nobody knows its paths
-        """See Tool.action."""
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         name = self.spec.name
         summary = f"{name} {canonical(args).decode()}"
         return Action(tool=name, summary=summary, digest=arguments_hash(name, args))
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(self.args_type, args)
         if self._where is None:
             return await self._on_loop(given)

@@ -10,7 +10,7 @@ from cli.test_serve import configure, serving
 from cli.tmux import HOLDFAST, Terminal, terminal
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.cli.chat.commands import looks_like_command, names_command
-from holdfast.tools.ask import ASK_USER
+from holdfast.policy.tool_names import ASK_USER
 
 READY = "twice leaves."
 

@@ -24,7 +24,7 @@ from holdfast.cli.terminal.style import Style
 from holdfast.client import Client, Refused
 from holdfast.client.errors import Envelope
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.tools.ask import ASK_USER
+from holdfast.policy.tool_names import ASK_USER
 from scene import begun
 from serving import served, target_of
 

@@ -4,8 +4,8 @@ import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.policy.tool_names import ASK_USER
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.tools.ask import ASK_USER
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, said_to, served, target_of
 

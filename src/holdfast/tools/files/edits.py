@@ -11,8 +11,10 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from typing_extensions import override
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.policy.tool_names import EDIT_FILE, WRITE_FILE
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.contents import FilesSeen, Stamp, read_whole, replace_whole
 from holdfast.tools.files.workspace import PathRefused, Spot, Workspace, Workspaces
@@ -44,12 +46,12 @@ class EditFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
-class WriteFile:
+class WriteFile(Tool):
     """Makes a file or replaces all of it."""
 
     args_type = WriteFileArgs
     spec = spec_of(
-        "write_file",
+        WRITE_FILE,
         "Make a file in the workspace, with the folders it needs, or replace the whole text of one. "
         "To change a part of a file, use edit_file.",
         args=WriteFileArgs,
@@ -60,15 +62,16 @@ class WriteFile:
         self._marks = marks
         self._workspaces = workspaces
 
+    @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """See Tool.action; it reads the file for the diff, so it blocks."""
+        """It reads the file for the diff, so it blocks."""
         given = parsed(WriteFileArgs, args)
         opened = self._workspaces(workspace)
         preview = _previewed(opened, given.path, change=lambda _: _bytes(given.content))
-        return _action("write_file", f"write {given.path}", args=args, preview=preview, workspace=opened)
+        return _action(WRITE_FILE, f"write {given.path}", args=args, preview=preview, workspace=opened)
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(WriteFileArgs, args)
 
         def write() -> tuple[Stamp, str]:
@@ -81,7 +84,7 @@ class WriteFile:
                 was = _seen_or_new(spot, self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}"))
                 if call.approved:
                     before, was = (b"", None) if was is None else read_whole(spot)
-                    _insist_on_approved(spot, call.approved, _digest("write_file", args, before))
+                    _insist_on_approved(spot, call.approved, _digest(WRITE_FILE, args, before))
                 return replace_whole(spot, data, was=was), spot.inside
 
         try:
@@ -92,12 +95,12 @@ class WriteFile:
         return ToolResult(f"Wrote {inside}: {stamp.bytes:,} bytes.")
 
 
-class EditFile:
+class EditFile(Tool):
     """Replaces one exact text in a file."""
 
     args_type = EditFileArgs
     spec = spec_of(
-        "edit_file",
+        EDIT_FILE,
         "Replace an exact text in a file of the workspace. The old text must occur exactly once, "
         "or set replace_all. Read the file first: an edit of a file that has changed since is refused.",
         args=EditFileArgs,
@@ -108,15 +111,16 @@ class EditFile:
         self._marks = marks
         self._workspaces = workspaces
 
+    @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """See Tool.action; it reads the file for the diff, so it blocks."""
+        """It reads the file for the diff, so it blocks."""
         given = parsed(EditFileArgs, args)
         opened = self._workspaces(workspace)
         preview = _previewed(opened, given.path, change=lambda data: edited(data, given)[0].encode("utf-8"))
-        return _action("edit_file", f"edit {given.path}", args=args, preview=preview, workspace=opened)
+        return _action(EDIT_FILE, f"edit {given.path}", args=args, preview=preview, workspace=opened)
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(EditFileArgs, args)
 
         def edit() -> tuple[Stamp, str, int]:
@@ -126,7 +130,7 @@ class EditFile:
                     spot, now, seen=self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}")
                 )
                 if call.approved:
-                    _insist_on_approved(spot, call.approved, _digest("edit_file", args, data))
+                    _insist_on_approved(spot, call.approved, _digest(EDIT_FILE, args, data))
                 text, places = edited(data, given)
                 return replace_whole(spot, text.encode("utf-8"), was=now), spot.inside, places
 

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from typing_extensions import override
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.policy.tool_names import LIST_FILES
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.globs import NOT_LISTED, glob_fits
 from holdfast.tools.files.workspace import PathRefused, Workspace, Workspaces
@@ -48,12 +50,12 @@ class Listing:
     closed: frozenset[str] = frozenset()  # folders that are named but not looked into
 
 
-class ListFiles:
+class ListFiles(Tool):
     """Lists files of the workspace."""
 
     args_type = ListFilesArgs
     spec = spec_of(
-        "list_files",
+        LIST_FILES,
         "List files and folders of the workspace. Folders end with /, links with @. Caches, version "
         "control and Holdfast's own folders are named but not looked into.",
         args=ListFilesArgs,
@@ -63,18 +65,19 @@ class ListFiles:
     def __init__(self, *, workspaces: Workspaces = Workspace) -> None:
         self._workspaces = workspaces
 
+    @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """See Tool.action; it resolves links, so it blocks."""
+        """It resolves links, so it blocks."""
         given = parsed(ListFilesArgs, args)
         return Action(
-            tool="list_files",
+            tool=LIST_FILES,
             summary=f"list {given.path or 'the workspace'}",
             paths=(self._workspaces(workspace).resolved(given.path),),
-            digest=arguments_hash("list_files", args),
+            digest=arguments_hash(LIST_FILES, args),
         )
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(ListFilesArgs, args)
         give_up = Event()
         try:

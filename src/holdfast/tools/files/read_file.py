@@ -9,8 +9,10 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from typing_extensions import override
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.policy.tool_names import READ_FILE
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.contents import WHOLE_BYTES_MAX, FilesSeen, Stamp, read_whole
 from holdfast.tools.files.workspace import PathRefused, Spot, Workspace, Workspaces
@@ -50,12 +52,12 @@ class Lines:
     total: int
 
 
-class ReadFile:
+class ReadFile(Tool):
     """Reads a file of the workspace."""
 
     args_type = ReadFileArgs
     spec = spec_of(
-        "read_file",
+        READ_FILE,
         "Read a text file of the workspace, or some lines of it, or look at an image (PNG, JPEG, GIF, WebP).",
         args=ReadFileArgs,
     )
@@ -65,18 +67,19 @@ class ReadFile:
         self._marks = marks
         self._workspaces = workspaces
 
+    @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """See Tool.action; it resolves links, so it blocks."""
+        """It resolves links, so it blocks."""
         given = parsed(ReadFileArgs, args)
         return Action(
-            tool="read_file",
+            tool=READ_FILE,
             summary=f"read {given.path}",
             paths=(self._workspaces(workspace).resolved(given.path),),
-            digest=arguments_hash("read_file", args),
+            digest=arguments_hash(READ_FILE, args),
         )
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(ReadFileArgs, args)
         give_up = Event()
         try:

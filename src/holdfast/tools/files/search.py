@@ -8,15 +8,18 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from typing_extensions import override
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.secret_names import FILE_ONLY, is_secret, secret_globs
+from holdfast.policy.tool_names import SEARCH_FILES
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.grep import MATCHES_IN_FILE_MAX, above_for, search
 from holdfast.tools.files.workspace import Folder, PathRefused, Workspace, Workspaces
 from holdfast.tools.functions import ChildOptions, call_in_child, importable
 from holdfast.tools.shell.marker import Marker, foreground
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
+from holdfast.tools.shell.pump import Sink
 from holdfast.values import Action
 
 SEARCH_S = 30.0
@@ -36,7 +39,7 @@ class SearchFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
 
 
-class Enough:
+class Enough(Sink):
     """Keeps the first lines that may be shown and says when they are enough."""
 
     def __init__(self, show: Callable[[bytes], bytes | None] = bytes) -> None:
@@ -44,8 +47,8 @@ class Enough:
         self._data = bytearray()
         self._rest = b""
 
+    @override
     def take(self, data: bytes) -> bool:
-        """See Sink.take."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _BYTES_ENOUGH:
             lines.append(self._rest)
@@ -81,12 +84,12 @@ class Unkept:
         return None if is_secret(f"{self._above}/{name}") else b":".join((path, match))
 
 
-class SearchFiles:
+class SearchFiles(Tool):
     """Searches the files of the workspace."""
 
     args_type = SearchFilesArgs
     spec = spec_of(
-        "search_files",
+        SEARCH_FILES,
         "Search the text of files in the workspace with a regular expression; shows path:line:text. "
         f"At most {MATCHES_MAX} matches, {MATCHES_IN_FILE_MAX} of one file. "
         "Files where secrets are kept are left out; read them by name.",
@@ -101,18 +104,19 @@ class SearchFiles:
         self._ripgrep = ripgrep
         self._workspaces = workspaces
 
+    @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """See Tool.action; it resolves links, so it blocks."""
+        """It resolves links, so it blocks."""
         given = parsed(SearchFilesArgs, args)
         return Action(
-            tool="search_files",
+            tool=SEARCH_FILES,
             summary=f"search {given.path or 'the workspace'} for {given.pattern!r}",
             paths=(self._workspaces(workspace).resolved(given.path),),
-            digest=arguments_hash("search_files", args),
+            digest=arguments_hash(SEARCH_FILES, args),
         )
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(SearchFilesArgs, args)
         if "\0" in given.pattern or "\0" in given.glob:
             return ToolResult("A pattern cannot hold a NUL character.", ok=False)

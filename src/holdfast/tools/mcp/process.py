@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from holdfast.tools.mcp.config import McpPatience
 from holdfast.tools.offload import settle
 from holdfast.tools.shell.cleaning import cleaned
 from holdfast.tools.shell.marker import Marker, marked
 from holdfast.tools.shell.process_table import ProcessEntry
-from holdfast.tools.shell.pump import Pump, Wake
+from holdfast.tools.shell.pump import Pump, Sink, Wake
 from holdfast.tools.shell.reaper import reap_adopted
 from holdfast.tools.shell.scope import Scope, kill_scope
 from holdfast.tools.shell.tags import put_tag
@@ -50,14 +52,14 @@ def _signal(number: int) -> str:
         return f"signal {number}"  # those of real time have no names
 
 
-class LastWords:
+class LastWords(Sink):
     """The end of what was written to standard error, however much that was."""
 
     def __init__(self) -> None:
         self._tail = bytearray()
 
+    @override
     def take(self, data: bytes) -> bool:
-        """See Sink.take."""
         self._tail += data[-ERRORS_BYTES_MAX:]
         del self._tail[:-ERRORS_BYTES_MAX]
         return False

@@ -7,8 +7,9 @@ from pathlib import Path
 from mcp import MCPError
 from mcp.types import CallToolResult
 from mcp.types.jsonrpc import CONNECTION_CLOSED, PARSE_ERROR
+from typing_extensions import override
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.racing import race
 from holdfast.tools.arguments import arguments_hash, canonical
@@ -51,7 +52,7 @@ class _Progress:
         return text
 
 
-class McpTool:
+class McpTool(Tool):
     """One tool of one server; what the server says of its effects is not believed."""
 
     def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec) -> None:
@@ -62,8 +63,8 @@ class McpTool:
         waits_s = 2 * server.patience.wait_s + server.patience.cancel_s
         self.traits = ToolTraits(patience_s=self._patience_s + waits_s + _LONGER_S)
 
-    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - nobody knows its paths
-        """See Tool.action."""
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         config = self._server.config
         named = plain(f"{config.name}: {plain(self._tool, chars_max=100)}", chars_max=_SAID_CHARS)
         given = written_out(canonical(args).decode("utf-8", "replace"))
@@ -74,8 +75,8 @@ class McpTool:
             digest=arguments_hash(self.spec.name, args),
         )
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         why = ""
         for _ in range(2):
             connection = await self._server.connection()

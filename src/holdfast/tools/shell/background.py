@@ -48,12 +48,14 @@ class Background:
         jobs_max: int = JOBS_MAX,
         in_all_sessions_max: int = IN_ALL_SESSIONS_MAX,
         kill_patience: KillPatience | None = None,
+        clean: Callable[[str], str] = cleaned,
     ) -> None:
         self._folder = folder
         self._now_ms = now_ms
         self._jobs_max = jobs_max
         self._in_all_sessions_max = in_all_sessions_max
         self._kill_patience = kill_patience or KillPatience()
+        self._clean = clean
         self._jobs: dict[str, BackgroundJob] = {}
 
     async def start(
@@ -108,7 +110,7 @@ class Background:
 
         def output() -> JobOutput:
             data, start = job.read(since)
-            text = cleaned(data.decode("utf-8", "replace"))  # of a megabyte, it would hold up the loop
+            text = self._clean(data.decode("utf-8", "replace"))  # of a megabyte, it would hold up the loop
             return JobOutput(text=text, since=start, until=start + len(data))
 
         return await offload(output)

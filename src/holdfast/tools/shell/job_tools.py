@@ -6,8 +6,10 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from typing_extensions import override
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.policy.tool_names import SHELL_JOBS, SHELL_KILL
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.tool import shown, status
@@ -35,12 +37,12 @@ class ShellKillArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     job_id: Annotated[str, Meta(min_length=1, description="The job to end, with everything it started.")]
 
 
-class ShellJobs:
+class ShellJobs(Tool):
     """Lists the session's background processes, or reads one."""
 
     args_type = ShellJobsArgs
     spec = spec_of(
-        "shell_jobs",
+        SHELL_JOBS,
         "List the background processes that shell started in this session, or read the output of one.",
         args=ShellJobsArgs,
     )
@@ -49,14 +51,14 @@ class ShellJobs:
     def __init__(self, background: Background) -> None:
         self._background = background
 
-    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - touches no path
-        """See Tool.action."""
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         given = parsed(ShellJobsArgs, args)
         summary = f"read the output of {given.job_id}" if given.job_id else "list background processes"
-        return Action(tool="shell_jobs", summary=summary, digest=arguments_hash("shell_jobs", args))
+        return Action(tool=SHELL_JOBS, summary=summary, digest=arguments_hash(SHELL_JOBS, args))
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(ShellJobsArgs, args)
         if not given.job_id:
             return ToolResult(listed(self._background, call.session_id))
@@ -73,27 +75,25 @@ class ShellJobs:
         return ToolResult("\n".join(lines))
 
 
-class ShellKill:
+class ShellKill(Tool):
     """Ends one of the session's background processes."""
 
     args_type = ShellKillArgs
-    spec = spec_of(
-        "shell_kill", "End a background process and everything that it started.", args=ShellKillArgs
-    )
+    spec = spec_of(SHELL_KILL, "End a background process and everything that it started.", args=ShellKillArgs)
     # Killing what is dead changes nothing, so it may be done again.
     traits = ToolTraits(idempotent=True, patience_s=30.0)
 
     def __init__(self, background: Background) -> None:
         self._background = background
 
-    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - touches no path
-        """See Tool.action."""
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         given = parsed(ShellKillArgs, args)
         summary = f"end background process {given.job_id}"
-        return Action(tool="shell_kill", summary=summary, digest=arguments_hash("shell_kill", args))
+        return Action(tool=SHELL_KILL, summary=summary, digest=arguments_hash(SHELL_KILL, args))
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(ShellKillArgs, args)
         job = self._background.job(given.job_id, session_id=call.session_id)
         if job is None:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import msgspec
+from typing_extensions import override
 
 from holdfast.racing import race
 from holdfast.tools.shell.marker import tag_in
 from holdfast.tools.shell.process import DRAIN_S, Command, started
 from holdfast.tools.shell.process_table import ProcessEntry
-from holdfast.tools.shell.pump import Pump, Wake
+from holdfast.tools.shell.pump import Pump, Sink, Wake
 from holdfast.tools.shell.reaper import reap_adopted
 from holdfast.tools.shell.scope import KillPatience, Scope, kill_scope
 
@@ -86,7 +87,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     survivors: str = ""
 
 
-class BackgroundJob:
+class BackgroundJob(Sink):
     """A background process; its methods belong to the loop, but those of its thread."""
 
     def __init__(self, state: JobState, folder: Path, *, kill_patience: KillPatience) -> None:
@@ -148,8 +149,8 @@ class BackgroundJob:
 
     # From here on: the thread.
 
+    @override
     def take(self, data: bytes) -> bool:
-        """See Sink.take."""
         assert self._ring is not None, "it is open while the thread lives"
         try:
             self._ring.take(data)

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from typing_extensions import override
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.policy.tool_names import SHELL
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.workspace import PathRefused, Workspace
 from holdfast.tools.offload import offload
@@ -25,7 +27,7 @@ from holdfast.values import Action
 
 TIME_LIMIT_S = 180
 TIME_LIMIT_S_MAX = 3_600
-_EARLY_END_S = 0.5
+EARLY_END_S = 0.5
 
 
 class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,14 +55,15 @@ class ShellWorld:
     background: Background
     argv: tuple[str, ...] = ("/bin/bash", "-c")
     kill_patience: KillPatience | None = None
+    early_end_s: float = EARLY_END_S  # how long a background process is watched before the call returns
 
 
-class Shell:
+class Shell(Tool):
     """Runs one command line."""
 
     args_type = ShellArgs
     spec = spec_of(
-        "shell",
+        SHELL,
         "Run a command line with bash in the workspace and return its output and exit code. Standard input "
         "is empty. When the command ends, everything that it started ends too; for a server or a watcher "
         "that is to go on, set background.",
@@ -72,20 +75,21 @@ class Shell:
     def __init__(self, world: ShellWorld) -> None:
         self._world = world
 
+    @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """See Tool.action; argv is what is really started, where it will be started; it resolves links."""
+        """Argv is what is really started, where it will be started; it resolves links."""
         given = parsed(ShellArgs, args)
         return Action(
-            tool="shell",
+            tool=SHELL,
             # All of it, however long: people approve what they are shown, and an end that is cut off is not.
             summary=given.command + (" (in the background)" if given.background else ""),
             argv=(*self._world.argv, given.command),
             paths=(Workspace(workspace).resolved(given.directory),),
-            digest=arguments_hash("shell", args),
+            digest=arguments_hash(SHELL, args),
         )
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(ShellArgs, args)
         if "\0" in given.command:
             return ToolResult("A command line cannot hold a NUL character.", ok=False, ending="not_started")
@@ -144,7 +148,7 @@ class Shell:
             return ToolResult(f"Not started: {error}", ok=False, ending="not_started")
         try:
             # A server that cannot bind its port says so at once, and the model should hear it.
-            await asyncio.wait([job.ended], timeout=_EARLY_END_S)
+            await asyncio.wait([job.ended], timeout=self._world.early_end_s)
             output = await jobs.read(job, since=0)
         except BaseException:
             await jobs.kill(job)  # the model never hears of it, so it must not go on

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from aiohttp.abc import AbstractResolver, ResolveResult
+from typing_extensions import override
 from yarl import URL
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -77,13 +78,13 @@ class AddressPolicy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PublicOnly:
+class PublicOnly(AddressPolicy):
     """The default: public addresses, by http and https, at their own ports."""
 
     ports: frozenset[int] = frozenset({80, 443})
 
+    @override
     def insist_on_url(self, url: URL) -> None:
-        """See AddressPolicy.insist_on_url."""
         insist_on_form(url)
         if url.port not in self.ports:
             raise UrlRefused(
@@ -97,8 +98,8 @@ class PublicOnly:
         elif "." not in host or any(host == name or host.endswith(f".{name}") for name in _LOCAL_NAMES):
             raise UrlRefused(f"{host} is not a public name.")
 
+    @override
     def allows(self, address: IPAddress) -> bool:
-        """See AddressPolicy.allows."""
         return is_public(address)
 
 
@@ -148,10 +149,10 @@ class CheckedResolver(AbstractResolver):
         self._inner = inner
         self._policy = policy
 
+    @override
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """See AbstractResolver.resolve."""
         found = await self._inner.resolve(host, port, family)
         allowed = [one for one in found if self._allows(one["host"])]
         if not allowed:
@@ -159,8 +160,8 @@ class CheckedResolver(AbstractResolver):
             raise UrlRefused(f"{host} is {addresses}, which is not public.")
         return allowed
 
+    @override
     async def close(self) -> None:
-        """See AbstractResolver.close."""
         await self._inner.close()
 
     def _allows(self, text: str) -> bool:

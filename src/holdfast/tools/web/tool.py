@@ -8,9 +8,11 @@ from typing import Annotated
 import aiohttp
 import msgspec
 from msgspec import Meta
+from typing_extensions import override
 from yarl import URL
 
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.policy.tool_names import FETCH_URL
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.functions import ChildOptions, call_in_child, importable
 from holdfast.tools.offload import offload
@@ -55,12 +57,12 @@ class _Dropped:
         return False
 
 
-class FetchUrl:
+class FetchUrl(Tool):
     """Fetches a public page."""
 
     args_type = FetchUrlArgs
     spec = spec_of(
-        "fetch_url",
+        FETCH_URL,
         "Fetch a public web page or text file (http or https) and return it as text, with its links. "
         f"At most {BODY_BYTES_MAX // 1024 // 1024} MiB; no binary files, no private addresses.",
         args=FetchUrlArgs,
@@ -72,22 +74,22 @@ class FetchUrl:
         self._fetcher = fetcher
         self._environment = environment
 
-    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:  # noqa: ARG002 - touches no path
-        """See Tool.action."""
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         given = parsed(FetchUrlArgs, args)
         try:
             host = URL(given.url).host or ""
         except ValueError:
             host = ""
         return Action(
-            tool="fetch_url",
+            tool=FETCH_URL,
             summary=f"fetch {given.url}",
             host=host,
-            digest=arguments_hash("fetch_url", args),
+            digest=arguments_hash(FETCH_URL, args),
         )
 
+    @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """See Tool.run."""
         given = parsed(FetchUrlArgs, args)
         try:
             async with asyncio.timeout(FETCH_S):
