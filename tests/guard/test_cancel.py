@@ -12,7 +12,7 @@ import pytest
 from guard.ways import LONG_S, Way, client, packages, responses, was_cut, whole_chat
 from holdfast.chaos import CancelAt, ChaosServer, Gate, Hang, Headers, OpenItem, Say, Script, Wait
 from holdfast.decisions.deadlines import Asked, effective
-from holdfast.guard.waits import Sentry
+from holdfast.guard.waits import DeadlineWatch
 from holdfast.targets import Patience
 
 PLACES: dict[str, Script] = {
@@ -89,12 +89,12 @@ async def test_a_response_that_is_closed_unread_closes_its_connection() -> None:
 
 async def test_nothing_holds_a_sentry_whose_wait_was_ended() -> None:
     deadlines = effective(Patience(connect_s=LONG_S), Asked(local=True, input_tokens=0))
-    sentry = Sentry(deadlines, before_kill=lambda _: None)
-    waiting = asyncio.create_task(sentry.over(asyncio.get_running_loop().create_future()))
+    watch = DeadlineWatch(deadlines, before_kill=lambda _: None)
+    waiting = asyncio.create_task(watch.over(asyncio.get_running_loop().create_future()))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])
-    left = weakref.ref(sentry)
-    del sentry, waiting
+    left = weakref.ref(watch)
+    del watch, waiting
     gc.collect()
     assert left() is None

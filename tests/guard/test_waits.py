@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from holdfast.decisions.deadlines import Asked, Sign, effective
-from holdfast.guard.waits import DeadlinePassed, Sentry
+from holdfast.guard.waits import DeadlinePassed, DeadlineWatch
 from holdfast.targets import Patience
 
 PATIENCE = Patience(connect_s=20, gap_s=20, first_progress_s=500)
@@ -31,18 +31,18 @@ async def moved(by_s: float) -> None:
             await asyncio.sleep(0)
 
 
-def _run(scenario: Callable[[Sentry], Coroutine[object, object, None]]) -> None:
+def _run(scenario: Callable[[DeadlineWatch], Coroutine[object, object, None]]) -> None:
     async def scene() -> None:
         deadlines = effective(PATIENCE, Asked(local=False, input_tokens=0))
-        await scenario(Sentry(deadlines, before_kill=lambda _: None))
+        await scenario(DeadlineWatch(deadlines, before_kill=lambda _: None))
 
     with asyncio.Runner(loop_factory=MovedLoop) as runner:
         runner.run(scene())
 
 
-def _waiting(sentry: Sentry) -> "tuple[asyncio.Task[str], asyncio.Future[str]]":
+def _waiting(watch: DeadlineWatch) -> "tuple[asyncio.Task[str], asyncio.Future[str]]":
     peer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    return asyncio.create_task(sentry.over(peer)), peer
+    return asyncio.create_task(watch.over(peer)), peer
 
 
 async def _ended(waiting: "asyncio.Task[str]") -> DeadlinePassed:
@@ -52,14 +52,14 @@ async def _ended(waiting: "asyncio.Task[str]") -> DeadlinePassed:
     return raised.value
 
 
-def _stream(sentry: Sentry) -> None:
+def _stream(watch: DeadlineWatch) -> None:
     for sign in (Sign.CONNECTED, Sign.SENT, Sign.PROGRESS):
-        sentry.sign(sign)
+        watch.sign(sign)
 
 
 def test_a_wait_ends_at_its_deadline_and_not_before() -> None:
-    async def scenario(sentry: Sentry) -> None:
-        waiting, _ = _waiting(sentry)
+    async def scenario(watch: DeadlineWatch) -> None:
+        waiting, _ = _waiting(watch)
         await moved(19)
         assert not waiting.done()
         await moved(2)
@@ -69,15 +69,15 @@ def test_a_wait_ends_at_its_deadline_and_not_before() -> None:
 
 
 def test_keep_alives_end_a_wait_and_renew_nothing() -> None:
-    async def scenario(sentry: Sentry) -> None:
-        _stream(sentry)
+    async def scenario(watch: DeadlineWatch) -> None:
+        _stream(watch)
         for _ in range(3):
-            waiting, peer = _waiting(sentry)
+            waiting, peer = _waiting(watch)
             await moved(6)
             peer.set_result(": keep-alive")
             await waiting
-            sentry.sign(Sign.ALIVE)
-        waiting, _ = _waiting(sentry)
+            watch.sign(Sign.ALIVE)
+        waiting, _ = _waiting(watch)
         await moved(3)
         assert (await _ended(waiting)).deadline.kind == "gap"
 
@@ -85,27 +85,27 @@ def test_keep_alives_end_a_wait_and_renew_nothing() -> None:
 
 
 def test_progress_renews_the_wait() -> None:
-    async def scenario(sentry: Sentry) -> None:
-        _stream(sentry)
+    async def scenario(watch: DeadlineWatch) -> None:
+        _stream(watch)
         for _ in range(10):
-            waiting, peer = _waiting(sentry)
+            waiting, peer = _waiting(watch)
             await moved(15)
             peer.set_result("more")
             assert await waiting == "more"
-            sentry.sign(Sign.PROGRESS)
+            watch.sign(Sign.PROGRESS)
 
     _run(scenario)
 
 
 def test_the_time_between_two_waits_is_the_readers() -> None:
-    async def scenario(sentry: Sentry) -> None:
-        _stream(sentry)
-        waiting, peer = _waiting(sentry)
+    async def scenario(watch: DeadlineWatch) -> None:
+        _stream(watch)
+        waiting, peer = _waiting(watch)
         await moved(15)
         peer.set_result("more")
         await waiting
         await moved(3600)
-        waiting, _ = _waiting(sentry)
+        waiting, _ = _waiting(watch)
         await moved(4)
         assert not waiting.done()
         await moved(2)
@@ -115,8 +115,8 @@ def test_the_time_between_two_waits_is_the_readers() -> None:
 
 
 def test_after_the_computer_slept_the_wait_begins_anew_but_short() -> None:
-    async def scenario(sentry: Sentry) -> None:
-        waiting, _ = _waiting(sentry)
+    async def scenario(watch: DeadlineWatch) -> None:
+        waiting, _ = _waiting(watch)
         await moved(3600)
         assert not waiting.done()
         await moved(14)
@@ -128,10 +128,10 @@ def test_after_the_computer_slept_the_wait_begins_anew_but_short() -> None:
 
 
 def test_a_thinking_model_has_the_longer_patience() -> None:
-    async def scenario(sentry: Sentry) -> None:
-        _stream(sentry)
-        sentry.sign(Sign.OPENING)
-        waiting, peer = _waiting(sentry)
+    async def scenario(watch: DeadlineWatch) -> None:
+        _stream(watch)
+        watch.sign(Sign.OPENING)
+        waiting, peer = _waiting(watch)
         await moved(499)
         peer.set_result("more")
         assert await waiting == "more"
@@ -140,8 +140,8 @@ def test_a_thinking_model_has_the_longer_patience() -> None:
 
 
 def test_a_timeout_that_is_not_ours_passes() -> None:
-    async def scenario(sentry: Sentry) -> None:
-        waiting, peer = _waiting(sentry)
+    async def scenario(watch: DeadlineWatch) -> None:
+        waiting, peer = _waiting(watch)
         await asyncio.sleep(0)
         peer.set_exception(TimeoutError("of somebody else"))
         with pytest.raises(TimeoutError, match="of somebody else"):

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, judge, rule_for
-from holdfast.policy.places import Places, is_within
+from holdfast.policy.path_facts import PathFacts, is_within
 from holdfast.policy.shell.option_tables import Reach
 from holdfast.policy.shell.syntax import parse
 from holdfast.policy.verdicts import Verdict
@@ -72,7 +72,7 @@ def resolve(path: str) -> str:
     return reached
 
 
-PLACES = Places(
+FACTS = PathFacts(
     workspace=WORKSPACE,
     home="/home/u",
     protected=("/home/u/.local/share/holdfast", "/home/u/.config/holdfast"),
@@ -82,7 +82,7 @@ PLACES = Places(
 
 
 def policy(*rules: ApprovalRule, mode: ApprovalMode = "ask") -> Policy:
-    return Policy(PLACES, mode, rules)
+    return Policy(FACTS, mode, rules)
 
 
 def shell(text: str, *, cwd: str = WORKSPACE) -> Action:

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.policy.approval_rules import ApprovalRule, rule_from
 from holdfast.policy.approvals import FINDINGS_MAX, describe, digest_of, judge, rule_for
-from holdfast.policy.places import SPELLINGS_MAX
+from holdfast.policy.path_facts import SPELLINGS_MAX
 from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, parse
 from holdfast.policy.shell.verdicts import judge_script
 from holdfast.policy.shell.words import BRACES, Word
@@ -14,7 +14,7 @@ from holdfast.policy.shell.wrappers import steps
 from holdfast.policy.verdicts import Allow, Deny, NeedsApproval
 from holdfast.values import Action, ApprovalMode, GrantRule
 from policy.approval_world import (
-    PLACES,
+    FACTS,
     WORKSPACE,
     Shape,
     named,
@@ -127,7 +127,7 @@ def test_nothing_lets_a_tool_touch_what_is_holdfasts_own(name: str, path: str) -
 
 def test_a_device_that_holds_nothing_is_nobodys_own() -> None:
     """P11: `--config /dev/null` is for who wants no configuration, and every command may write there."""
-    without = replace(policy(mode="allow-workspace"), places=replace(PLACES, config="/dev/null"))
+    without = replace(policy(mode="allow-workspace"), facts=replace(FACTS, config="/dev/null"))
     assert isinstance(judge(shell("make 2>/dev/null; cp /dev/null a; cp x/null src"), without), Allow)
     assert isinstance(judge(tool("read_file", "/dev/null"), without), NeedsApproval)
 
@@ -204,11 +204,11 @@ def test_a_digest_is_that_of_one_exact_action() -> None:
 
 
 def test_places_hold_their_own() -> None:
-    assert PLACES.dear("/home")
-    assert not PLACES.dear(WORKSPACE)
-    assert PLACES.resolved("a\0b", (WORKSPACE,)) == {"/\0"}
-    assert PLACES.spellings(Word("{a,b}/{c,d}", BRACES)) == ("a/c", "a/d", "b/c", "b/d")
-    assert len(PLACES.spellings(Word("{a,b}" * 20, BRACES))) == SPELLINGS_MAX
+    assert FACTS.dear("/home")
+    assert not FACTS.dear(WORKSPACE)
+    assert FACTS.resolved("a\0b", (WORKSPACE,)) == {"/\0"}
+    assert FACTS.spellings(Word("{a,b}/{c,d}", BRACES)) == ("a/c", "a/d", "b/c", "b/d")
+    assert len(FACTS.spellings(Word("{a,b}" * 20, BRACES))) == SPELLINGS_MAX
 
 
 def test_a_directory_that_is_no_path_asks() -> None:
@@ -236,7 +236,7 @@ def test_a_command_that_is_too_long_is_refused_unread() -> None:
 def test_what_a_find_runs_is_its_own_to_run() -> None:
     """P8: a text of finds within finds is judged once for each, not in every way to leave some out."""
     argv = ("bash", "-c", "find . -exec " * 12 + "rm x")
-    assert len(judge_script(argv, PLACES, cwd=WORKSPACE).steps) < 12
+    assert len(judge_script(argv, FACTS, cwd=WORKSPACE).steps) < 12
 
 
 def nested(form: str, *, times: int) -> str:

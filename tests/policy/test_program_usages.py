@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.policy.further_words import first_uncovered
+from holdfast.policy.extra_words import first_uncovered
 from holdfast.policy.program_usages import USAGES
 from holdfast.policy.shell.option_tables import ProgramUsage, usage
 

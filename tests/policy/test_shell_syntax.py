@@ -11,7 +11,7 @@ from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, Scrip
 from holdfast.policy.shell.verdicts import judge_script
 from holdfast.policy.shell.words import Word, read_word, read_words
 from holdfast.policy.verdicts import Allow
-from policy.approval_world import PLACES, WORKSPACE, shapes, verdict
+from policy.approval_world import FACTS, WORKSPACE, shapes, verdict
 
 
 def argvs(script: Script) -> list[list[str]]:
@@ -188,7 +188,7 @@ def test_what_bash_runs_is_what_was_read(tmp_path: Path) -> None:
     for text in (mutated(rng, seeds) for _ in range(600)):
         if not isinstance(verdict(text), Allow):
             continue
-        judged = judge_script(("/bin/bash", "-c", text), PLACES, cwd=WORKSPACE).steps
+        judged = judge_script(("/bin/bash", "-c", text), FACTS, cwd=WORKSPACE).steps
         read = {step.argv for step in judged} | {outer for step in judged for outer in step.outers}
         log.write_bytes(b"")
         environment = {"PATH": str(tmp_path / "none"), "BASH_ENV": str(startup)}

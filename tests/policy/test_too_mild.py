@@ -7,13 +7,13 @@ import pytest
 from holdfast.policy.approvals import judge
 from holdfast.policy.verdicts import Allow, Deny, Verdict
 from holdfast.values import ApprovalMode
-from policy.approval_world import PLACES, TOO_MILD, Secrets, Shape, named, policy, shapes, shell
+from policy.approval_world import FACTS, TOO_MILD, Secrets, Shape, named, policy, shapes, shell
 
 COMMANDS_MIN = 150
 
 
 def judged(text: str, shape: Shape, *, mode: ApprovalMode) -> Verdict:
-    world = replace(policy(*shape.rules, mode=mode), places=replace(PLACES, look=Secrets()))
+    world = replace(policy(*shape.rules, mode=mode), facts=replace(FACTS, secret_finder=Secrets()))
     return judge(shell(text), world)
 
 

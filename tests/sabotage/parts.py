@@ -34,7 +34,7 @@ from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, judge
-from holdfast.policy.places import Look, NoLook, Places
+from holdfast.policy.path_facts import NoSecretFinder, PathFacts, SecretFinder
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.redaction import Redactor, StreamFilter
 from holdfast.runner.inbox import Message
@@ -46,7 +46,7 @@ from holdfast.targets import Patience, Target
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.marker import foreground, marked
-from holdfast.tools.shell.process_table import look
+from holdfast.tools.shell.process_table import secret_finder
 from holdfast.tools.shell.quick_end import end_now
 from holdfast.tools.shell.scope import find_marked, kill_leftovers
 from holdfast.tools.shell.tool import Shell
@@ -197,7 +197,7 @@ async def check_a_second_signal_leaves_no_process(end: Callable[[int], None]) ->
             env={"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": ENVIRONMENT["PATH"]},
         )
         assert await process.wait() == 128 + 15
-        daemon = await asyncio.to_thread(lambda: look(int((Path(folder) / "daemon").read_text())))
+        daemon = await asyncio.to_thread(lambda: secret_finder(int((Path(folder) / "daemon").read_text())))
         left = await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
         await kill_leftovers(run_id, tool_call_ids=["call:1 \0"])
     assert left == []
@@ -244,8 +244,8 @@ def covers_whatever_follows(action: Action, policy: Policy) -> Verdict:
 
 async def check_a_rule_covers_no_word_that_writes(decide: Callable[[Action, Policy], Verdict]) -> None:
     """P8: whoever allows `git log` has not allowed it to write a file elsewhere."""
-    places = Places("/home/u/work", "/home/u", (), normpath)
-    policy = Policy(places, rules=(ApprovalRule("allow", "shell", argv=("git", "log")),))
+    facts = PathFacts("/home/u/work", "/home/u", (), normpath)
+    policy = Policy(facts, rules=(ApprovalRule("allow", "shell", argv=("git", "log")),))
     action = Action(tool="shell", summary="", argv=("git", "log", "--output=/home/u/.bashrc"))
     assert isinstance(decide(action, policy), NeedsApproval)
 
@@ -253,12 +253,12 @@ async def check_a_rule_covers_no_word_that_writes(decide: Callable[[Action, Poli
 # P11: no secret gets out
 
 
-async def check_a_search_from_above_shows_no_secret(make: Callable[[], Look]) -> None:
+async def check_a_search_from_above_shows_no_secret(make: Callable[[], SecretFinder]) -> None:
     """P11: `grep -r` does not run unasked where it would read a secret file."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         await asyncio.to_thread((folder / ".env").write_text, "KEY=secret")
-        configured = ConfiguredJudge(home=folder / "home", look=make())
+        configured = ConfiguredJudge(home=folder / "home", secret_finder=make())
         action = Action(tool="shell", summary="", argv=("bash", "-c", "grep -r KEY ."), paths=(name,))
         found = await asyncio.to_thread(configured.verdict, action, (), workspace=folder)
     assert not isinstance(found, Allow)
@@ -345,7 +345,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
     Sabotage("P5", check_a_second_signal_leaves_no_process, end_now, leaves_at_once),
     Sabotage("P8", check_a_rule_covers_no_word_that_writes, judge, covers_whatever_follows),
-    Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoLook),
+    Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoSecretFinder),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
     Sabotage("P11", check_a_key_in_an_input_is_not_stored, RedactingStore, without_redaction),
     Sabotage("P11", check_a_key_in_a_tools_blob_is_not_stored, RedactingBlobs, as_they_come),

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from holdfast.agent.instructions import GUIDE, instructions_for
 from holdfast.policy.approvals import Policy, judge
-from holdfast.policy.places import Places
+from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.repositories import Repository
 from holdfast.policy.verdicts import Allow
 from holdfast.tools.files.contents import FilesSeen
@@ -94,7 +94,7 @@ def _is_allowed(command: str, build: Callable[[Ground], None], read: Callable[..
         made = ground(Path(folder))
         build(made)
         root = str(made.root.resolve())
-        places = Places(root, folder, (), lambda path: path, repository=partial(read, workspace=root))
+        places = PathFacts(root, folder, (), lambda path: path, repository=partial(read, workspace=root))
         action = Action(tool="shell", summary="", argv=("bash", "-c", command), paths=(root,))
         return isinstance(judge(action, Policy(places)), Allow)
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from holdfast.policy.places import is_secret
+from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.workspace import PathRefused, Workspace
 
 GUIDE = "AGENTS.md"

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.interfaces.journal import Notes
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, choices_for, for_a_person, judge, rule_for
-from holdfast.policy.places import Look, Places
+from holdfast.policy.path_facts import PathFacts, SecretFinder
 from holdfast.policy.shell.verdicts import ReadSteps, steps_of
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.tools.files.secret_files import SecretFiles
@@ -93,7 +93,7 @@ class ConfiguredJudge:
     config: Path | None = None
     always: AlwaysGrants | None = None
     read: ReadSteps = steps_of  # reads commands; a program with an event loop has a CommandReader do it
-    look: Look = field(default_factory=SecretFiles)
+    secret_finder: SecretFinder = field(default_factory=SecretFiles)
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         """See Judge."""
@@ -129,7 +129,7 @@ class ConfiguredJudge:
 
     def _policy(self, workspace: Path) -> Policy:
         real = os.path.realpath(workspace)
-        places = Places(
+        facts = PathFacts(
             workspace=real,
             home=os.path.realpath(self.home),
             protected=tuple(os.path.realpath(path) for path in self.protected),
@@ -137,9 +137,9 @@ class ConfiguredJudge:
             config=os.path.realpath(self.config) if self.config else "",
             repository=partial(repository_at, workspace=real),
             below=below,
-            look=self.look,
+            secret_finder=self.secret_finder,
         )
-        return Policy(places, self.mode, self.rules, self.read)
+        return Policy(facts, self.mode, self.rules, self.read)
 
 
 def _resolved(path: str) -> str:

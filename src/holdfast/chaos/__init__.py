@@ -18,7 +18,6 @@ disk that a power cut robs of what was not synced.
 from typing import TYPE_CHECKING
 
 from holdfast.chaos.answer import Usage
-from holdfast.chaos.bell import Gate
 from holdfast.chaos.faults import (
     CloseOnReuse,
     Comment,
@@ -38,6 +37,7 @@ from holdfast.chaos.faults import (
     SayInTwoWrites,
 )
 from holdfast.chaos.frames import SseStyle
+from holdfast.chaos.gates import Gate
 from holdfast.chaos.record import ClosedBy, Record, RecordLimits, SeenConnection, SeenRequest
 from holdfast.chaos.server import ChaosServer, ServerOptions
 from holdfast.chaos.source import AfterLast, Attempts, Choose, Chosen, Routed, Source, by_model, by_path

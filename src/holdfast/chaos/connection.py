@@ -10,8 +10,8 @@ from typing import Protocol, cast
 
 import msgspec
 
-from holdfast.chaos.bell import Bell
 from holdfast.chaos.frames import JsonObject
+from holdfast.chaos.gates import Notifier
 from holdfast.chaos.http_requests import PARSE_ERRORS, RequestHead, RequestParser
 from holdfast.chaos.record import ClosedBy, Record, SeenConnection, SeenRequest
 
@@ -102,7 +102,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
         self._server = server
         self._buffer = memoryview(bytearray(HEAD_READ_BYTES))
         self._parser = RequestParser(self)
-        self._bell = Bell()
+        self._notifier = Notifier()
         self._exchange: ChaosExchange | None = None
         self._task: asyncio.Task[None] | None = None
         self._held = bytearray()
@@ -153,7 +153,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
         self._take(data)
         if self._allowance == 0:
             self._pause_reading()
-        self._bell.ring()
+        self._notifier.notify()
 
     def eof_received(self) -> bool:
         """The peer has closed its side; what it will not read need not be sent."""
@@ -168,7 +168,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Everything has been handed to the kernel."""
         self._can_write = True
-        self._bell.ring()
+        self._notifier.notify()
 
     def head_read(self, head: RequestHead) -> None:
         """Let the server decide, and start to answer."""
@@ -230,7 +230,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
         # A turn of the loop per write keeps one fast script from starving everything else.
         await asyncio.sleep(0)
         if not self._can_write:
-            await self._bell.until(lambda: self._can_write)
+            await self._notifier.until(lambda: self._can_write)
 
     async def read_upload(self, count_max: int | None) -> None:
         """Read about this many more bytes of the request (all of it: None), then no more."""
@@ -240,7 +240,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
             return
         self._allowance = count_max
         self._resume_reading()
-        await self._bell.until(lambda: exchange.is_complete or self._allowance == 0)
+        await self._notifier.until(lambda: exchange.is_complete or self._allowance == 0)
 
     def hang_up(self) -> None:
         """Close with FIN (the kernel makes it RST if the peer sent what was never read)."""

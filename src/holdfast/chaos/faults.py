@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import dataclass
 
 from holdfast.chaos.answer import AnswerPart
-from holdfast.chaos.bell import Gate
 from holdfast.chaos.frames import encode_frame, http_chunk
+from holdfast.chaos.gates import Gate
 from holdfast.chaos.stage import Stage
 
 FLOOD_BYTES = 5_000_000

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.chaos.answer import WireName
-from holdfast.chaos.bell import Bell
 from holdfast.chaos.frames import JsonObject
+from holdfast.chaos.gates import Notifier
 
 
 class ClosedBy(StrEnum):
@@ -98,7 +98,7 @@ class Record:
     _requests: dict[int, SeenRequest] = field(default_factory=dict[int, SeenRequest])
     _connections: dict[int, SeenConnection] = field(default_factory=dict[int, SeenConnection])
     _bodies: list[int] = field(default_factory=list[int])
-    _bell: Bell = field(default_factory=Bell)
+    _notifier: Notifier = field(default_factory=Notifier)
 
     @property
     def requests(self) -> Sequence[SeenRequest]:
@@ -116,7 +116,7 @@ class Record:
 
     def changed(self) -> None:
         """Say that something in the record has changed."""
-        self._bell.ring()
+        self._notifier.notify()
 
     def add_connection(self) -> SeenConnection:
         """Enter a connection that has just been accepted."""
@@ -156,7 +156,7 @@ class Record:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition on this record holds."""
-        await self._bell.until(condition)
+        await self._notifier.until(condition)
 
     async def until_request(self, number: int) -> SeenRequest:
         """Wait until the headers of this request have been read."""

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, PartKind, ProviderError, Reason, Usage
-from holdfast.chaos.bell import Gate
+from holdfast.chaos.gates import Gate
 from holdfast.chaos.stage import Stage
 
 

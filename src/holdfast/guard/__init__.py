@@ -28,7 +28,7 @@ from holdfast.guard.errors import (
     killed,
 )
 from holdfast.guard.listening import Listener, listener_for
-from holdfast.guard.waits import DeadlinePassed, Sentry, WatchedUpload
+from holdfast.guard.waits import DeadlinePassed, DeadlineWatch, WatchedUpload
 from holdfast.models.size import CHARS_PER_TOKEN
 from holdfast.targets import Patience
 
@@ -138,7 +138,7 @@ class GuardTransport(httpx2.AsyncBaseTransport):
         assert isinstance(request.stream, httpx2.AsyncByteStream), "an async client sends async bodies"
         upload = WatchedUpload(request.stream, _deadlines(request, self._settings))
         try:
-            response = await upload.sentry.over(self._inner.handle_async_request(_sent(request, upload)))
+            response = await upload.watch.over(self._inner.handle_async_request(_sent(request, upload)))
         except DeadlinePassed as passed:
             raise _killed(passed, request) from None
         finally:
@@ -152,7 +152,7 @@ class GuardTransport(httpx2.AsyncBaseTransport):
         stream = _GuardedStream(
             response.stream,
             listener,
-            sentry=upload.sentry,
+            watch=upload.watch,
             request=request,
             requires_marker=self._settings.require_terminal_marker,
         )
@@ -170,14 +170,14 @@ class _GuardedStream(httpx2.AsyncByteStream):
         inner: httpx2.AsyncByteStream,
         listener: Listener,
         *,
-        sentry: Sentry,
+        watch: DeadlineWatch,
         request: httpx2.Request,
         requires_marker: bool,
     ) -> None:
         self._inner = inner
         self._requires_marker = requires_marker
         self._listener = listener
-        self._sentry = sentry
+        self._watch = watch
         self._request = request
         self._pieces = aiter(inner)
         self._held: deque[bytes] = deque()
@@ -188,7 +188,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
         """Read up to the first event: a package that has no response yet can try again by itself."""
         held_bytes = 0
         try:
-            while self._sentry.state in _STAGES and held_bytes < HELD_BYTES_MAX:
+            while self._watch.state in _STAGES and held_bytes < HELD_BYTES_MAX:
                 piece = await self._next()
                 if piece is None:
                     return
@@ -220,7 +220,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
         if self._ended:
             return None
         try:
-            piece = await self._sentry.over(self._read())
+            piece = await self._watch.over(self._read())
         except DeadlinePassed as passed:
             await self.aclose()
             if self._listener.complete:
@@ -236,7 +236,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
             await self._check_end()
         else:
             for sign in self._listener.hear(piece):
-                self._sentry.sign(sign)
+                self._watch.sign(sign)
         return piece
 
     async def _read(self) -> bytes | None:

@@ -42,7 +42,7 @@ class DeadlinePassed(Exception):
         self.state = state
 
 
-class Sentry:
+class DeadlineWatch:
     """Watches one exchange through its waits; what the reader of the answer does between them is not counted.
 
     A wait belongs to the task that makes it, and a later one may belong to another task. Outside a wait
@@ -130,18 +130,18 @@ class WatchedUpload(httpx2.AsyncByteStream):
     """
 
     def __init__(self, body: httpx2.AsyncByteStream, deadlines: Deadlines) -> None:
-        self.sentry = Sentry(deadlines, before_kill=self._throw_away)
+        self.watch = DeadlineWatch(deadlines, before_kill=self._throw_away)
         self._body = body
         self._socket: socket.socket | None = None
         self._looking: asyncio.TimerHandle | None = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        self.sentry.sign(Sign.CONNECTED)
+        self.watch.sign(Sign.CONNECTED)
         sent_bytes = 0
         async for piece in self._body:
             for start in range(0, len(piece), PIECE_BYTES):
                 yield piece[start : start + PIECE_BYTES]
-                self.sentry.sign(Sign.ACCEPTED)
+                self.watch.sign(Sign.ACCEPTED)
             sent_bytes += len(piece)
         self._look(left_bytes=sent_bytes + 1, pause_s=LOOK_FIRST_S)
 
@@ -166,10 +166,10 @@ class WatchedUpload(httpx2.AsyncByteStream):
     def _look(self, *, left_bytes: int, pause_s: float) -> None:
         still_bytes = unsent_bytes(self._socket)
         if not still_bytes:
-            self.sentry.sign(Sign.SENT)
+            self.watch.sign(Sign.SENT)
             return
         if still_bytes < left_bytes:
-            self.sentry.sign(Sign.ACCEPTED)
+            self.watch.sign(Sign.ACCEPTED)
         left_bytes, later_s = min(left_bytes, still_bytes), min(pause_s * 2, LOOK_LAST_S)
         loop = asyncio.get_running_loop()
         self._looking = loop.call_later(pause_s, lambda: self._look(left_bytes=left_bytes, pause_s=later_s))

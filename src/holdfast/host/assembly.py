@@ -130,7 +130,7 @@ def _judge(
         config=config,
         always=always,
         read=tools.read_command,
-        look=tools.look,
+        secret_finder=tools.secret_finder,
     )
 
 

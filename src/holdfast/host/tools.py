@@ -29,7 +29,7 @@ class HostTools:
     from_mcp: Callable[[], Sequence[Tool]]
     workspaces: Workspaces
     read_command: CommandReader
-    look: SecretFiles
+    secret_finder: SecretFiles
 
 
 @asynccontextmanager

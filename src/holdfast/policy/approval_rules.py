@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from holdfast.policy.further_words import first_uncovered
-from holdfast.policy.places import Places, is_within
+from holdfast.policy.extra_words import first_uncovered
+from holdfast.policy.path_facts import PathFacts, is_within
 from holdfast.policy.shell.words import Word, known_name, likely_name
 from holdfast.policy.tool_names import SHELL
 from holdfast.policy.verdicts import RULE_VERDICTS, FindingKind, PolicyFinding, RuleVerdict
@@ -104,43 +104,43 @@ def plain_host(host: str) -> str:
     return host.lower().rstrip(".")
 
 
-def first_rule(part: ActionPart, rules: Sequence[ApprovalRule], *, places: Places) -> ApprovalRule | None:
+def first_rule(part: ActionPart, rules: Sequence[ApprovalRule], *, facts: PathFacts) -> ApprovalRule | None:
     """The first rule that is about this part."""
-    return next((rule for rule in rules if _is_about(rule, part, places=places)), None)
+    return next((rule for rule in rules if _is_about(rule, part, facts=facts)), None)
 
 
-def _is_about(rule: ApprovalRule, part: ActionPart, *, places: Places) -> bool:
+def _is_about(rule: ApprovalRule, part: ActionPart, *, facts: PathFacts) -> bool:
     if rule.tool not in {part.tool, EVERY_TOOL} or (rule.host and rule.host != part.host):
         return False
-    roots = [root for path in rule.paths for root in places.resolved(path, (places.workspace,))]
+    roots = [root for path in rule.paths for root in facts.resolved(path, (facts.workspace,))]
     touched = (*part.paths, *part.writes) or part.cwds
     within = [any(is_within(path, root) for root in roots) for path in touched]
     if rule.verdict == "allow":
         in_place = not roots or (bool(touched) and all(within))
         return in_place and (
-            not rule.argv or (_begins_with(part, rule.argv) and not beyond(rule, part, places))
+            not rule.argv or (_begins_with(part, rule.argv) and not beyond(rule, part, facts))
         )
     from_above = any(is_within(root, path) for path in part.down for root in roots)
     return (not roots or any(within) or from_above) and (not rule.argv or _contains(part, rule.argv))
 
 
-def beyond(rule: ApprovalRule, part: ActionPart, places: Places) -> str:
+def beyond(rule: ApprovalRule, part: ActionPart, facts: PathFacts) -> str:
     """The first word of a command that a rule for its first words does not cover; empty if there is none."""
     if rule.exact:
         return "".join(part.argv[len(rule.argv) : len(rule.argv) + 1])
 
     def is_ordinary(text: str) -> bool:
         # Where a rule names places, everything that the command may touch was seen to lie there.
-        return bool(rule.paths) or all(map(places.ordinary, places.mentioned(Word(text), part.cwds)))
+        return bool(rule.paths) or all(map(facts.ordinary, facts.mentioned(Word(text), part.cwds)))
 
     return first_uncovered(part.argv, len(rule.argv), is_ordinary=is_ordinary)
 
 
-def nearly_covered(part: ActionPart, rules: Sequence[ApprovalRule], *, places: Places) -> str:
+def nearly_covered(part: ActionPart, rules: Sequence[ApprovalRule], *, facts: PathFacts) -> str:
     """Which word keeps the longest rule that a command begins with from covering it; empty if none does."""
     near = [rule for rule in rules if rule.verdict == "allow" and rule.tool == part.tool and rule.argv]
     near = [rule for rule in near if _begins_with(part, rule.argv)]
-    return beyond(max(near, key=lambda rule: len(rule.argv)), part, places) if near else ""
+    return beyond(max(near, key=lambda rule: len(rule.argv)), part, facts) if near else ""
 
 
 def _begins_with(part: ActionPart, argv: tuple[str, ...]) -> bool:

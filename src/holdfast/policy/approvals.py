@@ -27,8 +27,8 @@ from holdfast.policy.approval_rules import (
     nearly_covered,
     plain_host,
 )
-from holdfast.policy.lasting_files import lasting_in, written_later
-from holdfast.policy.places import Places
+from holdfast.policy.autorun_files import autorun_in, written_later
+from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.verdicts import ReadSteps, judge_script, steps_of
 from holdfast.policy.tool_names import FETCH_URL, SHELL, ToolKind, kind_of
 from holdfast.policy.verdicts import (
@@ -64,7 +64,7 @@ _BECAUSE: dict[ApprovalMode, str] = {
 class Policy:
     """What an action is judged by; made at the edge, out of reach of the agent."""
 
-    places: Places
+    facts: PathFacts
     mode: ApprovalMode = "ask"
     rules: tuple[ApprovalRule, ...] = ()
     read: ReadSteps = steps_of
@@ -154,7 +154,7 @@ def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _J
     open_parts: list[tuple[ActionPart, tuple[PolicyFinding, ...]]] = []
     reasons: list[str] = []
     for part in parts:
-        rule = first_rule(part, policy.rules, places=policy.places)
+        rule = first_rule(part, policy.rules, facts=policy.facts)
         if rule is not None and rule.verdict == "deny":
             denials.append(f"A rule denies {_named(rule)}.")
         if part.guess:
@@ -180,7 +180,7 @@ def _left(
     for grant in grants:
         covered |= covered_by_grant(grant, part)
     left = tuple(finding for finding in findings if finding.kind not in covered)
-    word = nearly_covered(part, policy.rules, places=policy.places) if left and rule is None else ""
+    word = nearly_covered(part, policy.rules, facts=policy.facts) if left and rule is None else ""
     return (*left, PolicyFinding("rule", f"No rule covers `{word}` here.")) if word else left
 
 
@@ -203,10 +203,10 @@ def _named(rule: ApprovalRule) -> str:
 
 def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]:
     """What an action consists of, and why it is denied whatever rules and grants say."""
-    places = policy.places
+    facts = policy.facts
     if action.tool == SHELL:
-        cwd = action.paths[0] if action.paths else places.workspace
-        script = judge_script(action.argv, places, cwd=cwd, read=policy.read)
+        cwd = action.paths[0] if action.paths else facts.workspace
+        script = judge_script(action.argv, facts, cwd=cwd, read=policy.read)
         steps = [
             ActionPart(
                 tool=SHELL,
@@ -226,30 +226,28 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
         # What a wrapper may run besides is nothing to ask about by itself, but a rule may be about it.
         guesses = [ActionPart(SHELL, (), argv=argv, guess=True) for argv in script.guesses]
         return [*steps, *guesses], list(script.denials)
-    paths = tuple(
-        sorted(path for each in action.paths for path in places.resolved(each, (places.workspace,)))
-    )
+    paths = tuple(sorted(path for each in action.paths for path in facts.resolved(each, (facts.workspace,))))
     denials = [
         f"{path} is Holdfast's own: no tool reads or writes there."
         for path in paths
-        if places.holdfast(path) or places.configures(path)
+        if facts.holdfast(path) or facts.configures(path)
     ]
-    findings = tuple(dict.fromkeys(_tool_findings(action, paths, places)))
+    findings = tuple(dict.fromkeys(_tool_findings(action, paths, facts)))
     down = paths if kind_of(action.tool) == "read_tree" else ()
     return [ActionPart(action.tool, findings, paths=paths, down=down, host=plain_host(action.host))], denials
 
 
-def _tool_findings(action: Action, paths: tuple[str, ...], places: Places) -> Iterator[PolicyFinding]:
+def _tool_findings(action: Action, paths: tuple[str, ...], facts: PathFacts) -> Iterator[PolicyFinding]:
     """Reasons to ask about a call of a tool other than the shell."""
     for path in paths:
-        if why := places.kept(path):
+        if why := facts.kept(path):
             yield PolicyFinding("secret", why)
     kind = kind_of(action.tool)
     if kind in _ABOUT_FILES:
         if not paths:
             yield PolicyFinding("write_outside", "It does not say which files it is about.")
         for path in paths:
-            yield from _file_findings(kind, path, places)
+            yield from _file_findings(kind, path, facts)
     elif kind == "fetch":
         yield PolicyFinding(
             "network", f"It fetches from {plain_host(action.host) or 'a host that it does not name'}."
@@ -258,13 +256,13 @@ def _tool_findings(action: Action, paths: tuple[str, ...], places: Places) -> It
         yield PolicyFinding("program", f"What {action.tool} does is known only to the program behind it.")
 
 
-def _file_findings(kind: ToolKind | None, path: str, places: Places) -> Iterator[PolicyFinding]:
+def _file_findings(kind: ToolKind | None, path: str, facts: PathFacts) -> Iterator[PolicyFinding]:
     if kind in _READS:
-        if not places.inside(path):
+        if not facts.inside(path):
             yield PolicyFinding("outside", f"It reads {path}, which is outside the workspace.")
-    elif not places.inside(path):
+    elif not facts.inside(path):
         yield PolicyFinding("write_outside", f"It writes {path}, which is outside the workspace.")
-    elif lasting_in(path, places):
+    elif autorun_in(path, facts):
         yield PolicyFinding("write_outside", written_later(path))
     else:
         yield PolicyFinding("write", f"It writes {path}.")

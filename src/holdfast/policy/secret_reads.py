@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from holdfast.policy.places import Places
+from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.secret_names import is_secret
 from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.option_tables import Reach, ReadVerdict
@@ -52,23 +52,23 @@ _GIT_OF_ONE = frozenset(("-t", "-s", "-e"))  # of cat-file: only what kind of ob
 
 
 def secret_reads(
-    command: SimpleCommand, reading: ReadVerdict | None, places: Places, *, cwds: tuple[str, ...]
+    command: SimpleCommand, reading: ReadVerdict | None, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
     """Findings for the secrets that a command would read although none of its operands is one."""
     for word in command.words[1:]:
-        for path in sorted(_joined(word, places, cwds)):
+        for path in sorted(_joined(word, facts, cwds)):
             yield from _seen(f"{path}, where secrets are kept")
     name = likely_name(command.words[0])
     for folder, reach in _taken_along(name, command, reading):
-        for path in sorted(places.named(folder, cwds)):
-            yield from _seen(places.look.secret_below(path, reach=reach))
+        for path in sorted(facts.named(folder, cwds)):
+            yield from _seen(facts.secret_finder.secret_below(path, reach=reach))
     if name == "git":
-        yield from _from_git(command, places, cwds=cwds)
+        yield from _from_git(command, facts, cwds=cwds)
 
 
-def _joined(word: Word, places: Places, cwds: tuple[str, ...]) -> Iterator[str]:
+def _joined(word: Word, facts: PathFacts, cwds: tuple[str, ...]) -> Iterator[str]:
     """Secret places that stand right behind an option's letters (-f.env) or its = (--file=.env)."""
-    text = places.expanded(word)
+    text = facts.expanded(word)
     if not text.startswith("-") or _LEAVES_OUT.match(text):
         return
     if text.startswith("--"):
@@ -76,7 +76,7 @@ def _joined(word: Word, places: Places, cwds: tuple[str, ...]) -> Iterator[str]:
     else:
         values = [text[at:] for at in range(2, min(len(text), _LETTERS_MAX))]
     for value in filter(None, values):
-        yield from filter(is_secret, places.resolved(value.removeprefix("="), cwds))
+        yield from filter(is_secret, facts.resolved(value.removeprefix("="), cwds))
 
 
 def _taken_along(
@@ -101,7 +101,7 @@ def _taken_along(
         yield word, reach
 
 
-def _from_git(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
+def _from_git(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
     """What a subcommand of git shows of the repository's files and settings."""
     texts = [word.text for word in command.words]
     at = 1
@@ -110,11 +110,11 @@ def _from_git(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) 
     name, rest = texts[at] if at < len(texts) else "", texts[at + 1 :]
     for cwd in cwds:
         if _shows_contents(name, rest):
-            yield from _seen(places.look.secret_in_history(cwd))
+            yield from _seen(facts.secret_finder.secret_in_history(cwd))
         if name == "grep" and any(map(_GIT_UNTRACKED.match, rest)):
-            yield from _seen(places.look.secret_below(cwd, reach="all"))
+            yield from _seen(facts.secret_finder.secret_below(cwd, reach="all"))
         if (name == "remote" and rest) or name in _GIT_ADDRESSES:
-            yield from _seen(places.look.secret_in_remotes(cwd))
+            yield from _seen(facts.secret_finder.secret_in_remotes(cwd))
 
 
 def _seen(what: str) -> Iterator[PolicyFinding]:

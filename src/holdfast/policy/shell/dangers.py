@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from holdfast.policy.places import Places, is_disk
+from holdfast.policy.path_facts import PathFacts, is_disk
 from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.option_tables import READERS
 from holdfast.policy.shell.words import EXPANDED, FROM_INPUT, Word, likely_name
@@ -73,29 +73,29 @@ def _reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
 
 
 def dangers(
-    command: SimpleCommand, places: Places, *, cwds: tuple[str, ...], reads_only: bool
+    command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...], reads_only: bool
 ) -> Iterator[str]:
     """Sentences that say why the command is denied; none if it is not."""
     for redirect in command.redirects:
         if redirect.kind in {"write", "append"}:
-            for path in places.named(redirect.target, cwds):
+            for path in facts.named(redirect.target, cwds):
                 if is_disk(path):
                     yield f"It would overwrite the disk {path}."
-                if places.holdfast(path):
+                if facts.holdfast(path):
                     yield f"It would write to {path}, which is Holdfast's own."
     if command.words:
-        yield from _of_program(command, places, cwds=cwds)
+        yield from _of_program(command, facts, cwds=cwds)
         if not reads_only:
-            yield from _of_holdfast(command, places, cwds=cwds)
+            yield from _of_holdfast(command, facts, cwds=cwds)
 
 
-def losses(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
+def losses(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[str]:
     """Sentences that say that the workspace as a whole would be gone: allowed, but never unasked."""
     name, words = _name(command), command.words[1:]
     starts = tuple(word for word in words if not word.text.startswith("-"))
     if name in {"rm", "mv", "rmdir"} or (name == "find" and _removes_all(words)):
         for word in starts:
-            if places.workspace in places.emptied(word, cwds):
+            if facts.workspace in facts.emptied(word, cwds):
                 yield f"`{name}` would take the whole workspace away."
 
 
@@ -104,22 +104,22 @@ def _name(command: SimpleCommand) -> str:
     return likely_name(command.words[0]).lower()
 
 
-def _of_program(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
+def _of_program(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[str]:
     name, words = _name(command), command.words[1:]
     operands = tuple(word for word in words if not word.text.startswith("-"))
     if name.partition(".")[0] in _FORMATS or name in _WRITES_DISKS or name in _COPIES:
         for word in _targets(words) if name in _COPIES else words:
-            for path in sorted(places.mentioned(word, cwds)):
+            for path in sorted(facts.mentioned(word, cwds)):
                 if is_disk(path) and not word.text.startswith("if="):
                     yield f"`{name}` would overwrite the disk {path}."
     if name == "rm" and any(_abbreviates(word.text, "--no-preserve-root", chars_min=5) for word in words):
         yield "`rm` is told to remove even the root of the disk."
     if name in _RECURSIVE and any(_is_recursive(word) for word in words):
-        yield from _of_everything(name, words, places, cwds=cwds)
+        yield from _of_everything(name, words, facts, cwds=cwds)
     if name == "mv":
-        yield from _of_everything(name, _moved(words), places, cwds=cwds)
+        yield from _of_everything(name, _moved(words), facts, cwds=cwds)
     if name == "find" and _removes_all(words):
-        yield from _of_everything(name, operands, places, cwds=cwds)
+        yield from _of_everything(name, operands, facts, cwds=cwds)
 
 
 def _moved(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -144,12 +144,12 @@ def _again_and_again(name: str) -> str:
 
 
 def _of_everything(
-    name: str, words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...]
+    name: str, words: tuple[Word, ...], facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[str]:
     """A recursive change of something that is too dear to lose."""
     for word in words:
-        for path in sorted(places.emptied(word, cwds)):
-            if not word.text.startswith("-") and word.text and places.dear(path):
+        for path in sorted(facts.emptied(word, cwds)):
+            if not word.text.startswith("-") and word.text and facts.dear(path):
                 yield f"`{name}` would reach everything below {path}{_if_empty(word)}."
 
 
@@ -159,13 +159,13 @@ def _if_empty(word: Word) -> str:
     return " if the variable is empty; write ${NAME:?} to make sure that it is not" if is_variable else ""
 
 
-def _of_holdfast(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> Iterator[str]:
+def _of_holdfast(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[str]:
     """Any program but a reader that is given Holdfast's own files, or told to move what is above them."""
     name, words = _name(command), command.words[1:]
     taken = _taken(name, words)
     for word in words:
-        for path in sorted(places.mentioned(word, cwds)):
-            if places.holdfast(path) or (word in taken and places.above_holdfast(path)):
+        for path in sorted(facts.mentioned(word, cwds)):
+            if facts.holdfast(path) or (word in taken and facts.above_holdfast(path)):
                 yield f"`{name}` is not to touch {path}: what Holdfast keeps there is its own."
 
 

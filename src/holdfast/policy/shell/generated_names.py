@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from holdfast.policy.lasting_files import is_lasting, lasting_in, may_grow_lasting, written_later
-from holdfast.policy.places import Places
+from holdfast.policy.autorun_files import autorun_in, is_autorun, may_become_autorun, written_later
+from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.words import Word
 from holdfast.policy.verdicts import PolicyFinding
 
@@ -40,7 +40,7 @@ _PLAIN_FORMAT = re.compile(r"%0?[1-9]?[dux](?:\.(?:txt|log|csv|part))?")
 
 
 def new_names(
-    name: str, words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...]
+    name: str, words: tuple[Word, ...], facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
     """Reasons to ask about a command because of the names that it would put together."""
     if name in _BY_PATTERN:
@@ -52,9 +52,9 @@ def new_names(
     if name in _PACKERS and any(_STORED_NAME.fullmatch(word.text) for word in words[1:]):
         yield PolicyFinding("write_outside", f"`{name}` takes the name of a file from what is packed.")
     if name in _IN_PLACE:
-        yield from _backups(name, words, places, cwds=cwds)
+        yield from _backups(name, words, facts, cwds=cwds)
     if name in _SPLITS:
-        yield from _parts(name, words, places)
+        yield from _parts(name, words, facts)
 
 
 def _suffixes(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
@@ -72,7 +72,7 @@ def _suffixes(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
 
 
 def _backups(
-    name: str, words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...]
+    name: str, words: tuple[Word, ...], facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
     """The copies that an edit in place leaves; a star in the suffix stands for the file's name."""
     found = [match for word in words[1:] if (match := _IN_PLACE[name].fullmatch(word.text))]
@@ -80,12 +80,12 @@ def _backups(
         if "*" in suffix or "/" in suffix:
             yield PolicyFinding("write_outside", f"`{name}` may make any name with the suffix `{suffix}`.")
             continue
-        for path in sorted({path for word in words[1:] for path in places.named(word, cwds)}):
-            if lasting_in(path + suffix, places):
+        for path in sorted({path for word in words[1:] for path in facts.named(word, cwds)}):
+            if autorun_in(path + suffix, facts):
                 yield PolicyFinding("write_outside", written_later(path + suffix))
 
 
-def _parts(name: str, words: tuple[Word, ...], places: Places) -> Iterator[PolicyFinding]:
+def _parts(name: str, words: tuple[Word, ...], facts: PathFacts) -> Iterator[PolicyFinding]:
     """The parts of a file get a beginning, a counter and perhaps an ending."""
     ending = ""
     for before, word in pairwise(words):
@@ -97,11 +97,11 @@ def _parts(name: str, words: tuple[Word, ...], places: Places) -> Iterator[Polic
     if name == "csplit":
         yield from _formats(words)
     for word in words[1:]:
-        texts = places.spellings(word)
+        texts = facts.spellings(word)
         texts = [text.partition("=")[2] if text.startswith("--") else text for text in texts]
         texts += [text[2:] for text in texts if text.startswith("-")]
         for text in texts:
-            if text and (may_grow_lasting(text, ending) or is_lasting(text + ending)):
+            if text and (may_become_autorun(text, ending) or is_autorun(text + ending)):
                 yield PolicyFinding("write_outside", f"`{name}` may make a file that acts later of `{text}`.")
                 return
 

@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.policy.places import Places
+from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.repositories import named_programs
 from holdfast.policy.shell.words import Word
 from holdfast.policy.verdicts import PolicyFinding
@@ -31,16 +31,16 @@ class _GitCommand:
 
 
 def repository_findings(
-    words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...], reads: bool
+    words: tuple[Word, ...], facts: PathFacts, *, cwds: tuple[str, ...], reads: bool
 ) -> Iterator[PolicyFinding]:
     """Reasons to ask about a git command because of the repositories that it may act in."""
     command = _read(words)
     network = command.subcommand in _NETWORK and not reads
-    for directory in sorted(_moved(cwds, command.moves, places)):
-        git_dirs = places.named(command.git_dir, (directory,)) if command.git_dir else frozenset(("",))
+    for directory in sorted(_moved(cwds, command.moves, facts)):
+        git_dirs = facts.named(command.git_dir, (directory,)) if command.git_dir else frozenset(("",))
         for git_dir in sorted(git_dirs):
             yield from named_programs(
-                places.repository(directory, git_dir),
+                facts.repository(directory, git_dir),
                 subcommand=command.subcommand,
                 reads=reads,
                 network=network,
@@ -67,10 +67,10 @@ def _read(words: tuple[Word, ...]) -> _GitCommand:
     return _GitCommand(tuple(moves), git_dir, words[at].text if at < len(words) else "")
 
 
-def _moved(cwds: tuple[str, ...], moves: tuple[Word, ...], places: Places) -> frozenset[str]:
+def _moved(cwds: tuple[str, ...], moves: tuple[Word, ...], facts: PathFacts) -> frozenset[str]:
     """Every directory that git may start from: where the shell may be, and -C after -C from there."""
     found = frozenset(cwds)
     for move in moves:
         here = frozenset(posixpath.normpath(path) for path in found)
-        found = frozenset(path for cwd in here for path in places.named(move, (cwd,)))
+        found = frozenset(path for cwd in here for path in facts.named(move, (cwd,)))
     return found

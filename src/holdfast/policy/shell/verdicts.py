@@ -7,14 +7,14 @@ from functools import cache
 from itertools import islice
 from typing import TypeAlias
 
-from holdfast.policy.lasting_files import lasting_in, written_later
-from holdfast.policy.places import HARMLESS_DEVICES, Places
+from holdfast.policy.autorun_files import autorun_in, written_later
+from holdfast.policy.path_facts import HARMLESS_DEVICES, PathFacts
 from holdfast.policy.secret_reads import secret_reads
+from holdfast.policy.shell.autorun_writes import autorun_findings, links_made, through_links
 from holdfast.policy.shell.commands import Redirect, Script, SimpleCommand
 from holdfast.policy.shell.dangers import bombs, circles, dangers, losses
 from holdfast.policy.shell.git import repository_findings
 from holdfast.policy.shell.guesses import guessed
-from holdfast.policy.shell.lasting import lasting_findings, links_made, through_links
 from holdfast.policy.shell.programs import concerns
 from holdfast.policy.shell.read_only_programs import ReadVerdict, reading_of
 from holdfast.policy.shell.syntax import TEXT_BYTES_MAX, parse
@@ -70,7 +70,7 @@ ReadSteps: TypeAlias = Callable[[tuple[str, ...]], tuple[ScriptStep, ...]]
 
 
 def judge_script(
-    argv: tuple[str, ...], places: Places, *, cwd: str, read: ReadSteps | None = None
+    argv: tuple[str, ...], facts: PathFacts, *, cwd: str, read: ReadSteps | None = None
 ) -> JudgedScript:
     """Look at everything that an argv would run; `sh -c TEXT` stands for its text.
 
@@ -81,29 +81,29 @@ def judge_script(
     judged: list[JudgedStep] = []
     denials = [sentence for text in argv for sentence in bombs(text)]
     # A path is looked at for several reasons, and a real resolver asks the disk each time.
-    places = replace(places, resolve=cache(places.resolve), repository=cache(places.repository))
-    places = replace(places, below=cache(places.below))
-    cwds = tuple(places.resolved(cwd, ("/",)))
+    facts = replace(facts, resolve=cache(facts.resolve), repository=cache(facts.repository))
+    facts = replace(facts, below=cache(facts.below))
+    cwds = tuple(facts.resolved(cwd, ("/",)))
     found = (read or steps_of)(argv)
-    places = replace(places, given=_given(found))
+    facts = replace(facts, given=_given(found))
     links: frozenset[str] = frozenset()
     denials += circles([step.command for step in found])
     for step in found:
         command = step.command
         if step.guess:
             continue
-        denials += dangers(command, places, cwds=cwds, reads_only=_only_reads(command))
-        one = _judge_step(step, _reading(command), places, cwds=cwds)
-        more = through_links(command, places, cwds=cwds, links=links)
+        denials += dangers(command, facts, cwds=cwds, reads_only=_only_reads(command))
+        one = _judge_step(step, _reading(command), facts, cwds=cwds)
+        more = through_links(command, facts, cwds=cwds, links=links)
         judged.append(replace(one, findings=(*one.findings, *more)))
-        links |= links_made(command, places, cwds=cwds)
-        cwds = _moved(command, places, cwds)
+        links |= links_made(command, facts, cwds=cwds)
+        cwds = _moved(command, facts, cwds)
     guesses = [step.command for step in found if step.guess]
     # Seen from every directory that the script may have come to: what they say is too generous anyway.
     for command in guesses:
-        cwds = _moved(command, places, cwds)
+        cwds = _moved(command, facts, cwds)
     for command in guesses:
-        denials += dangers(command, places, cwds=cwds, reads_only=_only_reads(command))
+        denials += dangers(command, facts, cwds=cwds, reads_only=_only_reads(command))
     words = dict.fromkeys(tuple(word.text for word in command.words) for command in guesses if command.words)
     return JudgedScript(tuple(judged), tuple(dict.fromkeys(denials)), tuple(words))
 
@@ -164,22 +164,22 @@ def _only_reads(command: SimpleCommand) -> bool:
 
 
 def _judge_step(
-    step: ScriptStep, reading: ReadVerdict | None, places: Places, *, cwds: tuple[str, ...]
+    step: ScriptStep, reading: ReadVerdict | None, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> JudgedStep:
     command = step.command
     findings = [*step.findings, *_words(command), *_settings(command)]
     for redirect in command.redirects:
-        findings += _redirect(redirect, places, cwds=cwds)
-    if any(not places.inside(cwd) for cwd in cwds):
+        findings += _redirect(redirect, facts, cwds=cwds)
+    if any(not facts.inside(cwd) for cwd in cwds):
         findings.append(PolicyFinding("outside", "It may run in a directory outside the workspace."))
     if command.looped and _changes_directory(command):
         findings.append(PolicyFinding("syntax", "It changes its directory in a loop."))
     if command.words:
-        findings += _program(command, reading, places, cwds=cwds)
-    mentioned = {path for word in command.words[1:] for path in places.mentioned(word, cwds)}
+        findings += _program(command, reading, facts, cwds=cwds)
+    mentioned = {path for word in command.words[1:] for path in facts.mentioned(word, cwds)}
     for redirect in command.redirects:
-        mentioned |= places.named(redirect.target, cwds) if redirect.kind == "read" else frozenset()
-    down = {path for word in (reading.down if reading else ()) for path in places.named(word, cwds)}
+        mentioned |= facts.named(redirect.target, cwds) if redirect.kind == "read" else frozenset()
+    down = {path for word in (reading.down if reading else ()) for path in facts.named(word, cwds)}
     return JudgedStep(
         argv=tuple(word.text for word in command.words),
         settings=tuple(f"{name}={value.text}" for name, value in command.assignments),
@@ -188,16 +188,16 @@ def _judge_step(
         cwds=cwds,
         findings=tuple(dict.fromkeys(findings)),
         fed=command.fed,
-        writes=tuple(sorted(_written(command, places, cwds))),
+        writes=tuple(sorted(_written(command, facts, cwds))),
         paths=tuple(sorted(mentioned)),
         down=tuple(sorted(down)),
     )
 
 
-def _written(command: SimpleCommand, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
+def _written(command: SimpleCommand, facts: PathFacts, cwds: tuple[str, ...]) -> frozenset[str]:
     """Where the command's output goes, as far as that is a file."""
     found = (
-        places.named(redirect.target, cwds)
+        facts.named(redirect.target, cwds)
         for redirect in command.redirects
         if redirect.kind in {"write", "append"}
     )
@@ -218,7 +218,7 @@ def _settings(command: SimpleCommand) -> Iterator[PolicyFinding]:
             yield PolicyFinding("setting", f"It sets {name}, which may change what a program does.")
 
 
-def _redirect(redirect: Redirect, places: Places, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
+def _redirect(redirect: Redirect, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
     """Findings for one redirection."""
     target = redirect.target
     if redirect.kind == "document":
@@ -229,84 +229,84 @@ def _redirect(redirect: Redirect, places: Places, *, cwds: tuple[str, ...]) -> I
         return
     if not target.literal:
         yield PolicyFinding("word", f"`{target.text}` {target.why}.")
-    for path in sorted(places.named(target, cwds) - HARMLESS_DEVICES):
-        yield from _kept(path, places)
+    for path in sorted(facts.named(target, cwds) - HARMLESS_DEVICES):
+        yield from _kept(path, facts)
         if redirect.kind == "read":
-            if not places.inside(path):
+            if not facts.inside(path):
                 yield PolicyFinding("outside", f"It reads {path}, which is outside the workspace.")
-        elif not places.inside(path):
+        elif not facts.inside(path):
             yield PolicyFinding("write_outside", f"It writes {path}, which is outside the workspace.")
-        elif lasting_in(path, places):
+        elif autorun_in(path, facts):
             yield PolicyFinding("write_outside", written_later(path))
         else:
             yield PolicyFinding("write", f"It writes {path}.")
 
 
 def _program(
-    command: SimpleCommand, reading: ReadVerdict | None, places: Places, *, cwds: tuple[str, ...]
+    command: SimpleCommand, reading: ReadVerdict | None, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
     """Findings for the program with its words: nothing but its paths if it only reads."""
-    yield from secret_reads(command, reading, places, cwds=cwds)
+    yield from secret_reads(command, reading, facts, cwds=cwds)
     reads = reading is not None and not reading.problem
     if likely_name(command.words[0]).lower() == "git":
-        yield from repository_findings(command.words, places, cwds=cwds, reads=reads)
+        yield from repository_findings(command.words, facts, cwds=cwds, reads=reads)
     if reading is not None and not reading.problem:
-        if reading.from_root_only and set(cwds) != {places.workspace}:
+        if reading.from_root_only and set(cwds) != {facts.workspace}:
             yield PolicyFinding("change", "`git` may find the settings of another repository there.")
         for word in reading.paths:
-            yield from _named(word, places, cwds=cwds)
+            yield from _named(word, facts, cwds=cwds)
         return
     name = command.words[0].text
     yield PolicyFinding("change", f"`{name}` may change something." if reading is None else reading.problem)
     yield from concerns(command.words)
-    yield from (PolicyFinding("program", sentence) for sentence in losses(command, places, cwds=cwds))
-    yield from _origin(command.words[0], places, cwds=cwds)
-    yield from _put_in_place(command, places, cwds=cwds)
-    yield from lasting_findings(command, places, cwds=cwds)
+    yield from (PolicyFinding("program", sentence) for sentence in losses(command, facts, cwds=cwds))
+    yield from _origin(command.words[0], facts, cwds=cwds)
+    yield from _put_in_place(command, facts, cwds=cwds)
+    yield from autorun_findings(command, facts, cwds=cwds)
     for word in command.words[1:]:
-        yield from _named(word, places, cwds=cwds)
+        yield from _named(word, facts, cwds=cwds)
 
 
-def _origin(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
+def _origin(word: Word, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
     """Doubt a program that is neither the system's nor the workspace's, or whose name is not plain."""
     if not word.text.isascii():
         yield PolicyFinding("wrapper", f"The name `{word.text}` holds letters that may look like others.")
     directory = posixpath.dirname(word.text)
     if directory and not (posixpath.normpath(word.text) == word.text and directory in SYSTEM_DIRECTORIES):
-        for path in sorted(places.named(word, cwds)):
-            if not places.inside(path):
+        for path in sorted(facts.named(word, cwds)):
+            if not facts.inside(path):
                 yield PolicyFinding("outside", f"It runs {path}, which is outside the workspace.")
 
 
-def _named(word: Word, places: Places, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
+def _named(word: Word, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
     """Findings for the places that a word may name."""
-    for path in sorted(places.mentioned(word, cwds) - HARMLESS_DEVICES):
-        yield from _kept(path, places)
-        if not places.inside(path):
+    for path in sorted(facts.mentioned(word, cwds) - HARMLESS_DEVICES):
+        yield from _kept(path, facts)
+        if not facts.inside(path):
             yield PolicyFinding("outside", f"{path} is outside the workspace.")
 
 
-def _kept(path: str, places: Places) -> Iterator[PolicyFinding]:
+def _kept(path: str, facts: PathFacts) -> Iterator[PolicyFinding]:
     """Doubt a place that is kept for secrets, or for what Holdfast itself is told."""
-    if why := places.kept(path):
+    if why := facts.kept(path):
         yield PolicyFinding("secret", why)
 
 
 def _put_in_place(
-    command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]
+    command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
     """Doubt a copy of a file of the configuration's name into its folder."""
     name, words = likely_name(command.words[0]).lower(), command.words[1:]
-    folder, own = posixpath.split(places.config)
+    folder, own = posixpath.split(facts.config)
     if name not in _COPIES or not own or all(posixpath.basename(word.text) != own for word in words):
         return
     # The folder may stand right behind the letters of an option (-vt.), and ln without one means its own.
     joined = [word.text.partition("t")[2] for word in words if word.text.startswith("-")]
     here = ["."] if name == "ln" and sum(not word.text.startswith("-") for word in words) == 1 else []
     targets = (*words, *(Word(text) for text in (*joined, *here) if text))
-    if any(folder in places.mentioned(word, cwds) for word in targets):
+    if any(folder in facts.mentioned(word, cwds) for word in targets):
         yield PolicyFinding(
-            "secret", f"`{name}` may overwrite {places.config}, which is Holdfast's configuration."
+            "secret", f"`{name}` may overwrite {facts.config}, which is Holdfast's configuration."
         )
 
 
@@ -314,14 +314,14 @@ def _changes_directory(command: SimpleCommand) -> bool:
     return bool(command.words) and command.words[0].text in {"cd", "pushd"}
 
 
-def _moved(command: SimpleCommand, places: Places, cwds: tuple[str, ...]) -> tuple[str, ...]:
+def _moved(command: SimpleCommand, facts: PathFacts, cwds: tuple[str, ...]) -> tuple[str, ...]:
     """Every directory in which the next command may run: cd may fail, so the old ones stay."""
     if not _changes_directory(command):
         return cwds
     operands = [word for word in command.words[1:] if not word.text.startswith("-")]
-    target = places.expanded(operands[0]) if operands else places.home
+    target = facts.expanded(operands[0]) if operands else facts.home
     # A shell takes `link/..` for where it is, the system for where the link leads.
-    plain = {places.resolve(posixpath.normpath(posixpath.join(cwd, target))) for cwd in cwds}
-    found = plain | places.resolved(target, cwds)
+    plain = {facts.resolve(posixpath.normpath(posixpath.join(cwd, target))) for cwd in cwds}
+    found = plain | facts.resolved(target, cwds)
     moved = tuple(dict.fromkeys((*cwds, *sorted(found))))
     return moved if len(moved) <= DIRECTORIES_MAX else (*moved[:DIRECTORIES_MAX], "/")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from holdfast.policy.places import Look
+from holdfast.policy.path_facts import SecretFinder
 from holdfast.policy.secret_names import MAY_BE_PLAIN, is_secret
 from holdfast.policy.shell.option_tables import Reach
 from holdfast.tools.files.globs import NOT_LISTED
@@ -47,7 +47,7 @@ _KEPT = "where secrets are kept"
 
 
 @dataclass(frozen=True, slots=True)
-class SecretFiles(Look):
+class SecretFiles(SecretFinder):
     """Looks at the disk; see Look. It blocks."""
 
     environment: Mapping[str, str] = field(default_factory=dict[str, str])  # where git is found

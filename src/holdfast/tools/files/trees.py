@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
-from holdfast.policy.places import Below
+from holdfast.policy.path_facts import Below
 
 NAMES_MAX = 5_000
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeAlias
 
-from holdfast.policy.places import is_within
+from holdfast.policy.path_facts import is_within
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.process_table import ON_LINUX
 

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from holdfast.policy.git_config import BadGitConfig, Setting, read_git_config
-from holdfast.policy.places import is_within
+from holdfast.policy.path_facts import is_within
 from holdfast.policy.repositories import NamedFile, Repository, names_file
 from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.regular_files import read_regular

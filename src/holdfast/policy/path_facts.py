@@ -15,7 +15,7 @@ from holdfast.policy.shell.option_tables import Reach
 from holdfast.policy.shell.words import GLOB, NOTHING, Word
 
 
-class Look(Protocol):
+class SecretFinder(Protocol):
     """Looks at files. Each method returns "" for nothing, or a sentence's end: what would be read.
 
     Where it cannot find out in time, it says so, as if there were something. It never raises.
@@ -34,7 +34,7 @@ class Look(Protocol):
         ...
 
 
-class NoLook(Look):
+class NoSecretFinder(SecretFinder):
     """Finds nothing, for who judges commands alone."""
 
     @override
@@ -97,7 +97,7 @@ def nothing_below(_path: str) -> Below:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PathFacts:
     """The world of an action; all paths are absolute and free of links.
 
     `resolve` follows the links of an absolute path; it must return an absolute path and never raise.
@@ -112,7 +112,7 @@ class Places:
     config: str = ""  # the configuration file that counts, if any
     repository: Callable[[str, str], Repository] = no_repository
     below: Callable[[str], Below] = nothing_below
-    look: Look = field(default_factory=NoLook)
+    secret_finder: SecretFinder = field(default_factory=NoSecretFinder)
     given: frozenset[str] = frozenset()  # variables that the script itself sets to something
 
     def inside(self, path: str) -> bool:
@@ -133,7 +133,9 @@ class Places:
             return f"{path} is Holdfast's configuration."
         if is_secret(path) or self.holdfast(path):
             return f"{path} is a place where secrets are kept."
-        if path.lower().endswith("/.git/config") and self.look.secret_in_remotes(posixpath.dirname(path)):
+        if path.lower().endswith("/.git/config") and self.secret_finder.secret_in_remotes(
+            posixpath.dirname(path)
+        ):
             return f"{path} holds a password."
         return ""
 

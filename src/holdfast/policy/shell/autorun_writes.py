@@ -6,8 +6,14 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise, product
 
-from holdfast.policy.lasting_files import is_lasting, lasting_in, may_hold_lasting, unpacked, written_later
-from holdfast.policy.places import Below, Places, is_repository_file, is_within
+from holdfast.policy.autorun_files import (
+    autorun_in,
+    is_autorun,
+    may_hold_autorun,
+    unpacked,
+    written_later,
+)
+from holdfast.policy.path_facts import Below, PathFacts, is_repository_file, is_within
 from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.generated_names import new_names
 from holdfast.policy.shell.words import Word, likely_name
@@ -73,28 +79,28 @@ _RECURSIVE = re.compile(r"-[a-zA-Z]*[aRrd][a-zA-Z]*|--(?:rec|arc|no-d).*")
 _INTO = frozenset(("-t", "--target-directory"))
 
 
-def lasting_findings(
-    command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]
+def autorun_findings(
+    command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
     """Reasons to ask about a command that does not only read, because of what would act later."""
     name, words = _called(command)
-    cwds = _git_directories(command.words, places, cwds) if name.startswith("git") else cwds
+    cwds = _git_directories(command.words, facts, cwds) if name.startswith("git") else cwds
     left_alone = _left_alone(name, words)
     for at, word in enumerate(command.words[1:], start=1 - len(command.words)):
-        for path in sorted(places.mentioned(word, cwds) | _behind_letters(word, places, cwds)):
+        for path in sorted(facts.mentioned(word, cwds) | _behind_letters(word, facts, cwds)):
             for each in dict.fromkeys((path, unpacked(path))):
-                if lasting_in(each, places) and (at not in left_alone or is_repository_file(each)):
+                if autorun_in(each, facts) and (at not in left_alone or is_repository_file(each)):
                     yield PolicyFinding("write_outside", written_later(each))
-    yield from new_names(name, words, places, cwds=cwds)
+    yield from new_names(name, words, facts, cwds=cwds)
     if _unpacks(name, words):
         yield PolicyFinding(
             "write_outside", f"`{name}` may bring files that have their effect later, such as hooks."
         )
     if name in _COPIES:
-        yield from _brought(name, words, places, cwds=cwds)
+        yield from _brought(name, words, facts, cwds=cwds)
 
 
-def links_made(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...]) -> frozenset[str]:
+def links_made(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]) -> frozenset[str]:
     """The places where the command may leave a link."""
     if not command.words:
         return frozenset()
@@ -103,24 +109,24 @@ def links_made(command: SimpleCommand, places: Places, *, cwds: tuple[str, ...])
         return frozenset()
     sources, targets = _operands(words)
     if len(sources) * len(targets) > PAIRS_MAX:
-        return frozenset(path for target in targets for path in places.named(target, cwds))
+        return frozenset(path for target in targets for path in facts.named(target, cwds))
     found: set[str] = set()
     for source, target in product(sources, targets):
-        for path in _spelled(source, places, cwds):
-            below = places.below(path)
+        for path in _spelled(source, facts, cwds):
+            below = facts.below(path)
             if name == "ln" or below.links or not below.known:
-                found |= {place for there in places.named(target, cwds) for place in _places(there, path)}
+                found |= {place for there in facts.named(target, cwds) for place in _places(there, path)}
     return frozenset(found)
 
 
 def through_links(
-    command: SimpleCommand, places: Places, *, cwds: tuple[str, ...], links: frozenset[str]
+    command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...], links: frozenset[str]
 ) -> Iterator[PolicyFinding]:
     """Reasons to ask about a command that would go where an earlier step may have put a link."""
     if not links:
         return
     words = (*command.words, *(redirect.target for redirect in command.redirects))
-    paths = {path for word in words for path in places.mentioned(word, cwds)} | set(cwds)
+    paths = {path for word in words for path in facts.mentioned(word, cwds)} | set(cwds)
     for path in sorted(paths):
         if any(is_within(path, link) for link in links):
             yield PolicyFinding(
@@ -142,14 +148,14 @@ def _called(command: SimpleCommand) -> tuple[str, tuple[Word, ...]]:
     return name, words
 
 
-def _git_directories(words: tuple[Word, ...], places: Places, cwds: tuple[str, ...]) -> tuple[str, ...]:
+def _git_directories(words: tuple[Word, ...], facts: PathFacts, cwds: tuple[str, ...]) -> tuple[str, ...]:
     """The directories from which git may see its paths: each -C goes on from the one before."""
     found = cwds
     for before, word in pairwise(words):
         if before.text in {"-C", "--work-tree"}:
-            found = (*found, *sorted(places.named(word, found) - {*found}))[:GIT_DIRECTORIES_MAX]
+            found = (*found, *sorted(facts.named(word, found) - {*found}))[:GIT_DIRECTORIES_MAX]
         elif word.text.startswith("--work-tree="):
-            found = (*found, *sorted(places.mentioned(word, cwds) - {*found}))[:GIT_DIRECTORIES_MAX]
+            found = (*found, *sorted(facts.mentioned(word, cwds) - {*found}))[:GIT_DIRECTORIES_MAX]
     return found
 
 
@@ -159,9 +165,9 @@ def _left_alone(name: str, words: tuple[Word, ...]) -> range | frozenset[int]:
     all_of_them = range(-sys.maxsize, 0)
     if name in _RUNS:
         option = _RUNS[name]
-        places = range(1 - len(texts), 0)
+        facts = range(1 - len(texts), 0)
         return frozenset(
-            at for at in places if option.fullmatch(texts[at - 1]) or _is_joined(option, texts[at])
+            at for at in facts if option.fullmatch(texts[at - 1]) or _is_joined(option, texts[at])
         )
     options = [text for text in texts[1:] if text.startswith("-")]
     if name in _CHECKS:
@@ -182,15 +188,15 @@ def _is_joined(option: re.Pattern[str], text: str) -> bool:
     return bool(joined and option.fullmatch(name)) or bool(text[2:] and option.fullmatch(text[:2]))
 
 
-def _behind_letters(word: Word, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
+def _behind_letters(word: Word, facts: PathFacts, cwds: tuple[str, ...]) -> frozenset[str]:
     """The paths that may stand right behind an option's letters, as in -o.vscode; how many are not known."""
     found: set[str] = set()
-    for text in places.spellings(word) if re.match("-[^-]", word.text) else ():
+    for text in facts.spellings(word) if re.match("-[^-]", word.text) else ():
         head = len(text.partition("/")[0])
         starts = {*range(2, 2 + LETTERS_MAX), *range(max(2, head - NAME_CHARS_MAX), head)}
         rests = [text[at:] for at in sorted(starts) if at < len(text)]
         # A link may lead to such a file too, but nobody hides one behind many letters.
-        found |= {path for rest in rests[:2] for path in places.resolved(rest, cwds)}
+        found |= {path for rest in rests[:2] for path in facts.resolved(rest, cwds)}
         found |= {posixpath.normpath(posixpath.join(cwd, rest)) for rest in rests for cwd in cwds}
     return frozenset(found)
 
@@ -209,7 +215,7 @@ def _unpacks(name: str, words: tuple[Word, ...]) -> bool:
 
 
 def _brought(
-    name: str, words: tuple[Word, ...], places: Places, *, cwds: tuple[str, ...]
+    name: str, words: tuple[Word, ...], facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
     """Reasons to ask about a copy, a move or a link, by what would lie where afterwards."""
     whole = name in {"mv", "ln", "ditto"} or any(_RECURSIVE.fullmatch(word.text) for word in words[1:])
@@ -218,9 +224,9 @@ def _brought(
         yield PolicyFinding("write_outside", f"`{name}` names too many files to look into each.")
         return
     for source in sources:
-        for path in sorted(_spelled(source, places, cwds)):
-            below = places.below(path) if whole and name != "ln" else Below()
-            inner = next((each for each in below.names if is_lasting(each)), None)
+        for path in sorted(_spelled(source, facts, cwds)):
+            below = facts.below(path) if whole and name != "ln" else Below()
+            inner = next((each for each in below.names if is_autorun(each)), None)
             if not below.known:
                 yield PolicyFinding(
                     "write_outside", f"What `{name}` would bring along from {path} is not known."
@@ -229,19 +235,19 @@ def _brought(
                 yield PolicyFinding(
                     "write_outside", written_later(posixpath.normpath(posixpath.join(path, inner)))
                 )
-            for there in sorted(each for target in targets for each in places.named(target, cwds)):
+            for there in sorted(each for target in targets for each in facts.named(target, cwds)):
                 for place in _places(there, path):
-                    if lasting_in(place, places):
+                    if autorun_in(place, facts):
                         yield PolicyFinding("write_outside", written_later(place))
-                    elif whole and may_hold_lasting(place):
+                    elif whole and may_hold_autorun(place):
                         yield PolicyFinding(
                             "write_outside", f"`{name}` may bring {place} files that act later."
                         )
 
 
-def _spelled(word: Word, places: Places, cwds: tuple[str, ...]) -> frozenset[str]:
+def _spelled(word: Word, facts: PathFacts, cwds: tuple[str, ...]) -> frozenset[str]:
     """The paths that a word may name, their links not followed: a copy or a move takes those along."""
-    return frozenset(posixpath.join(cwd, text) for text in places.spellings(word) for cwd in cwds)
+    return frozenset(posixpath.join(cwd, text) for text in facts.spellings(word) for cwd in cwds)
 
 
 def _places(there: str, path: str) -> tuple[str, ...]:

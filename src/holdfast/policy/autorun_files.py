@@ -8,7 +8,7 @@ programs of the workspace run trusts those.
 
 import re
 
-from holdfast.policy.places import Places, is_repository_file
+from holdfast.policy.path_facts import PathFacts, is_repository_file
 
 # fmt: off
 # Folders of which every file counts, at any depth.
@@ -60,7 +60,7 @@ _PACKED = re.compile(r"(?:[._-]z|[.-]gz|\.(?:bz2?|xz|zstd?|lz4|lzma|lzo?|br))$",
 _COUNTED = re.compile(r"[a-z0-9]{1,5}")
 
 
-def is_lasting(path: str) -> bool:
+def is_autorun(path: str) -> bool:
     """Whether a change of this path, seen from the workspace, acts after the session."""
     lower = path.lower()
     parts = lower.split("/")
@@ -74,7 +74,7 @@ def is_lasting(path: str) -> bool:
     return not _ABOVE.isdisjoint(parts) and any(f"/{tree}/" in f"/{lower}/" for tree in _TREES)
 
 
-def may_grow_lasting(path: str, ending: str = "") -> bool:
+def may_become_autorun(path: str, ending: str = "") -> bool:
     """Whether a path becomes such a file once a counter, and then this ending, are added to its name."""
     name = path.lower().rpartition("/")[2]
     whole = [each.removeprefix(name) for each in _NAMES | _FOLDERS | {*_BEGINNINGS} if each.startswith(name)]
@@ -86,7 +86,7 @@ def may_grow_lasting(path: str, ending: str = "") -> bool:
     )
 
 
-def may_hold_lasting(path: str) -> bool:
+def may_hold_autorun(path: str) -> bool:
     """Whether a folder of this name is one in which other names count than elsewhere."""
     return path.lower().rpartition("/")[2] in _ABOVE
 
@@ -96,11 +96,11 @@ def unpacked(path: str) -> str:
     return _PACKED.sub("", path)
 
 
-def lasting_in(path: str, places: Places) -> bool:
+def autorun_in(path: str, facts: PathFacts) -> bool:
     """Whether a resolved path is such a file of the workspace; what lies above the workspace says nothing."""
     if is_repository_file(path):
         return True
-    return places.inside(path) and is_lasting(path[len(places.workspace) :])
+    return facts.inside(path) and is_autorun(path[len(facts.workspace) :])
 
 
 def written_later(path: str) -> str:

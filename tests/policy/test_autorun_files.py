@@ -11,7 +11,7 @@ from holdfast.tools.files.trees import NAMES_MAX, below
 from holdfast.values import Action
 
 # fmt: off
-LASTING = (
+AUTORUN = (
     ".git/hooks/pre-commit", ".git/config", ".git/info/attributes", ".git/modules/x/config",
     ".gitattributes", "AGENTS.md", "sub/CLAUDE.md", ".agents/x.md", ".claude/settings.json", ".mcp.json",
     ".envrc", ".vscode/tasks.json", ".idea/workspace.xml", ".devcontainer/devcontainer.json",
@@ -129,7 +129,7 @@ def shell(root: Path, command: str) -> Action:
 
 
 @pytest.mark.parametrize("tool", ["write_file", "edit_file"])
-@pytest.mark.parametrize("name", LASTING)
+@pytest.mark.parametrize("name", AUTORUN)
 def test_a_file_that_acts_later_is_not_written_unasked(root: Path, tool: str, name: str) -> None:
     """P8."""
     assert isinstance(judged(root, Action(tool=tool, summary="", paths=(str(root / name),))), NeedsApproval)

@@ -12,14 +12,14 @@ def _wake(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-class Bell:
+class Notifier:
     """Lets tasks of any thread's event loop wait until a condition holds, without polling."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[_Waiter] = []
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Make every waiter look at its condition again."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
@@ -49,7 +49,7 @@ class Gate:
     """A point in a script that a test opens, and that tells the test when a script has come to it."""
 
     def __init__(self) -> None:
-        self._bell = Bell()
+        self._notifier = Notifier()
         self._open = False
         self._arrivals = 0
 
@@ -66,14 +66,14 @@ class Gate:
     def open(self) -> None:
         """Let every script pass, those that wait and those that come later; safe from any thread."""
         self._open = True
-        self._bell.ring()
+        self._notifier.notify()
 
     async def reached(self, times: int = 1) -> None:
         """Wait until scripts have come to this gate this many times."""
-        await self._bell.until(lambda: self._arrivals >= times)
+        await self._notifier.until(lambda: self._arrivals >= times)
 
     async def passed(self) -> None:
         """Come to the gate and wait until it is open."""
         self._arrivals += 1
-        self._bell.ring()
-        await self._bell.until(lambda: self._open)
+        self._notifier.notify()
+        await self._notifier.until(lambda: self._open)
