@@ -17,7 +17,7 @@ from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from holdfast.config.trust import TrustedFiles
 from holdfast.policy.tool_names import BUILT_IN
-from holdfast.tools.registry import tools_in_the_box
+from holdfast.tools.registry import built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.values import Budget
 
@@ -193,7 +193,7 @@ def test_a_pipe_that_lies_in_the_directory_keeps_nobody_waiting(tmp_path: Path) 
     """P3: nobody may ever write to it."""
     os.mkfifo(tmp_path / "holdfast.toml")
     found = find_file(None, {"HOME": str(tmp_path)}, directory=tmp_path)
-    assert str(found.ignored) == f"{tmp_path / 'holdfast.toml'} is ignored: it is no regular file"
+    assert str(found.ignored) == f"{tmp_path / 'holdfast.toml'} is ignored: it is not a regular file"
 
 
 def test_a_model_without_a_target_to_ask_for_it_is_a_warning() -> None:
@@ -214,7 +214,7 @@ def test_apps_and_extensions_have_origins_of_their_own() -> None:
 
 
 def test_the_tools_that_a_rule_can_name_are_those_in_the_box(tmp_path: Path) -> None:
-    box = tools_in_the_box({}, background=Background(tmp_path, now_ms=lambda: 0))
+    box = built_in_tools({}, background=Background(tmp_path, now_ms=lambda: 0))
     assert tuple(tool.spec.name for tool in box) == tuple(BUILT_IN)
     rules = "".join(f"[[approvals.rules]]\nask = '{tool}'\n" for tool in (*BUILT_IN, "*", "mcp__files__read"))
     assert len(loaded(rules).settings.approvals.rules) == len(BUILT_IN) + 2

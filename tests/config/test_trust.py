@@ -188,4 +188,4 @@ def test_a_pipe_cannot_be_trusted_and_keeps_nobody_waiting(
     """P3."""
     os.mkfifo(here / "holdfast.toml")
     assert trust(None) == 1
-    assert "it is no regular file" in capsys.readouterr().err
+    assert "it is not a regular file" in capsys.readouterr().err

@@ -12,14 +12,15 @@ from holdfast.policy.approvals import Policy, judge, rule_for
 from holdfast.policy.path_facts import PathFacts, is_within
 from holdfast.policy.shell.option_tables import Reach
 from holdfast.policy.shell.syntax import parse
-from holdfast.policy.verdicts import Verdict
+from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict
 from holdfast.values import Action, ApprovalMode, GrantRule
 
 WORKSPACE = "/home/u/project"
 LINKS = {f"{WORKSPACE}/out": "/etc", f"{WORKSPACE}/up": "/home/u", f"{WORKSPACE}/link": f"{WORKSPACE}/src"}
 CORPUS = Path(__file__).parent / "commands.toml"
 TOO_MILD = Path(__file__).parent / "too_mild.toml"
-RANK = {"Allow": 0, "Ask": 1, "Deny": 2}
+NAMES = {Allow: "allow", NeedsApproval: "ask", Deny: "deny"}
+RANK = {Allow: 0, NeedsApproval: 1, Deny: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,13 @@ class Secrets:
         seen = [path for path in self.below if is_within(path, folder)]
         if reach == "shown":
             seen = [path for path in seen if "/." not in path[len(folder) :]]
-        return f"{seen[0]}, where secrets are kept" if seen else ""
+        return f"{seen[0]}, which may hold secrets" if seen else ""
 
     def secret_in_history(self, folder: str) -> str:
         return ".env in the repository" if is_within(folder, WORKSPACE) else ""
 
     def secret_in_remotes(self, folder: str) -> str:
-        return ".git/config, which holds a password" if is_within(folder, WORKSPACE) else ""
+        return ".git/config, which contains a password" if is_within(folder, WORKSPACE) else ""
 
 
 def resolve(path: str) -> str:
@@ -102,12 +103,12 @@ def rule_made_for(action: Action, judged_by: Policy) -> GrantRule:
 
 
 def named(found: Verdict) -> str:
-    return type(found).__name__.lower()
+    return NAMES[type(found)]
 
 
 def rank(text: str, mode: ApprovalMode = "ask") -> int:
     """How hard the verdict is: 0 runs, 1 asks, 2 is refused."""
-    return RANK[type(verdict(text, mode=mode)).__name__]
+    return RANK[type(verdict(text, mode=mode))]
 
 
 def closed_commands() -> list[str]:

@@ -116,7 +116,7 @@ def test_a_text_that_would_take_the_parser_long_asks_unread(unit: str) -> None:
     """With these the parser alone takes seconds for 60 kB, so that only so much is ever handed to it."""
     assert isinstance(verdict(unit * (SYNTAX_BYTES_MAX // len(unit))), NeedsApproval)
     found = verdict(unit * (60_000 // len(unit)))
-    assert found == NeedsApproval(("The text is too long to be judged.",))
+    assert found == NeedsApproval(("The command is too long to check.",))
 
 
 def test_nesting_has_an_end() -> None:

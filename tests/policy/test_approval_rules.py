@@ -189,7 +189,7 @@ def test_a_denied_part_denies_the_whole_whatever_else_is_allowed() -> None:
 def test_rules_run_unattended() -> None:
     rule = ApprovalRule("allow", "shell", argv=("make",))
     found = verdict("make | tail -5", rule, mode="unattended")
-    assert found == Allow("A rule allows shell make. It only reads, inside the workspace.")
+    assert found == Allow("A rule allows shell make. It only reads inside the workspace.")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_grant_answers_a_rule_that_says_to_ask() -> None:
     rule = rule_made_for(shell("cat README.md"), policy(ask))
     assert rule == grant("cat", "README.md")
     found = verdict("cat README.md", ask, grants=(rule,))
-    assert found == Allow("It only reads, inside the workspace.")
+    assert found == Allow("It only reads inside the workspace.")
 
 
 def test_the_rule_that_would_be_stored_is_that_of_the_one_part_that_asks() -> None:
@@ -327,7 +327,7 @@ def test_what_no_rule_may_cover_can_only_be_allowed_once(command: str) -> None:
 def test_a_rule_made_for_a_command_covers_it_and_is_described() -> None:
     rule = rule_made_for(shell("rm -r build"), policy())
     assert isinstance(verdict("rm -r build", grants=(rule,)), Allow)
-    assert verdict("rm -r build", grants=(rule,)) == Allow("It was granted before.")
+    assert verdict("rm -r build", grants=(rule,)) == Allow("It was allowed earlier.")
     assert describe(rule) == f'Exactly `["rm","-r","build"]` in {WORKSPACE}.'
     assert (
         describe(grant("make", writes=("/a", "/b"))) == f'Exactly `["make"]` in {WORKSPACE}, writing /a, /b.'

@@ -46,7 +46,7 @@ def test_unattended_says_that_nobody_was_there_and_what_would_have_been_asked() 
     found = verdict("make", mode="unattended")
     assert isinstance(found, Deny)
     assert found.reason == "no_approver"
-    assert found.findings == ("`make` is not on the list of programs that only read.",)
+    assert found.findings == ("`make` can change files.",)
 
 
 def test_what_is_always_denied_is_denied_for_itself_and_not_for_want_of_an_approver() -> None:
@@ -122,7 +122,7 @@ def test_writing_tools_ask_unless_the_workspace_is_allowed(name: str) -> None:
 def test_nothing_lets_a_tool_touch_what_is_holdfasts_own(name: str, path: str) -> None:
     granted = (GrantRule(tool=name, paths=(path,)),)
     found = judge(tool(name, path), policy(ApprovalRule("allow", name, paths=("/",))), grants=granted)
-    assert found == Deny(f"{path} is Holdfast's own: no tool reads or writes there.")
+    assert found == Deny(f"{path} belongs to Holdfast: no tool reads or writes there.")
 
 
 def test_a_device_that_holds_nothing_is_nobodys_own() -> None:

@@ -185,7 +185,7 @@ def test_a_rule_for_an_edit_in_place_does_not_cover_a_backup_that_acts_later(
 def test_a_person_hears_why(root: Path) -> None:
     found = judged(root, shell(root, "cp -r evil/. ."))
     assert isinstance(found, NeedsApproval)
-    assert f"{root}/evil/AGENTS.md has its effect after this session" in " ".join(found.findings)
+    assert f"{root}/evil/AGENTS.md takes effect after this session" in " ".join(found.findings)
 
 
 def test_a_folder_with_too_much_in_it_is_not_known(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ async def test_one_exact_text_is_replaced(call: Call, data: bytes, old: str, new
     [
         (b"a a\na\n", "a", "b", "3 times (lines 1, 1, 2)"),
         (b"abc", "x", "y", "is not in file"),
-        (b"abc", "a", "a", "nothing to do"),
+        (b"abc", "a", "a", "nothing to change"),
         (b"caf\xe9 a", "a", "b", "not UTF-8 (byte 3)"),
     ],
 )

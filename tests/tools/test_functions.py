@@ -12,7 +12,7 @@ from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.arguments import BadArguments, arguments_hash, canonical, effect_key, parsed
 from holdfast.tools.ask import AskUser, AskUserArgs
 from holdfast.tools.functions import tool
-from holdfast.tools.registry import NameTaken, Registry, insist_on_arguments, tools_in_the_box
+from holdfast.tools.registry import NameTaken, Registry, built_in_tools, insist_on_arguments
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.signatures import CannotBeTool
@@ -62,12 +62,12 @@ async def test_a_function_that_fails_says_why(call: Call) -> None:
     assert result.text.startswith("It failed: ValueError: no luck (sample_functions.py, line ")
     assert result.text.endswith("\nprinted before")
     assert (await tool(sample.shout).run({"text": ""}, call)).text == "It failed: ValueError: nothing to say"
-    assert "ended without an answer (code 3)" in (await tool(sample.vanish).run({}, call)).text
+    assert "exited without a result (code 3)" in (await tool(sample.vanish).run({}, call)).text
 
 
 async def test_a_function_that_takes_too_long_is_killed(call: Call) -> None:
     late = ToolResult(
-        "Killed: it took longer than 1 s. What it had done by then is not undone.", ok=False, ending="killed"
+        "Killed: it took longer than 1 s. What it did until then is not undone.", ok=False, ending="killed"
     )
     traits = ToolTraits(patience_s=1.0)
     functions: list[Callable[..., object]] = [sample.hang, sample.wait_for_ever]
@@ -190,7 +190,7 @@ class Foreign:
 
 def test_the_box_is_complete_and_its_names_are_taken_once(tmp_path: Path) -> None:
     registry = Registry()
-    box = tools_in_the_box(child_environment({}), background=Background(tmp_path, now_ms=lambda: 0))
+    box = built_in_tools(child_environment({}), background=Background(tmp_path, now_ms=lambda: 0))
     registry.put("box", box)
     names = "shell shell_jobs shell_kill read_file write_file edit_file list_files search_files fetch_url"
     assert [spec.name for spec in registry.specs()] == [*names.split(), "ask_user"]
@@ -208,10 +208,10 @@ def test_the_box_is_complete_and_its_names_are_taken_once(tmp_path: Path) -> Non
     ("args", "why"),
     [
         ({}, "n is missing"),
-        ({"n": "x"}, "n is no integer"),
-        ({"n": True}, "n is no integer"),
-        ({"n": 1, "s": 2}, "s is no string or null"),
-        ({"n": 1, "more": 2}, "there is no more"),
+        ({"n": "x"}, "n must be of type integer"),
+        ({"n": True}, "n must be of type integer"),
+        ({"n": 1, "s": 2}, "s must be of type string or null"),
+        ({"n": 1, "more": 2}, "unknown argument more"),
     ],
 )
 def test_arguments_that_do_not_fit_a_schema_are_told_why(args: dict[str, object], why: str) -> None:

@@ -37,7 +37,7 @@ import asyncio, os, sys
 from pathlib import Path
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.process_table import table
-from holdfast.tools.shell.reaper import Orphans, become_subreaper
+from holdfast.tools.shell.reaper import OrphanReaper, become_subreaper
 from tools.calls import Call, dead_children, shell
 
 async def main():
@@ -58,7 +58,7 @@ async def main():
     await asyncio.wait([running])
     assert await call.left() == []
     now = [0.0]
-    orphans = Orphans(monotonic_s=lambda: now[0])
+    orphans = OrphanReaper(monotonic_s=lambda: now[0])
     orphans.collect()
     now[0] = 60.0
     orphans.collect()

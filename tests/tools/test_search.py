@@ -235,7 +235,7 @@ async def test_a_listing_is_bounded(call: Call) -> None:
         (call.workspace / f"{number}").touch()
     lines = await listed(call)
     assert len(lines) == ENTRIES_MAX + 1
-    assert lines[-1] == "[there are more than these 1,000; narrow it down]"
+    assert lines[-1] == "[only the first 1,000 are shown; narrow the listing down]"
 
 
 @pytest.mark.parametrize(

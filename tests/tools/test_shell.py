@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
-from holdfast.tools.registry import tools_in_the_box
+from holdfast.tools.registry import built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.scope import KillPatience, find_marked
@@ -96,7 +96,7 @@ async def test_the_shell_of_the_box_knows_its_own_wherever_bash_lies(
     (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
     for folders in (os.get_exec_path(), [str(tmp_path / "bin"), *os.get_exec_path()]):
         environment = child_environment({"PATH": ":".join(folders)})
-        box = await asyncio.to_thread(tools_in_the_box, environment, background=background)
+        box = await asyncio.to_thread(built_in_tools, environment, background=background)
         command = "env -i setsid -f sleep 1000 >/dev/null 2>&1; echo done"
         result = await box[0].run({"command": command}, call)
         assert result.text.startswith("done\n[left behind by the command, and ended: ")
@@ -108,7 +108,7 @@ async def test_a_command_that_takes_too_long_is_killed_and_its_output_kept(
     result = await run(background, call, "echo begun; setsid sleep 1000 & sleep 1000", time_limit_s=1)
     assert (result.ok, result.ending) == (False, "killed")
     assert result.text.startswith(
-        "begun\n[killed: the time limit of 1 s was over; this is the output so far."
+        "begun\n[killed: the time limit of 1 s has passed; this is the output so far."
     )
     assert await call.left() == []
 

@@ -216,7 +216,7 @@ async def test_a_redirect_to_another_host_than_the_allowed_one_is_told_and_not_f
     async with serving({"/": redirect(target), "/end": page("end")}) as server:
         result = await fetch(call, f"http://good.example:{server.port}/")
         went = target.replace("PORT", str(server.port))
-        assert result.text == f"It is redirected to another host: {went}. To go there, fetch that URL."
+        assert result.text == f"It redirects to another host: {went}. To follow, fetch that URL."
         assert not result.ok
         assert len(server.asked) == 1
         near = await fetch(call, f"http://www.other.example:{server.port}/end")
@@ -228,7 +228,7 @@ async def test_redirects_are_followed_but_not_for_ever(call: Call) -> None:
     async with serving({**pages, "/loop": redirect("/loop")}) as server:
         assert (await fetch(call, f"http://127.0.0.1:{server.port}/0")).text.endswith("\nthe end")
         loop = await fetch(call, f"http://127.0.0.1:{server.port}/loop")
-        assert loop.text == "It is redirected more than 5 times."
+        assert loop.text == "It redirects more than 5 times."
 
 
 async def test_nothing_of_ours_travels_along(call: Call) -> None:
@@ -257,7 +257,7 @@ async def test_a_body_is_bounded_also_when_it_unfolds(call: Call) -> None:
             assert len(result.text) < 41_000
             assert len(await call.blobs.blob(result.blob) or b"") == BODY_BYTES_MAX
         assert (await fetch(call, base + "/small")).text.endswith("\nfolded")
-        assert "which was not asked for" in (await fetch(call, base + "/odd")).text
+        assert "which was not requested" in (await fetch(call, base + "/odd")).text
         assert "compression is broken" in (await fetch(call, base + "/broken")).text
 
 

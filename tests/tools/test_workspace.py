@@ -15,7 +15,7 @@ from holdfast.tools.files.contents import FilesSeen, read_whole, replace_whole
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.workspace import PathRefused, Workspace
-from holdfast.tools.registry import tools_in_the_box
+from holdfast.tools.registry import built_in_tools
 from holdfast.tools.shell.background import Background
 from tools.calls import ENVIRONMENT, Call, descriptors
 
@@ -158,7 +158,7 @@ async def test_what_is_kept_out_is_not_even_opened_so_that_its_locks_hold(
     link.symlink_to("kept")
     args = {"read_file": {}, "write_file": {"content": "b"}, "edit_file": {"old_text": "a", "new_text": "b"}}
     box = await asyncio.to_thread(
-        lambda: tools_in_the_box(ENVIRONMENT, background=background, kept_out=(str(kept),))
+        lambda: built_in_tools(ENVIRONMENT, background=background, kept_out=(str(kept),))
     )
     with (kept / "db").open("r+b") as held:
         fcntl.lockf(held, fcntl.LOCK_EX)
@@ -168,7 +168,7 @@ async def test_what_is_kept_out_is_not_even_opened_so_that_its_locks_hold(
                 if tool.spec.name in args:
                     action = await asyncio.to_thread(tool.action, given, workspace=call.workspace)
                     assert action.paths == (str(call.workspace / path.replace("link", "kept")),)
-                    assert "Holdfast's own: no tool" in (await tool.run(given, call)).text
+                    assert "belongs to Holdfast: no tool" in (await tool.run(given, call)).text
         probe = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-S", "-c", probe, kept / "db", stderr=asyncio.subprocess.PIPE
@@ -180,7 +180,7 @@ async def test_what_is_kept_out_is_not_even_opened_so_that_its_locks_hold(
 def test_what_is_kept_out_is_kept_out_also_where_the_workspace_is_the_whole_disk(tmp_path: Path) -> None:
     kept = tmp_path.resolve()
     with (
-        pytest.raises(PathRefused, match="Holdfast's own"),
+        pytest.raises(PathRefused, match="belongs to Holdfast"),
         Workspace(Path("/"), kept_out=(str(kept),)).spot(f"{kept}/db"),
     ):
         pass

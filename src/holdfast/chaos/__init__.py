@@ -7,12 +7,12 @@ each request by a script:
         ...                                    # chaos.base_url for OpenAI clients, chaos.url for Anthropic's
         await chaos.seen.until_request(2)      # what it saw, and conditions to wait for
 
-A script that ends without an ending finishes properly, with usage and the wire's terminal marker. Outside of
+A script without an ending finishes properly, with usage and the wire's terminal marker. Outside of
 Python, `serve_chaos` answers by model name (`chaos/stall`, see SCENARIOS) or by the header `x-chaos`, which
 holds a scenario's name or a script as text (`say hel; hang | say hello`). README.md here has more.
 
-`CrashPoint` dies at the nth passage of a point, `CancelAt` cancels at the nth suspension, and `LossyVFS` is a
-disk that a power cut robs of what was not synced.
+`CrashPoint` dies at the nth passage of a point, `CancelAt` cancels at the nth suspension, and in `LossyVFS`
+a power cut loses what was not synced.
 """
 
 from typing import TYPE_CHECKING
@@ -184,7 +184,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    """The rest is loaded when it is used."""
+    """Load the rest on first use."""
     from importlib import import_module
 
     for place, names in _LATER.items():

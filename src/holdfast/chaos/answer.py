@@ -1,4 +1,4 @@
-"""What a scripted model says, before a wire gives it its shape."""
+"""What a scripted model says, before a wire encodes it."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -59,7 +59,7 @@ class AnswerEnding:
 
 @dataclass(slots=True)
 class ScriptedAnswer:
-    """The answer to one request, as far as its script has come."""
+    """The answer to one request so far."""
 
     number: int
     model: str
@@ -70,7 +70,7 @@ class ScriptedAnswer:
 
     @property
     def open_part(self) -> AnswerPart | None:
-        """The part that still grows, if any."""
+        """The part that is still open, if any."""
         return self.parts[-1] if self.parts and not self.parts[-1].is_closed else None
 
     @property

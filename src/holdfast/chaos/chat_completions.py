@@ -15,7 +15,7 @@ _BY_STATUS: dict[int, tuple[str, str, str]] = {
 
 
 def openai_error(status: int, fault: ProviderError) -> JsonObject:
-    """The inner error object for a status, with what the fault says in place of the usual words."""
+    """The inner error object for a status, with the fault's texts in place of the defaults."""
     kind, code, message = _BY_STATUS.get(status, ("server_error", "server_error", "The server had an error."))
     return {
         "message": fault.message or message,

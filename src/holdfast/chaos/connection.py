@@ -59,11 +59,11 @@ class ConnectionServer(Protocol):
 
     @property
     def record(self) -> Record:
-        """Where everything seen is entered."""
+        """The record of everything seen."""
         ...
 
     def connection_began(self, connection: "ChaosConnection") -> None:
-        """Know a connection that stands."""
+        """Note a new connection."""
         ...
 
     def request_arrived(self, connection: "ChaosConnection", head: RequestHead) -> "ChaosExchange":

@@ -1,4 +1,4 @@
-"""A bell that wakes whoever waits for a condition, and the gates that scripts wait at."""
+"""A notifier for tasks that wait for a condition, and the gates that scripts wait at."""
 
 import asyncio
 import threading
@@ -20,14 +20,14 @@ class Notifier:
         self._waiting: list[_Waiter] = []
 
     def notify(self) -> None:
-        """Make every waiter look at its condition again."""
+        """Make every waiter check its condition again."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for loop, future in waiting:
             loop.call_soon_threadsafe(_wake, future)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds; whoever changes what it reads rings the bell afterwards."""
+        """Wait until the condition holds; code that changes what it reads calls `notify` afterwards."""
         loop = asyncio.get_running_loop()
         while True:
             future: asyncio.Future[None] = loop.create_future()

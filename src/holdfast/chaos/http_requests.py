@@ -19,7 +19,7 @@ class RequestHead:
 
 
 class RequestListener(Protocol):
-    """Whoever wants to know what has been read."""
+    """Receives what has been read."""
 
     def head_read(self, head: RequestHead) -> None:
         """The headers are complete."""

@@ -107,7 +107,7 @@ def _file_of(directory: Path, book: TrustedFiles) -> FoundFiles:
             return FoundFiles(file)
         why = "it changed since you trusted it" if book.knows(path) else "you have not trusted it yet"
     except NotRegular:
-        return FoundFiles(ignored=IgnoredFile(path, "it is no regular file"))
+        return FoundFiles(ignored=IgnoredFile(path, "it is not a regular file"))
     except BadConfiguration as error:
         return FoundFiles(ignored=IgnoredFile(path, str(error).removeprefix(f"{path}: ")))
     except TrustUnreadable as error:

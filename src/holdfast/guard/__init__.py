@@ -1,4 +1,4 @@
-"""The deadlines of Holdfast for other people's packages: a transport for httpx2, which openai and others use.
+"""Holdfast's deadlines for other packages: a transport for httpx2, which openai and others use.
 
 `client` makes the client to hand to a package. Bytes pass unchanged; nothing is retried or learned here: a
 package retries by itself what is raised before it has the response, and its user sees what is raised later.
@@ -134,7 +134,7 @@ class GuardTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """See httpx2; the stream of the response is guarded as well."""
+        """Send the request; the stream of the response is guarded as well."""
         assert isinstance(request.stream, httpx2.AsyncByteStream), "an async client sends async bodies"
         upload = WatchedUpload(request.stream, _deadlines(request, self._settings))
         try:
@@ -163,7 +163,7 @@ class GuardTransport(httpx2.AsyncBaseTransport):
 
 
 class _GuardedStream(httpx2.AsyncByteStream):
-    """The body of a response: hands on every piece as it comes, and listens to it."""
+    """The body of a response: passes on every piece as it comes, and watches it."""
 
     def __init__(
         self,

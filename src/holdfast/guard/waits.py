@@ -122,7 +122,7 @@ class DeadlineWatch:
 
 
 class WatchedUpload(httpx2.AsyncByteStream):
-    """The body of a request, sent in pieces, with the sentry told of each that found room.
+    """The body of a request, sent in pieces, reporting each piece that the kernel took to the watch.
 
     Any transport tells by reading the body that it is connected; httpx2's own tells through its trace hook
     which socket it opened, and then a request counts as sent when the kernel has got rid of it. Over a

@@ -1,4 +1,4 @@
-"""The tools of a server: those in the box, those of MCP servers, and the processes that they leave."""
+"""The tools of a server: the built-in ones, those of MCP servers, and the processes that they leave."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from holdfast.config.settings import Settings
 from holdfast.interfaces.tool import Tool
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.workspace import Workspace, Workspaces
-from holdfast.tools.registry import Registry, tools_in_the_box
+from holdfast.tools.registry import Registry, built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment
@@ -46,7 +46,7 @@ async def open_tools(
     registry = Registry()
     kept_out = await asyncio.to_thread(_kept_out, settings, config)
     box = await asyncio.to_thread(
-        lambda: tools_in_the_box(environment, background=background, kept_out=kept_out)
+        lambda: built_in_tools(environment, background=background, kept_out=kept_out)
     )
     registry.put("box", box)
     become_subreaper()

@@ -1,18 +1,18 @@
-"""Configured rules and given grants: which part of an action they are about, and what they cover of it.
+"""Configured rules and grants: which part of an action each applies to, and what it covers.
 
-A rule's `argv` is read word by word and stands for the program, never for a wrapper around it.
+A rule's `argv` is compared word by word with the program that runs, never with a wrapper around it.
 
-- An allow rule matches a command whose first words are these, all of its words being fixed. Further words
-  must be harmless: the workspace's own files, or options of which the table of programs says so. With `exact`
-  there must be none. Redirections that write, settings, secret places and whatever cannot be seen through are
-  covered only by a rule that names `paths` (all that the command may touch must lie there), or, for the shell
-  as a whole, by a rule with neither.
-- An ask or deny rule matches more: the words in this order with others between them, under any path to the
-  program, and inside every wrapper; and with `paths` if anything that it may touch lies there, or if it
+- An allow rule matches a command that begins with these words and whose words are all literal. Further words
+  must be harmless: files of the workspace, or options that `program_usages` lists. With `exact`
+  there must be none. Redirections that write, variables, secret files and anything that cannot be parsed are
+  covered only by a rule with `paths` (everything that the command may touch must be below them), or, for the
+  whole shell, by a rule with neither.
+- An ask or deny rule matches more: its words in this order with others between them, any path to the
+  program, and any wrapper; with `paths`, it matches if the command may touch anything below them, or
   searches or lists a directory above one of them.
-- A grant matches exactly: the same settings and words, no others, in the same directory, fed by nothing,
-  writing to no other files than those it names. For the shell its `argv` is the settings (NAME=value) and
-  words, and its `paths` are the directory and then the files.
+- A grant matches exactly: the same variables and words, no others, in the same directory, with no input,
+  writing only to the files that it names. For the shell its `argv` holds the variables (NAME=value) and
+  words, and its `paths` hold the directory and then the files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _GRANTED_ELSEWHERE: frozenset[FindingKind] = frozenset((*_GRANTED, "write_outsid
 
 
 class BadRule(ValueError):
-    """A configured rule that cannot be meant; the text says what is wrong with it."""
+    """A configured rule that makes no sense; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ApprovalRule:
 
 @dataclass(frozen=True, slots=True)
 class ActionPart:
-    """What rules and grants are about: one command of a script, or the whole call of another tool."""
+    """What a rule or grant applies to: one command of a script, or the whole call of another tool."""
 
     tool: str
     findings: tuple[PolicyFinding, ...]
@@ -73,7 +73,7 @@ class ActionPart:
 
 
 def rule_from(table: Mapping[str, object]) -> ApprovalRule:
-    """The rule that a table of the configuration stands for; raises BadRule."""
+    """Build a rule from its table in the configuration; raises BadRule."""
     verdicts: list[RuleVerdict] = [verdict for verdict in RULE_VERDICTS if verdict in table]
     if len(verdicts) != 1:
         raise BadRule("A rule needs exactly one of allow, ask and deny.")
@@ -81,13 +81,13 @@ def rule_from(table: Mapping[str, object]) -> ApprovalRule:
         raise BadRule(f"A rule has no field {unknown[0]!r}; there are argv, exact, paths and host.")
     tool, host = table[verdicts[0]], table.get("host", "")
     if not isinstance(tool, str) or not tool or not isinstance(host, str):
-        raise BadRule("A rule names its tool and its host as text.")
+        raise BadRule("A rule's tool and host must be strings.")
     argv, paths = (_texts(table, name) for name in ("argv", "paths"))
     if argv and tool != SHELL:
-        raise BadRule(f"A rule with argv is about the tool shell, not {tool}.")
+        raise BadRule(f"Only a rule for the tool shell can have argv, not one for {tool}.")
     exact = table.get("exact", False)
     if not isinstance(exact, bool) or (exact and not (argv and verdicts[0] == "allow")):
-        raise BadRule("exact is true or false, and belongs to a rule that allows an argv.")
+        raise BadRule("exact must be true or false, in a rule that allows an argv.")
     return ApprovalRule(verdicts[0], tool, argv=argv, paths=paths, host=plain_host(host), exact=exact)
 
 
@@ -95,17 +95,17 @@ def _texts(table: Mapping[str, object], name: str) -> tuple[str, ...]:
     value = table.get(name, ())
     items = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else None
     if items is None or not all(isinstance(item, str) for item in items) or (name in table and not items):
-        raise BadRule(f"A rule's {name} is a list of texts, and not empty.")
+        raise BadRule(f"A rule's {name} must be a non-empty list of strings.")
     return cast("tuple[str, ...]", tuple(items))
 
 
 def plain_host(host: str) -> str:
-    """A host's name in the one spelling that is compared."""
+    """A host name in the spelling that is compared."""
     return host.lower().rstrip(".")
 
 
 def first_rule(part: ActionPart, rules: Sequence[ApprovalRule], *, facts: PathFacts) -> ApprovalRule | None:
-    """The first rule that is about this part."""
+    """The first rule that applies to this part."""
     return next((rule for rule in rules if _is_about(rule, part, facts=facts)), None)
 
 
@@ -144,7 +144,7 @@ def nearly_covered(part: ActionPart, rules: Sequence[ApprovalRule], *, facts: Pa
 
 
 def _begins_with(part: ActionPart, argv: tuple[str, ...]) -> bool:
-    """Whether the fixed words of a part begin with these, its program being known by its name or path."""
+    """Whether the literal words of a part begin with these, and its program is known by name or path."""
     if not part.literal or len(part.argv) < len(argv):
         return False
     program = part.argv[0] == argv[0] or known_name(Word(part.argv[0])) == argv[0]
@@ -152,7 +152,7 @@ def _begins_with(part: ActionPart, argv: tuple[str, ...]) -> bool:
 
 
 def _contains(part: ActionPart, argv: tuple[str, ...]) -> bool:
-    """Whether these words stand in this order in a part or in a wrapper around it."""
+    """Whether these words occur in this order in a part or in a wrapper around it."""
     return any(
         argv[0] in {words[0], likely_name(Word(words[0]))} and _in_order(argv[1:], words[1:])
         for words in (part.argv, *part.outers)
@@ -166,7 +166,7 @@ def _in_order(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
 
 
 def covered_by_rule(rule: ApprovalRule) -> frozenset[FindingKind]:
-    """Which findings of a part an allow rule that is about it answers."""
+    """Which findings of a part an allow rule that applies to it covers."""
     if rule.paths:
         return _BY_PLACE
     if rule.tool == SHELL and not rule.argv:
@@ -175,7 +175,7 @@ def covered_by_rule(rule: ApprovalRule) -> frozenset[FindingKind]:
 
 
 def covered_by_grant(grant: GrantRule, part: ActionPart) -> frozenset[FindingKind]:
-    """Which findings of a part a grant answers; none if the grant is about something else."""
+    """Which findings of a part a grant covers; none if it applies to something else."""
     if grant.tool != part.tool:
         return frozenset()
     if part.tool != SHELL:
@@ -187,7 +187,7 @@ def covered_by_grant(grant: GrantRule, part: ActionPart) -> frozenset[FindingKin
 
 
 def grant_for(part: ActionPart, findings: Sequence[PolicyFinding]) -> GrantRule | None:
-    """The narrowest grant that would answer these findings of a part, or None if no grant may."""
+    """The narrowest grant that covers these findings of a part, or None if no grant can."""
     if part.guess:
         return None
     kinds = {finding.kind for finding in findings}

@@ -1,13 +1,13 @@
 """The approval policy: whether an action runs, is asked about, or is refused.
 
-A pure decision on a parsed action. For a shell command every part is judged by itself, and the whole gets the
-worst of them: denied before asked, asked before allowed. For each part the short list of what is always
-denied comes first, then the first configured rule that is about it, then grants, then the mode.
+A pure decision about a parsed action. Each part of a shell command is judged by itself; the whole gets the
+worst verdict: denied before asked, asked before allowed. For each part, the short list of what is always
+denied comes first, then the first configured rule that applies, then grants, then the mode.
 
-- `ask`: commands and tools that only read inside the workspace run unasked.
-- `allow-workspace`: so do commands whose words are all fixed and whose paths all lie in the workspace; this
+- `ask`: commands and tools that only read inside the workspace run without asking.
+- `allow-workspace`: so do commands whose words are all literal and whose paths are all in the workspace; this
   trusts the programs that they start.
-- `unattended`: like `ask`, but what would be asked is refused, since nobody is there.
+- `unattended`: like `ask`, but what would be asked is refused, because nobody is there.
 """
 
 import re
@@ -54,15 +54,15 @@ _BY_MODE: dict[ApprovalMode, frozenset[FindingKind]] = {
     "unattended": frozenset(),
 }
 _BECAUSE: dict[ApprovalMode, str] = {
-    "ask": "It only reads, inside the workspace.",
-    "allow-workspace": "It stays inside the workspace; the programs that it starts are trusted.",
-    "unattended": "It only reads, inside the workspace.",
+    "ask": "It only reads inside the workspace.",
+    "allow-workspace": "It stays inside the workspace, and programs there are trusted.",
+    "unattended": "It only reads inside the workspace.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What an action is judged by; made at the edge, out of reach of the agent."""
+    """What an action is judged by; built from the configuration, out of the agent's reach."""
 
     facts: PathFacts
     mode: ApprovalMode = "ask"
@@ -72,7 +72,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What is left to ask about each part, and why the action is denied (empty if it is not)."""
+    """What remains to ask about each part, and why the action is denied (empty if it is not)."""
 
     open: tuple[tuple[ActionPart, tuple[PolicyFinding, ...]], ...]
     denials: tuple[str, ...]
@@ -80,7 +80,7 @@ class _Judged:
 
 
 def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -> Verdict:
-    """The verdict on one exact action; never raises, whatever the action says."""
+    """The verdict on one exact action; never raises."""
     judged = _judge(action, policy, grants=grants)
     if judged.denials:
         return Deny(" ".join(_shown(judged.denials)))
@@ -91,22 +91,22 @@ def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -
 
 
 def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> NeedsApproval | Deny:
-    """The verdict where only a person may decide: asked, or refused if nobody is there."""
+    """The verdict where only a person may decide: ask, or refuse if nobody is there."""
     if mode == "unattended":
         return nobody_there(findings)
     return NeedsApproval(findings)
 
 
 def nobody_there(findings: tuple[str, ...]) -> Deny:
-    """The refusal of what only a person may allow."""
-    return Deny("Nobody is there to ask.", reason="no_approver", findings=findings)
+    """Refuse what only a person may allow."""
+    return Deny("Nobody is available to approve it.", reason="no_approver", findings=findings)
 
 
 def rule_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -> GrantRule | None:
-    """The rule that "session" or "always" would store, to be shown before it is; None if none may be.
+    """The rule that "session" or "always" would store, so that it can be shown first; None if there is none.
 
-    A rule names one command. Where several parts of an action are open, or one has a finding that no rule may
-    cover, the action can only be allowed once.
+    A rule names one command. If several parts of an action remain to be asked about, or one has a finding
+    that no rule covers, the action can only be allowed once.
     """
     judged = _judge(action, policy, grants=grants)
     if judged.denials:
@@ -135,7 +135,7 @@ def describe(rule: GrantRule) -> str:
 
 
 def _shown(sentences: Sequence[str]) -> tuple[str, ...]:
-    """Sentences for people: each once, no more than can be read, and nothing that a terminal would obey."""
+    """Sentences for people: no duplicates, not too many, and no control characters."""
     plain = list(
         dict.fromkeys(_UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], each) for each in sentences)
     )
@@ -145,7 +145,7 @@ def _shown(sentences: Sequence[str]) -> tuple[str, ...]:
 
 
 def digest_of(action: Action) -> str:
-    """The name of one exact action: the same for equal actions, another for any other."""
+    """A digest that identifies one exact action."""
     return sha256(msgspec.json.encode(action, order="sorted")).hexdigest()
 
 
@@ -170,7 +170,7 @@ def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _J
 def _left(
     part: ActionPart, policy: Policy, *, rule: ApprovalRule | None, grants: Sequence[GrantRule]
 ) -> tuple[PolicyFinding, ...]:
-    """The findings of a part that neither rule nor grant nor mode answers."""
+    """The findings of a part that no rule, grant or mode covers."""
     findings = part.findings
     covered = _BY_MODE[policy.mode]
     if rule is not None and rule.verdict == "ask":
@@ -189,12 +189,12 @@ def _asked_by(rule: ApprovalRule) -> PolicyFinding:
 
 
 def _reason(part: ActionPart, mode: ApprovalMode, *, rule: ApprovalRule | None) -> str:
-    """Why a part with nothing left to ask runs."""
+    """Why a part runs without asking."""
     if all(finding.kind in _BY_MODE[mode] for finding in part.findings):
         return _BECAUSE["ask"] if not part.findings else _BECAUSE[mode]
     if rule is not None and rule.verdict == "allow":
         return f"A rule allows {_named(rule)}."
-    return "It was granted before."
+    return "It was allowed earlier."
 
 
 def _named(rule: ApprovalRule) -> str:
@@ -202,7 +202,7 @@ def _named(rule: ApprovalRule) -> str:
 
 
 def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]:
-    """What an action consists of, and why it is denied whatever rules and grants say."""
+    """The parts of an action, and why it is denied regardless of rules and grants."""
     facts = policy.facts
     if action.tool == SHELL:
         cwd = action.paths[0] if action.paths else facts.workspace
@@ -228,7 +228,7 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
         return [*steps, *guesses], list(script.denials)
     paths = tuple(sorted(path for each in action.paths for path in facts.resolved(each, (facts.workspace,))))
     denials = [
-        f"{path} is Holdfast's own: no tool reads or writes there."
+        f"{path} belongs to Holdfast: no tool reads or writes there."
         for path in paths
         if facts.holdfast(path) or facts.configures(path)
     ]
@@ -245,15 +245,13 @@ def _tool_findings(action: Action, paths: tuple[str, ...], facts: PathFacts) -> 
     kind = kind_of(action.tool)
     if kind in _ABOUT_FILES:
         if not paths:
-            yield PolicyFinding("write_outside", "It does not say which files it is about.")
+            yield PolicyFinding("write_outside", "It does not name its files.")
         for path in paths:
             yield from _file_findings(kind, path, facts)
     elif kind == "fetch":
-        yield PolicyFinding(
-            "network", f"It fetches from {plain_host(action.host) or 'a host that it does not name'}."
-        )
+        yield PolicyFinding("network", f"It fetches from {plain_host(action.host) or 'an unnamed host'}.")
     elif kind != "free":
-        yield PolicyFinding("program", f"What {action.tool} does is known only to the program behind it.")
+        yield PolicyFinding("program", f"Holdfast cannot tell what {action.tool} does.")
 
 
 def _file_findings(kind: ToolKind | None, path: str, facts: PathFacts) -> Iterator[PolicyFinding]:

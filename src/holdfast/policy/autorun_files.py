@@ -1,9 +1,9 @@
-"""Files that outlive a session and run later, or tell a later session what to do.
+"""Files that other programs run or obey after the session: hooks, editor settings, instructions for agents.
 
-A change of such a file acts when nobody looks: at the next commit, when an editor opens the folder, when a
-build server takes over, when the next agent reads its instructions. So it is asked about in every mode.
-What is built, tested and run all day is not among them (sources, `package.json`, `conftest.py`): whoever lets
-programs of the workspace run trusts those.
+A change to such a file takes effect when nobody is watching: at the next commit, when an editor opens the
+folder, on a build server, when the next agent reads its instructions. So every mode asks about it.
+Files that are built, tested and run all day are not listed (sources, `package.json`, `conftest.py`): letting
+programs of the workspace run means trusting them.
 """
 
 import re
@@ -61,7 +61,7 @@ _COUNTED = re.compile(r"[a-z0-9]{1,5}")
 
 
 def is_autorun(path: str) -> bool:
-    """Whether a change of this path, seen from the workspace, acts after the session."""
+    """Whether a change to this path, relative to the workspace, takes effect after the session."""
     lower = path.lower()
     parts = lower.split("/")
     name = parts[-1]
@@ -75,7 +75,7 @@ def is_autorun(path: str) -> bool:
 
 
 def may_become_autorun(path: str, ending: str = "") -> bool:
-    """Whether a path becomes such a file once a counter, and then this ending, are added to its name."""
+    """Whether a path becomes such a file once a counter and then this ending are added to its name."""
     name = path.lower().rpartition("/")[2]
     whole = [each.removeprefix(name) for each in _NAMES | _FOLDERS | {*_BEGINNINGS} if each.startswith(name)]
     # Of an ending, a part may stand there already.
@@ -87,24 +87,24 @@ def may_become_autorun(path: str, ending: str = "") -> bool:
 
 
 def may_hold_autorun(path: str) -> bool:
-    """Whether a folder of this name is one in which other names count than elsewhere."""
+    """Whether a folder with this name has its own list of names."""
     return path.lower().rpartition("/")[2] in _ABOVE
 
 
 def unpacked(path: str) -> str:
-    """The name that a packed file gets when it is unpacked beside itself."""
+    """The name of a compressed file once it is unpacked."""
     return _PACKED.sub("", path)
 
 
 def autorun_in(path: str, facts: PathFacts) -> bool:
-    """Whether a resolved path is such a file of the workspace; what lies above the workspace says nothing."""
+    """Whether a resolved path is such a file in the workspace; folders above the workspace do not count."""
     if is_repository_file(path):
         return True
     return facts.inside(path) and is_autorun(path[len(facts.workspace) :])
 
 
 def written_later(path: str) -> str:
-    """The reason to ask about a change of such a file."""
+    """The reason to ask about a change to such a file."""
     if is_repository_file(path):
         return f"{path} is one of git's own files."
-    return f"{path} has its effect after this session: other programs obey it or run it later."
+    return f"{path} takes effect after this session: other programs read or run it later."

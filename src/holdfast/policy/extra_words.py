@@ -1,4 +1,4 @@
-"""Which words a rule covers beyond those that it names: the workspace's own files, and harmless options."""
+"""Which further words a rule covers beyond those that it names: workspace files and harmless options."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ _TEXTS_FIRST = frozenset(("pattern", "filter"))
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """How a command's words are read: by which table, and from where on."""
+    """Which table a command's words are read by, and from which word on."""
 
     usage: ProgramUsage
     first: int  # the first word that is no part of the program's name
@@ -35,9 +35,9 @@ class _Program:
 
 
 def first_uncovered(argv: tuple[str, ...], named: int, *, is_ordinary: IsOrdinary) -> str:
-    """The first word behind the `named` ones that a rule for these does not cover; empty if it covers all.
+    """The first word after the `named` ones that the rule does not cover; empty if it covers all.
 
-    `is_ordinary` says whether a word names one of the workspace's own files, or would name one if it were.
+    `is_ordinary` says whether a word is, or would be, the path of an ordinary file in the workspace.
     """
     program = _program(argv)
     for at in program.unknown:
@@ -57,7 +57,7 @@ def _from(argv: tuple[str, ...], first: int) -> Iterator[tuple[int, str]]:
 
 
 def _program(argv: tuple[str, ...]) -> _Program:
-    """The table for the program that really runs."""
+    """The table for the program that actually runs."""
     name = likely_name(Word(argv[0]))
     if len(argv) >= _MODULE_WORDS and (name, argv[1]) in RUNS_ANOTHER:
         inner = _program((argv[2], *argv[_MODULE_WORDS:]))
@@ -84,7 +84,7 @@ def _are_flags(usage: ProgramUsage, words: tuple[str, ...]) -> bool:
 
 
 class _Reader:
-    """Goes through a command's words, and says of each whether it is covered."""
+    """Goes through a command's words and says whether each is covered."""
 
     def __init__(self, usage: ProgramUsage, named: int, is_ordinary: IsOrdinary) -> None:
         self._usage = usage
@@ -141,7 +141,7 @@ class _Reader:
         return not _ADDRESS.search(text) and self._is_ordinary(text)
 
     def _is_operand(self, word: str) -> bool:
-        """Whether an operand is harmless, by what it is to the program; `_operands` counts it already."""
+        """Whether an operand is harmless, by what the program uses it for; `_operands` counts it already."""
         kind, first = self._usage.operands, self._operands == 1
         if kind in _TEXTS_FIRST and first:
             return kind == "pattern" or not _JQ_MORE.search(word)

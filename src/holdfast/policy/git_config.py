@@ -1,4 +1,4 @@
-"""Git's configuration syntax, read without git: a git that is asked what a file says may already obey it."""
+"""Parses git's configuration without git, because git may already act on a file that it is asked about."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _FALSE = frozenset(("false", "no", "off", ""))
 
 
 class BadGitConfig(ValueError):
-    """A text that git would not take for a configuration, or not for this one."""
+    """A text that git would not accept as a configuration, or that this parser does not accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Setting:
 
     @property
     def boolean(self) -> bool | None:
-        """What git takes the value for where it expects yes or no; None if it is neither."""
+        """The value as git reads a boolean; None if it is not one."""
         value = "true" if self.value is None else self.value.lower()
         if re.fullmatch(r"[+-]?\d+", value):
             return int(value) != 0
@@ -44,7 +44,7 @@ class Setting:
 
 
 def read_git_config(data: bytes, *, file: str = "") -> tuple[Setting, ...]:
-    """Every setting of a file in its order; raises BadGitConfig where git would give up on it."""
+    """Every setting of a file, in order; raises BadGitConfig where git would report an error."""
     if b"\0" in data:
         raise BadGitConfig("it holds a NUL byte")
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").replace("\r\n", "\n")
@@ -77,7 +77,7 @@ class _Reader:
             yield Setting(section, part, found[1].lower(), self._assigned(), self._file)
 
     def _skip_blanks(self) -> bool:
-        """Pass over blanks and comments; tell whether anything is left."""
+        """Skip blanks and comments; return whether anything is left."""
         while self._at < len(self._text):
             char = self._text[self._at]
             if char in "#;":
@@ -92,7 +92,7 @@ class _Reader:
     def _section(self) -> tuple[str, str]:
         found = _SECTION.match(self._text, self._at)
         if found is None:
-            raise BadGitConfig(f"its line {self._line()} is no section")
+            raise BadGitConfig(f"its line {self._line()} is not a section")
         self._at = found.end()
         if found[2] is not None:
             return found[1].lower(), _QUOTED.sub(r"\1", found[2])
@@ -110,7 +110,7 @@ class _Reader:
         return self._value()
 
     def _value(self) -> str:
-        """The rest of the line: quotes and escapes taken off, comments left out, blanks at its ends too."""
+        """The rest of the line, unquoted and unescaped, without comments and surrounding blanks."""
         pieces: list[str] = []
         solid = 0  # up to here nothing is a blank at the end
         quoted = False

@@ -1,4 +1,4 @@
-"""Where things lie: inside the workspace or not, secret, Holdfast's own, or too dear to lose."""
+"""What is known about paths: whether they are in the workspace, secret, Holdfast's own, or vital."""
 
 import posixpath
 import re
@@ -16,26 +16,26 @@ from holdfast.policy.shell.words import GLOB, NOTHING, Word
 
 
 class SecretFinder(Protocol):
-    """Looks at files. Each method returns "" for nothing, or a sentence's end: what would be read.
+    """Searches files for secrets. Each method returns "", or the end of a sentence: what would be read.
 
-    Where it cannot find out in time, it says so, as if there were something. It never raises.
+    If it cannot find out in time, it returns a text that says so. It never raises.
     """
 
     def secret_below(self, folder: str, *, reach: Reach) -> str:
-        """A secret file below a resolved folder: outside hidden ones, anywhere, or also behind links."""
+        """A secret file below a resolved folder; `reach` says whether hidden files and links count."""
         ...
 
     def secret_in_history(self, folder: str) -> str:
-        """A secret file that the repository of a folder tracks, or tracked once."""
+        """A secret file that the folder's repository tracks or once tracked."""
         ...
 
     def secret_in_remotes(self, folder: str) -> str:
-        """A password or token in the addresses that the repository of a folder knows."""
+        """A password or token in the remote addresses of the folder's repository."""
         ...
 
 
 class NoSecretFinder(SecretFinder):
-    """Finds nothing, for who judges commands alone."""
+    """Finds nothing; for judging commands without looking at files."""
 
     @override
     def secret_below(self, folder: str, *, reach: Reach) -> str:
@@ -84,7 +84,7 @@ _EXPANSION = re.compile(r"\$\{(\w++)(:?\?)?[^{}]*+\}|\$(\w++)|\$\(.*\)|`[^`]*+`"
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """What a copy of a path would bring along: what is below it, and whether there are links."""
+    """What a copy of a path would include: the names below it, and whether there are links."""
 
     names: tuple[str, ...] = ()
     links: bool = False
@@ -92,17 +92,17 @@ class Below:
 
 
 def nothing_below(_path: str) -> Below:
-    """A plain file, for a world without files."""
+    """A plain file; for judging without looking at files."""
     return Below()
 
 
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """The world of an action; all paths are absolute and free of links.
+    """The paths that an action is judged by, all absolute and without links.
 
     `resolve` follows the links of an absolute path; it must return an absolute path and never raise.
-    `repository` says what git would heed in a directory, or with a folder that it is told to use, and `below`
-    what lies below a path; they must never raise either.
+    `repository` returns what git would obey in a directory, or with a given git folder, and `below`
+    what is below a path; they must never raise either.
     """
 
     workspace: str
@@ -116,44 +116,44 @@ class PathFacts:
     given: frozenset[str] = frozenset()  # variables that the script itself sets to something
 
     def inside(self, path: str) -> bool:
-        """Whether a resolved path lies in the workspace."""
+        """Whether a resolved path is in the workspace."""
         return is_within(path, self.workspace)
 
     def holdfast(self, path: str) -> bool:
-        """Whether a resolved path is one of Holdfast's own."""
+        """Whether a resolved path belongs to Holdfast."""
         return any(is_within(path, own) for own in self.protected)
 
     def configures(self, path: str) -> bool:
-        """Whether a resolved path is the configuration file that counts."""
+        """Whether a resolved path is the configuration file in use."""
         return path == self.config and path not in HARMLESS_DEVICES
 
     def kept(self, path: str) -> str:
-        """Why a resolved path is not read unasked although it is inside; empty if it may be."""
+        """Why reading a resolved path needs approval even in the workspace; empty if it does not."""
         if self.configures(path):
             return f"{path} is Holdfast's configuration."
         if is_secret(path) or self.holdfast(path):
-            return f"{path} is a place where secrets are kept."
+            return f"{path} may hold secrets."
         if path.lower().endswith("/.git/config") and self.secret_finder.secret_in_remotes(
             posixpath.dirname(path)
         ):
-            return f"{path} holds a password."
+            return f"{path} contains a password."
         return ""
 
     def ordinary(self, path: str) -> bool:
-        """Whether a resolved path is one of the workspace's own files, neither secret nor git's nor ours."""
+        """Whether a resolved path is an ordinary workspace file: not secret, not git's, not Holdfast's."""
         own = self.holdfast(path) or self.configures(path)
         return self.inside(path) and not (own or is_secret(path) or is_repository_file(path))
 
     def above_holdfast(self, path: str) -> bool:
-        """Whether something of Holdfast's own lies below a resolved path."""
+        """Whether anything below a resolved path belongs to Holdfast."""
         return any(is_within(own, path) for own in self.protected)
 
     def dear(self, path: str) -> bool:
-        """Whether losing the whole of a resolved path is losing the machine or a home."""
+        """Whether losing everything below a resolved path would destroy the system or a home directory."""
         return path == "/" or path in _SYSTEM_TREES or is_within(self.home, path)
 
     def resolved(self, text: str, cwds: Iterable[str]) -> frozenset[str]:
-        """Every place that a path's text may mean, seen from these directories."""
+        """Every resolved path that a text may mean, relative to these directories."""
         if "\0" in text:
             return frozenset(("/\0",))
         if text in HARMLESS_DEVICES:
@@ -161,7 +161,7 @@ class PathFacts:
         return frozenset(self.resolve(_as_its_own(posixpath.join(cwd, text), cwd)) for cwd in cwds)
 
     def expanded(self, word: Word) -> str:
-        """The word's text, with home and the directory in place of what would be expanded to them."""
+        """The word's text, with the home and current directories expanded."""
         if word.literal:
             return word.text
         text = word.text.replace('"', "") if "${" in word.text else word.text
@@ -175,25 +175,25 @@ class PathFacts:
         return "/root" if user == "root" else found[0]
 
     def spellings(self, word: Word) -> tuple[str, ...]:
-        """Every text that a word may become, as far as it shows: braces stand for several."""
+        """Every text that a word may expand to, as far as it shows: braces can mean several."""
         if word.literal or not _BRACES.search(word.text):
             return (self.expanded(word),)
         return tuple(self.expanded(Word(text, word.why)) for text in _spread(word.text))
 
     def named(self, word: Word, cwds: Iterable[str]) -> frozenset[str]:
-        """The paths that a word as a whole may name."""
+        """The paths that a whole word may name."""
         known = tuple(cwds)
         return frozenset(path for text in self.spellings(word) for path in self.resolved(text, known))
 
     def mentioned(self, word: Word, cwds: Iterable[str]) -> frozenset[str]:
-        """Every path that a word may name to some program: whole, or behind an option's letter or an =."""
+        """Every path that a word may pass to a program: whole, or after an option letter or an =."""
         known = tuple(cwds)
         pieces = [piece for text in self.spellings(word) for piece in _pieces(text)]
         found = frozenset(path for piece in pieces for path in self.resolved(piece, known))
         return found if word.literal else found | self._matched(pieces, known, among=self.protected)
 
     def emptied(self, word: Word, cwds: Iterable[str]) -> frozenset[str]:
-        """What a word stands for as the target of a removal: x/* is as good as x."""
+        """What a word removes as the target of a removal: x/* counts as x."""
         known = tuple(cwds)
         texts = self.spellings(word)
         if word.literal:
@@ -203,7 +203,7 @@ class PathFacts:
         return whole | self._matched(texts, known, among=(*_SYSTEM_TREES, self.home))
 
     def _unset(self, text: str) -> str:
-        """What a text becomes if its variables hold nothing: /$x is as good as /, and so is $x/."""
+        """What a text becomes if its variables are empty: both /$x and $x/ count as /."""
         text = text.replace('"', "")
         first = _EXPANSION.search(text)
         if first is None:
@@ -215,7 +215,7 @@ class PathFacts:
     def _matched(
         self, texts: Iterable[str], cwds: tuple[str, ...], *, among: Iterable[str]
     ) -> frozenset[str]:
-        """Those of the paths that patterns for file names reach: themselves, what is above or below them."""
+        """Those of the paths that file name patterns match, directly or above or below."""
         patterns = {
             posixpath.normpath(posixpath.join(cwd, text))
             for text in texts
@@ -227,7 +227,7 @@ class PathFacts:
 
 
 def _spread(text: str) -> list[str]:
-    """The texts that braces stand for; only the ends of a range, and no more than are needed to know it."""
+    """The texts that braces expand to, up to a maximum; of a range, only the ends."""
     texts, done = [text], 0
     while done < len(texts) <= SPELLINGS_MAX:
         found = _BRACES.search(texts[done])
@@ -241,7 +241,7 @@ def _spread(text: str) -> list[str]:
 
 
 def _whole(text: str, why: str) -> str:
-    """The directory of which a pattern takes all, or the text itself."""
+    """The directory whose whole contents a pattern matches, or the text itself."""
     directory, slash, last = text.rpartition("/")
     if not _ALL_OF_IT.fullmatch(last) or (why != GLOB and not slash):
         return text
@@ -249,7 +249,7 @@ def _whole(text: str, why: str) -> str:
 
 
 def _reached(pattern: str, path: str) -> str:
-    """Where a pattern meets a path: at it, above it or below it; nothing if it does not."""
+    """Where a pattern matches a path: at it, above it or below it; empty if it does not."""
     wanted, parts = pattern.split("/")[1:], path.split("/")[1:]
     for want, part in zip(wanted, parts, strict=False):
         same = fnmatchcase(part, want.replace("[^", "[!"))  # a shell knows both signs, this only the latter
@@ -261,7 +261,7 @@ def _reached(pattern: str, path: str) -> str:
 
 
 def _as_its_own(path: str, cwd: str) -> str:
-    """The path with what a process calls its own root and directory in place of these names."""
+    """The path with /proc/self/root and /proc/self/cwd replaced by what they mean."""
     found = _OWN.match(path)
     if found is None:
         return path
@@ -269,7 +269,7 @@ def _as_its_own(path: str, cwd: str) -> str:
 
 
 def is_within(path: str, root: str) -> bool:
-    """Whether a path is a directory or lies below it."""
+    """Whether a path is the directory or is below it."""
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
@@ -279,12 +279,12 @@ def is_repository_file(path: str) -> bool:
 
 
 def is_disk(path: str) -> bool:
-    """Whether a path is a disk or a part of one."""
+    """Whether a path is a disk or a partition."""
     return _DISK.fullmatch(path) is not None
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The parts of a word that a program may take for a path."""
+    """The parts of a word that a program may read as a path."""
     if not text.startswith("-"):
         yield text
     pieces = _PIECES.split(text, maxsplit=PIECES_MAX)

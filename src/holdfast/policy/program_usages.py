@@ -1,7 +1,7 @@
 """The harmless options of programs, as data: program, subcommand, option, and what the option's value is.
 
-It says which further words a rule for a program covers. An option that is not here may write elsewhere, run
-a program or read its settings from another file. A program without an entry has no option that is known, and
+It says which further words a rule for a program covers. An option that is not listed may write elsewhere, run
+a program or read its settings from another file. A program without an entry has no known options, and
 one with an empty entry is covered only word by word.
 """
 

@@ -1,7 +1,7 @@
-"""What a repository's own settings and hooks would have git run or read, and which git commands do.
+"""What a repository's own settings and hooks make git run or read, and which git commands do so.
 
 The person who opened a repository need not have written its `.git` folder. A setting of the user's own files
-(`~/.gitconfig`) is the user's choice and is not looked at here.
+(`~/.gitconfig`) is the user's choice and is not checked here.
 """
 
 import re
@@ -17,7 +17,7 @@ NAMED_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A setting that has git read a file which it should not read unasked."""
+    """A setting that makes git read a file that needs approval."""
 
     setting: Setting
     what: str  # such as "a file outside the workspace"
@@ -25,7 +25,7 @@ class NamedFile:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What git would heed in one directory: settings, hooks, and what cannot be known about them."""
+    """What git would obey in one directory: settings, hooks, and what could not be read."""
 
     settings: tuple[Setting, ...] = ()
     hooks: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Repository:
 
 
 def no_repository(_directory: str, _git_dir: str) -> Repository:
-    """A place without settings, for a world without files."""
+    """A directory without settings; for judging without looking at files."""
     return Repository()
 
 
@@ -109,7 +109,7 @@ def named_programs(
 
 
 def names_file(setting: Setting) -> bool:
-    """Whether the value of a setting is the name of a file that git would read."""
+    """Whether the value of a setting is a file that git would read."""
     named = setting.name.endswith("file") or setting.name in _FILE_NAMES
     return bool(setting.value) and (named or (setting.section, setting.name) in _FILE_KEYS)
 

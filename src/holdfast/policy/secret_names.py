@@ -1,6 +1,6 @@
 """Which files hold secrets, by their names.
 
-The names of a backup count like those of the file that it was made of. An example (`.env.example`) holds no
+A backup counts like the file that it was made from. An example (`.env.example`) holds no
 secret, wherever it is, unless everything in its folder is one.
 """
 
@@ -53,7 +53,7 @@ _NAME_CHARS_MAX = 255  # no file has a longer name, so a longer text is none
 
 
 def is_secret(path: str) -> bool:
-    """Whether a path looks like one where secrets are kept."""
+    """Whether a path looks like a secret file."""
     # A disk may know no capitals.
     lower = path.lower()
     parts = lower.split("/")
@@ -65,7 +65,7 @@ def is_secret(path: str) -> bool:
 
 
 def _made_of(name: str) -> Iterator[str]:
-    """The name, and those of the files that it may be a backup of."""
+    """The name, and the names of the files that it may be a backup of."""
     yield name
     for _ in range(_BACKUPS_MAX):
         shorter = _BACKUP.sub("", name)

@@ -1,4 +1,4 @@
-"""Commands that read secret files without naming them: by going down, from history, behind an option."""
+"""Commands that read secret files without naming them: recursively, from history, or after an option."""
 
 import re
 from collections.abc import Iterator
@@ -54,10 +54,10 @@ _GIT_OF_ONE = frozenset(("-t", "-s", "-e"))  # of cat-file: only what kind of ob
 def secret_reads(
     command: SimpleCommand, reading: ReadVerdict | None, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
-    """Findings for the secrets that a command would read although none of its operands is one."""
+    """Findings for secrets that a command would read although no operand names one."""
     for word in command.words[1:]:
         for path in sorted(_joined(word, facts, cwds)):
-            yield from _seen(f"{path}, where secrets are kept")
+            yield from _seen(f"{path}, which may hold secrets")
     name = likely_name(command.words[0])
     for folder, reach in _taken_along(name, command, reading):
         for path in sorted(facts.named(folder, cwds)):
@@ -67,7 +67,7 @@ def secret_reads(
 
 
 def _joined(word: Word, facts: PathFacts, cwds: tuple[str, ...]) -> Iterator[str]:
-    """Secret places that stand right behind an option's letters (-f.env) or its = (--file=.env)."""
+    """Secret files that directly follow an option's letters (-f.env) or its = (--file=.env)."""
     text = facts.expanded(word)
     if not text.startswith("-") or _LEAVES_OUT.match(text):
         return
@@ -82,7 +82,7 @@ def _joined(word: Word, facts: PathFacts, cwds: tuple[str, ...]) -> Iterator[str
 def _taken_along(
     name: str, command: SimpleCommand, reading: ReadVerdict | None
 ) -> Iterator[tuple[Word, Reach]]:
-    """The directories whose files a command reads, and which of the files."""
+    """The directories whose files a command reads, and which files."""
     if name == "git":
         return
     if reading is not None and reading.opens is not None:

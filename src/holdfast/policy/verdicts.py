@@ -1,4 +1,4 @@
-"""What the approval policy says of an action, and the reasons that it finds on the way."""
+"""The policy's verdict on an action, and the findings that lead to it."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -26,7 +26,7 @@ FindingKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class PolicyFinding:
-    """One reason to ask, as a sentence for people."""
+    """One reason to ask, as a sentence that people read."""
 
     kind: FindingKind
     text: str
@@ -34,21 +34,21 @@ class PolicyFinding:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The action runs unasked."""
+    """The action runs without asking."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsApproval:
-    """A person decides; `findings` are all the reasons, not only the first."""
+    """A person decides; `findings` are all the reasons."""
 
     findings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The action does not run; `reason` is what the model hears as the cause."""
+    """The action does not run; `reason` is what the model is told."""
 
     why: str
     reason: Literal["denied", "no_approver"] = "denied"

@@ -1,4 +1,4 @@
-"""A tool's arguments: one msgspec Struct is its schema, its check and its type; and their canonical form."""
+"""Tool arguments: one msgspec Struct is the schema, the validation and the type; and a canonical form."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ _EXACT_FLOAT_MAX = 2**53
 
 
 class BadArguments(Exception):
-    """The arguments do not fit; the text tells the model how to put it right."""
+    """The arguments do not fit the schema; the text tells the model how to fix them."""
 
 
 def spec_of(name: str, description: str, *, args: type[msgspec.Struct]) -> ToolSpec:
-    """The tool as the model is told of it."""
+    """The tool's description for the model."""
     return ToolSpec(name=name, description=description, schema=schema_of(args))
 
 
 def schema_of(args: type[msgspec.Struct]) -> dict[str, object]:
-    """JSON Schema of an object, with the Struct itself at the top and what it names under $defs."""
+    """JSON Schema of a Struct, with nested types under $defs."""
     (whole,), defs = msgspec.json.schema_components([args], ref_template="#/$defs/{name}")
     own = cast("str", whole["$ref"]).rpartition("/")[2]
     # The Struct's name and docstring are for people who read this code.
@@ -43,17 +43,17 @@ def parsed(args_type: type[S], args: Mapping[str, object]) -> S:
 
 
 def canonical(value: object) -> bytes:
-    """JSON with sorted keys and one spelling of each number, so that equal arguments are equal bytes."""
+    """JSON with sorted keys and one spelling for each number: equal arguments give equal bytes."""
     return msgspec.json.encode(_plain(value), order="sorted")
 
 
 def arguments_hash(tool: str, args: Mapping[str, object]) -> str:
-    """What makes two calls the same action: the tool and its canonical arguments."""
+    """Identifies an action: the tool and its canonical arguments."""
     return hashlib.sha256(canonical([tool, args])).hexdigest()
 
 
 def effect_key(run_id: str, step: int, *, ordinal: int, tool: str, args: Mapping[str, object]) -> str:
-    """The name of one effect in the ledger: the same after a crash, another for every other call."""
+    """Identifies one effect: the same after a crash, different for every other call."""
     return f"{run_id}:{step}:{ordinal}:{arguments_hash(tool, args)}"
 
 

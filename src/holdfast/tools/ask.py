@@ -1,4 +1,4 @@
-"""The question to the user: described here like any tool, but asked by the agent loop, not by a tool."""
+"""The question to the user: described like any tool, but asked by the agent loop."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +25,9 @@ class AskUserArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AskUser(Tool):
-    """Tells the model of the question; the loop makes question.asked of a call by this name.
+    """Describes the question to the model; the agent loop turns a call into question.asked.
 
-    Its `run` is what happens where no loop does so: there is nobody to ask.
+    `run` is called only without such a loop, where nobody can be asked.
     """
 
     args_type = AskUserArgs
@@ -45,4 +45,4 @@ class AskUser(Tool):
 
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        return ToolResult("There is nobody to ask here.", ok=False, ending="no_approver")
+        return ToolResult("Nobody is available to answer.", ok=False, ending="no_approver")

@@ -1,6 +1,6 @@
-"""What runs in a child process: one Python function, called once with arguments from standard input.
+"""The child process of a function tool: calls one Python function with arguments from standard input.
 
-It is started by its path, before any import path is known, so it imports only the standard library at first.
+It is started by its path, before any import path is set, so at first it imports only the standard library.
 """
 
 import importlib
@@ -16,7 +16,7 @@ _MAIN = "__holdfast_child__"  # a script's `if __name__ == "__main__"` part does
 
 
 def main() -> None:
-    """Read the request, call the function, write its answer where the request says."""
+    """Read the request, call the function, write its result where the request says."""
     request: dict[str, Any] = json.loads(sys.stdin.buffer.read())
     if request["import_path"] is not None:
         sys.path[:] = request["import_path"]

@@ -40,7 +40,7 @@ class Importable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildOptions:
-    """Where and how long a child works, and whose it is."""
+    """Where a child runs, for how long, and which call it belongs to."""
 
     cwd: str
     environment: Mapping[str, str]
@@ -50,7 +50,7 @@ class ChildOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionResult:
-    """What a function in a child brought: its value, or what it raised, or neither if it did not end well."""
+    """The result of a function in a child: its value, its error, or neither if the child did not finish."""
 
     ended: ProcessEnd
     value: object = None
@@ -58,23 +58,25 @@ class FunctionResult:
 
 
 def importable(function: Callable[..., object]) -> Importable:
-    """Where a child finds the function; raises CannotBeTool if it does not."""
+    """Where a child finds the function; raises CannotBeTool if it cannot."""
     name, module = function.__qualname__, function.__module__
     if inspect.ismethod(function) and not inspect.isclass(function.__self__):
         raise CannotBeTool(
-            f"{name} belongs to an object, which cannot go to a child process with it. "
+            f"{name} is a method of an object, and the object cannot be sent to a child process. "
             "Define a function at the top level of a module, or make it `async def`."
         )
     if "<" in name:
         raise CannotBeTool(
-            f"{name} is made inside a function, so a child process cannot import it. "
+            f"{name} is defined inside a function, so a child process cannot import it. "
             "Define it at the top level of a module, or make it `async def`."
         )
     if module != "__main__":
         return Importable(module, name)
     file = getattr(sys.modules["__main__"], "__file__", None)
     if not file:
-        raise CannotBeTool(f"{name} was typed in, so a child process cannot import it. Put it into a file.")
+        raise CannotBeTool(
+            f"{name} was defined interactively, so a child process cannot import it. Put it in a file."
+        )
     return Importable(module, name, str(Path(file).resolve()))
 
 
@@ -132,7 +134,7 @@ def _answer(ended: ProcessEnd, data: bytes) -> FunctionResult:
     try:
         said = msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.DecodeError:
-        return FunctionResult(ended=ended, error=f"it ended without an answer (code {ended.code})")
+        return FunctionResult(ended=ended, error=f"it exited without a result (code {ended.code})")
     return FunctionResult(ended=ended, value=said.get("value"), error=said.get("error", ""))
 
 
@@ -232,7 +234,7 @@ def _result(value: object) -> ToolResult:
 
 
 def _late(patience_s: float) -> ToolResult:
-    text = f"Killed: it took longer than {patience_s:g} s. What it had done by then is not undone."
+    text = f"Killed: it took longer than {patience_s:g} s. What it did until then is not undone."
     return ToolResult(text, ok=False, ending="killed")
 
 

@@ -1,4 +1,4 @@
-"""Blocking work in a thread of its own, so that a stuck disk holds nobody else's thread."""
+"""Runs blocking work in its own thread, so that a stuck disk does not use up a shared pool."""
 
 import asyncio
 import threading
@@ -17,9 +17,9 @@ async def offload(
     give_up: threading.Event | None = None,
     undo: Callable[[T], None] | None = None,
 ) -> T:
-    """Run it in a thread; a cancellation is passed on when the work is over, or after the lingering.
+    """Run it in a thread; a cancellation is raised when the work is over, or after the linger time.
 
-    Cancelled, it sets `give_up` for the work to see, and has what the work still brings undone.
+    When cancelled, it sets `give_up` for the work to see, and undoes what the work still returns.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -53,7 +53,7 @@ async def offload(
 
 
 async def settle(future: asyncio.Future[T], *, within_s: float) -> None:
-    """Wait until the future is done, at most so long and through any cancellation, which is raised after."""
+    """Wait for the future, up to a limit and through any cancellation, which is raised afterwards."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + within_s
     cancelled: asyncio.CancelledError | None = None

@@ -1,4 +1,4 @@
-"""The tools by name: what the model is told of, and whether its arguments fit."""
+"""The tools by name: what the model is told, and whether its arguments fit."""
 
 import difflib
 import shutil
@@ -38,23 +38,23 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
 
 @runtime_checkable
 class HasArgsType(Protocol):
-    """A tool whose arguments are a Struct of ours."""
+    """A tool whose arguments are a msgspec Struct."""
 
     args_type: type[msgspec.Struct]
 
 
 class NameTaken(ValueError):
-    """Two tools have one name."""
+    """Two tools have the same name."""
 
 
 class Registry:
-    """Tools by name, in groups that come and go together, as those of an MCP server do."""
+    """Tools by name, in groups that are added and removed together, such as those of an MCP server."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, Tool]] = {}
 
     def put(self, group: str, tools: Iterable[Tool]) -> None:
-        """Make these the tools of the group; raises NameTaken and changes nothing if a name is in use."""
+        """Set the tools of a group; raises NameTaken and changes nothing if a name is in use."""
         offered: dict[str, Tool] = {}
         for tool in tools:
             name = tool.spec.name
@@ -82,31 +82,31 @@ class Registry:
         return next((tools[name] for tools in self._groups.values() if name in tools), None)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told, always in the same order, so that a provider's cache holds."""
+        """The tools' descriptions for the model, always in the same order, so that prompt caches work."""
         return tuple(tool.spec for tools in self._groups.values() for tool in tools.values())
 
     def unknown(self, name: str) -> str:
-        """What the model hears when it asks for a tool that is not there."""
+        """What the model is told when it calls an unknown tool."""
         names = [spec.name for spec in self.specs()]
         near = difflib.get_close_matches(name[:100], names, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        return f"There is no tool {name[:100]!r}.{hint} There are: {', '.join(names)}."
+        return f"There is no tool {name[:100]!r}.{hint} The tools are: {', '.join(names)}."
 
 
 def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
-    """Raise BadArguments, with what the model can do about it, if the arguments do not fit the tool."""
+    """Raise BadArguments, with advice for the model, if the arguments do not fit the tool."""
     if isinstance(tool, HasArgsType):
         parsed(tool.args_type, args)
     else:
         _insist_on_schema(tool.spec.schema, args)
 
 
-def tools_in_the_box(
+def built_in_tools(
     environment: Mapping[str, str], *, background: Background, kept_out: tuple[str, ...] = ()
 ) -> list[Tool]:
-    """All of them, for one server; its children get the environment. Looks for ripgrep, so it blocks.
+    """The built-in tools of one server; child processes get the environment. Looks for ripgrep, so it blocks.
 
-    `kept_out` is what no tool for files opens, absolute and free of links, wherever the workspace lies.
+    `kept_out` are paths that no file tool opens, absolute and without links, wherever the workspace is.
     """
     marks = FilesSeen()
     workspaces = partial(Workspace, kept_out=kept_out)
@@ -138,12 +138,14 @@ def _insist_on_schema(schema: Mapping[str, object], args: Mapping[str, object]) 
         raise BadArguments(f"The arguments do not fit: {', '.join(missing)} is missing.")
     unknown = [name for name in args if name not in properties]
     if unknown and schema.get("additionalProperties") is False:
-        raise BadArguments(f"The arguments do not fit: there is no {', '.join(unknown)}.")
+        raise BadArguments(f"The arguments do not fit: unknown argument {', '.join(unknown)}.")
     for name, value in args.items():
         wanted = _mapping(properties.get(name)).get("type")
         kinds = cast("list[object]", wanted) if isinstance(wanted, list) else [wanted]
         if all(isinstance(kind, str) for kind in kinds) and not any(_is(value, str(kind)) for kind in kinds):
-            raise BadArguments(f"The arguments do not fit: {name} is no {' or '.join(map(str, kinds))}.")
+            raise BadArguments(
+                f"The arguments do not fit: {name} must be of type {' or '.join(map(str, kinds))}."
+            )
 
 
 def _mapping(value: object) -> Mapping[str, object]:

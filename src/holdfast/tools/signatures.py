@@ -24,7 +24,7 @@ def arguments_struct(function: Callable[..., object]) -> type[msgspec.Struct]:
         name = parameter.name
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
             raise CannotBeTool(
-                f"{function.__qualname__}: a model names its arguments, so {name!r} cannot be one."
+                f"{function.__qualname__}: a model passes arguments by name, so {name!r} cannot be one."
             )
         if name not in hints:
             raise CannotBeTool(f"{function.__qualname__}: give {name!r} a type, so that the model knows it.")
@@ -45,7 +45,7 @@ def arguments_struct(function: Callable[..., object]) -> type[msgspec.Struct]:
 
 
 def description_of(function: Callable[..., object]) -> str:
-    """What the model is told: the docstring up to its list of arguments; raises CannotBeTool."""
+    """The description for the model: the docstring up to its list of arguments; raises CannotBeTool."""
     text = inspect.getdoc(function) or ""
     told = re.split(r"\n\s*(?:Args|Arguments|Parameters):\s*\n", text)[0].strip()
     if not told:

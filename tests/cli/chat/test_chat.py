@@ -106,7 +106,7 @@ async def test_an_approval_is_asked_in_place_and_only_a_word_answers_it(tmp_path
             gate.open()
             screen = await window.until("answer>")
             assert "  touch made-by-the-tool\n" in screen
-            assert "is not on the list of programs that only read" in screen
+            assert "can change files" in screen
             assert "half typed" not in screen
             await window.keys("Enter")
             await window.say("y")

@@ -299,4 +299,4 @@ def test_settings_that_are_no_file_keep_nobody_waiting(tmp_path: Path, name: str
     """P3."""
     os.mkfifo(tmp_path / name)
     taken = read_settings(tmp_path)
-    assert f"{tmp_path / name}: cannot be read: it is no regular file" in taken.problems
+    assert f"{tmp_path / name}: cannot be read: it is not a regular file" in taken.problems

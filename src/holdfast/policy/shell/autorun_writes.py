@@ -1,4 +1,4 @@
-"""Shell commands that would change files which act later, or make links that later steps would go through."""
+"""Shell commands that change files that run later, or create links that later steps would follow."""
 
 import posixpath
 import re
@@ -82,7 +82,7 @@ _INTO = frozenset(("-t", "--target-directory"))
 def autorun_findings(
     command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
-    """Reasons to ask about a command that does not only read, because of what would act later."""
+    """Reasons to ask about a command that writes, because of files that run later."""
     name, words = _called(command)
     cwds = _git_directories(command.words, facts, cwds) if name.startswith("git") else cwds
     left_alone = _left_alone(name, words)
@@ -93,15 +93,13 @@ def autorun_findings(
                     yield PolicyFinding("write_outside", written_later(each))
     yield from new_names(name, words, facts, cwds=cwds)
     if _unpacks(name, words):
-        yield PolicyFinding(
-            "write_outside", f"`{name}` may bring files that have their effect later, such as hooks."
-        )
+        yield PolicyFinding("write_outside", f"`{name}` may add files that run later, such as hooks.")
     if name in _COPIES:
         yield from _brought(name, words, facts, cwds=cwds)
 
 
 def links_made(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]) -> frozenset[str]:
-    """The places where the command may leave a link."""
+    """The paths where the command may leave a link."""
     if not command.words:
         return frozenset()
     name, words = _called(command)
@@ -122,7 +120,7 @@ def links_made(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...
 def through_links(
     command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...], links: frozenset[str]
 ) -> Iterator[PolicyFinding]:
-    """Reasons to ask about a command that would go where an earlier step may have put a link."""
+    """Reasons to ask about a command that may follow a link made by an earlier step."""
     if not links:
         return
     words = (*command.words, *(redirect.target for redirect in command.redirects))
@@ -130,12 +128,12 @@ def through_links(
     for path in sorted(paths):
         if any(is_within(path, link) for link in links):
             yield PolicyFinding(
-                "outside", f"{path} may lead elsewhere by then, because an earlier step can make a link."
+                "outside", f"{path} may point elsewhere by then, because an earlier step can create a link."
             )
 
 
 def _called(command: SimpleCommand) -> tuple[str, tuple[Word, ...]]:
-    """The program's name and its words; for git, and for python -m, those of what it is told to do."""
+    """The program's name and its words; for git and python -m, those of the subcommand or module."""
     name, words = likely_name(command.words[0]).lower(), command.words
     texts = [word.text for word in words]
     if name in {"python", "pypy"} and texts[1:2] == ["-m"] and len(words) > 2:  # noqa: PLR2004 - a module's name
@@ -149,7 +147,7 @@ def _called(command: SimpleCommand) -> tuple[str, tuple[Word, ...]]:
 
 
 def _git_directories(words: tuple[Word, ...], facts: PathFacts, cwds: tuple[str, ...]) -> tuple[str, ...]:
-    """The directories from which git may see its paths: each -C goes on from the one before."""
+    """The directories that git's paths may be relative to: each -C continues from the one before."""
     found = cwds
     for before, word in pairwise(words):
         if before.text in {"-C", "--work-tree"}:
@@ -160,7 +158,7 @@ def _git_directories(words: tuple[Word, ...], facts: PathFacts, cwds: tuple[str,
 
 
 def _left_alone(name: str, words: tuple[Word, ...]) -> range | frozenset[int]:
-    """Where, counted from the end, stand the words whose files the program leaves as they are."""
+    """The positions, counted from the end, of words whose files the program does not change."""
     texts = [word.text for word in words]
     all_of_them = range(-sys.maxsize, 0)
     if name in _RUNS:
@@ -183,13 +181,13 @@ def _left_alone(name: str, words: tuple[Word, ...]) -> range | frozenset[int]:
 
 
 def _is_joined(option: re.Pattern[str], text: str) -> bool:
-    """Whether a word is such an option together with its value."""
+    """Whether a word is such an option with its value."""
     name, joined, _ = text.partition("=")
     return bool(joined and option.fullmatch(name)) or bool(text[2:] and option.fullmatch(text[:2]))
 
 
 def _behind_letters(word: Word, facts: PathFacts, cwds: tuple[str, ...]) -> frozenset[str]:
-    """The paths that may stand right behind an option's letters, as in -o.vscode; how many are not known."""
+    """The paths that may follow an option's letters, as in -o.vscode; the number of letters is not known."""
     found: set[str] = set()
     for text in facts.spellings(word) if re.match("-[^-]", word.text) else ():
         head = len(text.partition("/")[0])
@@ -202,7 +200,7 @@ def _behind_letters(word: Word, facts: PathFacts, cwds: tuple[str, ...]) -> froz
 
 
 def _unpacks(name: str, words: tuple[Word, ...]) -> bool:
-    """Whether files come out of an archive or a patch, under names that are not seen here."""
+    """Whether files are extracted from an archive or a patch, under names that are not visible here."""
     name = name.removeprefix("git ")
     texts = [word.text for word in words[1:]]
     if name in _UNPACKS:
@@ -217,11 +215,11 @@ def _unpacks(name: str, words: tuple[Word, ...]) -> bool:
 def _brought(
     name: str, words: tuple[Word, ...], facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
-    """Reasons to ask about a copy, a move or a link, by what would lie where afterwards."""
+    """Reasons to ask about a copy, a move or a link, by what would be where afterwards."""
     whole = name in {"mv", "ln", "ditto"} or any(_RECURSIVE.fullmatch(word.text) for word in words[1:])
     sources, targets = _operands(words)
     if whole and len(sources) * len(targets) > PAIRS_MAX:
-        yield PolicyFinding("write_outside", f"`{name}` names too many files to look into each.")
+        yield PolicyFinding("write_outside", f"`{name}` names too many files to check each one.")
         return
     for source in sources:
         for path in sorted(_spelled(source, facts, cwds)):
@@ -229,7 +227,7 @@ def _brought(
             inner = next((each for each in below.names if is_autorun(each)), None)
             if not below.known:
                 yield PolicyFinding(
-                    "write_outside", f"What `{name}` would bring along from {path} is not known."
+                    "write_outside", f"Holdfast cannot tell what `{name}` would copy from {path}."
                 )
             elif inner is not None:
                 yield PolicyFinding(
@@ -241,23 +239,23 @@ def _brought(
                         yield PolicyFinding("write_outside", written_later(place))
                     elif whole and may_hold_autorun(place):
                         yield PolicyFinding(
-                            "write_outside", f"`{name}` may bring {place} files that act later."
+                            "write_outside", f"`{name}` may put files that run later into {place}."
                         )
 
 
 def _spelled(word: Word, facts: PathFacts, cwds: tuple[str, ...]) -> frozenset[str]:
-    """The paths that a word may name, their links not followed: a copy or a move takes those along."""
+    """The paths that a word may name, without following links: a copy or a move may include links."""
     return frozenset(posixpath.join(cwd, text) for text in facts.spellings(word) for cwd in cwds)
 
 
 def _places(there: str, path: str) -> tuple[str, ...]:
-    """Where a path may come to lie that is copied to another: in its place, or in it."""
+    """Where a path ends up when copied to another: in its place, or inside it."""
     name = posixpath.basename(posixpath.normpath(path))
     return there, posixpath.join(there, name)
 
 
 def _operands(words: tuple[Word, ...]) -> tuple[list[Word], list[Word]]:
-    """What is copied, and where to; -t may name the place, apart or joined."""
+    """What is copied, and where to; -t may name the target, as a separate word or joined."""
     sources: list[Word] = []
     into: list[Word] = []
     for before, word in pairwise(words):

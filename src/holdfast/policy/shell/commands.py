@@ -1,4 +1,4 @@
-"""What a shell text consists of, as its readers hand it on: commands with their words and redirections."""
+"""The parsed form of a shell text: commands with their words and redirections."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -24,7 +24,7 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One simple command, or the redirections of a compound one (then without words)."""
+    """One simple command; without words, the redirections of a compound command."""
 
     words: tuple[Word, ...] = ()
     assignments: tuple[tuple[str, Word], ...] = ()
@@ -37,7 +37,7 @@ class SimpleCommand:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Every command of a text, and what makes the text one to ask about."""
+    """Every command of a text, and the reasons to ask about the text itself."""
 
     commands: tuple[SimpleCommand, ...] = ()
     findings: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""The short list of what no mode, rule or grant allows: wiping a disk or a home, fork bombs, Holdfast's own.
+"""What no mode, rule or grant allows: wiping a disk or a home, fork bombs, changing Holdfast's own files.
 
-It reads words generously: escapes and expansions of home are followed as far as the text shows them, and a
-program counts under any path. What it cannot recognise here still asks.
+Words are read generously: escapes and home directories are expanded as far as the text shows them, and a
+program counts under any path. What is not recognised here still needs approval.
 """
 
 import re
@@ -45,13 +45,13 @@ _BOMB = re.compile(
 
 
 def bombs(text: str) -> Iterator[str]:
-    """Sentences about functions of the text that would start themselves without end."""
+    """Sentences about functions in the text that would start themselves forever."""
     for name in dict.fromkeys(found[1] for found in _BOMB.finditer(text)):
         yield _again_and_again(name)
 
 
 def circles(commands: Sequence[SimpleCommand]) -> Iterator[str]:
-    """Sentences about functions that start themselves beside others, also by way of one another."""
+    """Sentences about functions that start themselves concurrently, directly or through each other."""
     calls: dict[str, set[str]] = {}
     for command in commands:
         for function in command.functions if command.words else ():
@@ -63,7 +63,7 @@ def circles(commands: Sequence[SimpleCommand]) -> Iterator[str]:
 
 
 def _reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
-    """The functions that one calls, itself included, and those that they call."""
+    """The functions that a function calls, directly or indirectly, and itself."""
     found, ahead = {name}, [name]
     while ahead:
         new = calls.get(ahead.pop(), set()) - found
@@ -75,14 +75,14 @@ def _reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
 def dangers(
     command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...], reads_only: bool
 ) -> Iterator[str]:
-    """Sentences that say why the command is denied; none if it is not."""
+    """Sentences that say why the command is refused; none if it is not."""
     for redirect in command.redirects:
         if redirect.kind in {"write", "append"}:
             for path in facts.named(redirect.target, cwds):
                 if is_disk(path):
                     yield f"It would overwrite the disk {path}."
                 if facts.holdfast(path):
-                    yield f"It would write to {path}, which is Holdfast's own."
+                    yield f"It would write to {path}, which belongs to Holdfast."
     if command.words:
         yield from _of_program(command, facts, cwds=cwds)
         if not reads_only:
@@ -90,17 +90,17 @@ def dangers(
 
 
 def losses(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[str]:
-    """Sentences that say that the workspace as a whole would be gone: allowed, but never unasked."""
+    """Sentences that say that the whole workspace would be gone: allowed, but only with approval."""
     name, words = _name(command), command.words[1:]
     starts = tuple(word for word in words if not word.text.startswith("-"))
     if name in {"rm", "mv", "rmdir"} or (name == "find" and _removes_all(words)):
         for word in starts:
             if facts.workspace in facts.emptied(word, cwds):
-                yield f"`{name}` would take the whole workspace away."
+                yield f"`{name}` would remove the whole workspace."
 
 
 def _name(command: SimpleCommand) -> str:
-    """The program's name, in the letters of a disk that knows no capitals."""
+    """The program's name in lower case, for disks that ignore case."""
     return likely_name(command.words[0]).lower()
 
 
@@ -113,7 +113,7 @@ def _of_program(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ..
                 if is_disk(path) and not word.text.startswith("if="):
                     yield f"`{name}` would overwrite the disk {path}."
     if name == "rm" and any(_abbreviates(word.text, "--no-preserve-root", chars_min=5) for word in words):
-        yield "`rm` is told to remove even the root of the disk."
+        yield "`rm` is told to remove even the root directory."
     if name in _RECURSIVE and any(_is_recursive(word) for word in words):
         yield from _of_everything(name, words, facts, cwds=cwds)
     if name == "mv":
@@ -123,7 +123,7 @@ def _of_program(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ..
 
 
 def _moved(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """What mv takes away: its operands, but for the place that it moves them to."""
+    """What mv moves: its operands without the target."""
     into = any(word.text.partition("=")[0] in _INTO for word in words)
     after = {at + 1 for at, word in enumerate(words) if word.text in _INTO}
     moved = tuple(word for at, word in enumerate(words) if not word.text.startswith("-") and at not in after)
@@ -131,7 +131,7 @@ def _moved(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _targets(words: tuple[Word, ...]) -> Iterator[Word]:
-    """Where cp and the like write: the last operand, or what -t names, in whatever order they stand."""
+    """Where cp and the like write: the last operand, or what -t names, in any order."""
     # What xargs adds may be the last one, or nothing.
     operands = [word for word in words if not word.text.startswith("-") and word.why != FROM_INPUT]
     yield from operands[-1:]
@@ -140,37 +140,37 @@ def _targets(words: tuple[Word, ...]) -> Iterator[Word]:
 
 
 def _again_and_again(name: str) -> str:
-    return f"`{name}` calls itself again and again (a fork bomb)."
+    return f"`{name}` keeps starting itself (a fork bomb)."
 
 
 def _of_everything(
     name: str, words: tuple[Word, ...], facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[str]:
-    """A recursive change of something that is too dear to lose."""
+    """A recursive change to something vital."""
     for word in words:
         for path in sorted(facts.emptied(word, cwds)):
             if not word.text.startswith("-") and word.text and facts.dear(path):
-                yield f"`{name}` would reach everything below {path}{_if_empty(word)}."
+                yield f"`{name}` would affect everything below {path}{_if_empty(word)}."
 
 
 def _if_empty(word: Word) -> str:
     """What to do about a variable at the beginning of a path."""
     is_variable = word.text.lstrip('"').startswith("$") and word.why == EXPANDED
-    return " if the variable is empty; write ${NAME:?} to make sure that it is not" if is_variable else ""
+    return " if the variable is empty; write ${NAME:?} to make sure it is set" if is_variable else ""
 
 
 def _of_holdfast(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[str]:
-    """Any program but a reader that is given Holdfast's own files, or told to move what is above them."""
+    """Any program that does more than read Holdfast's own files, or moves a folder above them."""
     name, words = _name(command), command.words[1:]
     taken = _taken(name, words)
     for word in words:
         for path in sorted(facts.mentioned(word, cwds)):
             if facts.holdfast(path) or (word in taken and facts.above_holdfast(path)):
-                yield f"`{name}` is not to touch {path}: what Holdfast keeps there is its own."
+                yield f"`{name}` must not touch {path}: it belongs to Holdfast."
 
 
 def _taken(name: str, words: tuple[Word, ...]) -> frozenset[Word]:
-    """What a program takes away from where it is, or changes as a whole."""
+    """What a program moves, removes, or changes as a whole."""
     if name != "mv":
         return frozenset(words if name in _MOVES else ())
     options = [word.text for word in words if word.text.startswith("-")]
@@ -179,7 +179,7 @@ def _taken(name: str, words: tuple[Word, ...]) -> frozenset[Word]:
 
 
 def _is_recursive(word: Word) -> bool:
-    """Whether an option makes rm, chmod and the like go down into directories."""
+    """Whether an option makes rm, chmod and the like recursive."""
     text = word.text
     if text.startswith("--"):
         return _abbreviates(text, "--recursive", chars_min=3)
@@ -191,7 +191,7 @@ def _abbreviates(text: str, option: str, *, chars_min: int) -> bool:
 
 
 def _removes_all(words: tuple[Word, ...]) -> bool:
-    """Whether find removes whatever it meets: -delete, or -exec rm, without a test that leaves much out."""
+    """Whether find removes nearly everything it finds: -delete or -exec rm without a narrow test."""
     # What xargs adds may be anything, also nothing.
     texts = [word.text for word in words if word.why != FROM_INPUT]
     while texts and (_FIND_FIRST.fullmatch(texts[0]) or texts[0] == "-D"):
@@ -206,7 +206,7 @@ def _removes_all(words: tuple[Word, ...]) -> bool:
 
 
 def _is_removal(runs: list[str]) -> bool:
-    """Whether a command that find runs removes files: by its name, or by a text for a shell."""
+    """Whether a command that find runs removes files, by its name or by its text for a shell."""
     first = runs[:_FIRST_WORDS]
     names = [each.rpartition("/")[2] for each in first]
     if names and names[0] in READERS:
@@ -217,7 +217,7 @@ def _is_removal(runs: list[str]) -> bool:
 
 
 def _leaves_nothing_out(expression: list[str]) -> bool:
-    """Whether the tests of find let nearly everything pass: none, any name, or all but some."""
+    """Whether the tests of find match nearly everything: no test, any name, or all but some."""
     at = 0
     while at < len(expression):
         text, value = expression[at], "".join(expression[at + 1 : at + 2])

@@ -1,6 +1,6 @@
-"""Names that a command puts together: backups, numbered parts, renaming by a pattern.
+"""File names that a command builds itself: backups, numbered parts, renaming by a pattern.
 
-Such a name stands in no word of the command, and may still be that of a file which acts later.
+Such a name is in no word of the command, and may still be that of a file that runs later.
 """
 
 import re
@@ -42,15 +42,16 @@ _PLAIN_FORMAT = re.compile(r"%0?[1-9]?[dux](?:\.(?:txt|log|csv|part))?")
 def new_names(
     name: str, words: tuple[Word, ...], facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
-    """Reasons to ask about a command because of the names that it would put together."""
+    """Reasons to ask about a command because of the names that it would build."""
     if name in _BY_PATTERN:
         yield PolicyFinding(
-            "write_outside", f"`{name}` makes names from a pattern, and some files act by their name."
+            "write_outside",
+            f"`{name}` builds file names from a pattern, and may create a file that other programs run.",
         )
     if name in _HAS_SUFFIX:
         yield from _suffixes(name, words)
     if name in _PACKERS and any(_STORED_NAME.fullmatch(word.text) for word in words[1:]):
-        yield PolicyFinding("write_outside", f"`{name}` takes the name of a file from what is packed.")
+        yield PolicyFinding("write_outside", f"`{name}` takes a file name from the archive.")
     if name in _IN_PLACE:
         yield from _backups(name, words, facts, cwds=cwds)
     if name in _SPLITS:
@@ -58,7 +59,7 @@ def new_names(
 
 
 def _suffixes(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
-    """A suffix chosen by the command makes any name of what is there."""
+    """A suffix chosen by the command can turn an existing name into any other."""
     for at, word in enumerate(words[1:], start=1):
         long, joined, value = word.text.partition("=")
         letter = _LETTER_SUFFIX.fullmatch(word.text) if name in _HAS_LETTER else None
@@ -68,17 +69,21 @@ def _suffixes(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
         if not suffix and not joined:
             suffix = "".join(each.text for each in words[at + 1 : at + 2])
         if not _HARMLESS_SUFFIX.fullmatch(suffix):
-            yield PolicyFinding("write_outside", f"`{name}` may make any name with the suffix `{suffix}`.")
+            yield PolicyFinding(
+                "write_outside", f"`{name}` can create any file name with the suffix `{suffix}`."
+            )
 
 
 def _backups(
     name: str, words: tuple[Word, ...], facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
-    """The copies that an edit in place leaves; a star in the suffix stands for the file's name."""
+    """The copies that an in-place edit leaves; a star in the suffix is the file's name."""
     found = [match for word in words[1:] if (match := _IN_PLACE[name].fullmatch(word.text))]
     for suffix in (next(filter(None, match.groups())) for match in found):
         if "*" in suffix or "/" in suffix:
-            yield PolicyFinding("write_outside", f"`{name}` may make any name with the suffix `{suffix}`.")
+            yield PolicyFinding(
+                "write_outside", f"`{name}` can create any file name with the suffix `{suffix}`."
+            )
             continue
         for path in sorted({path for word in words[1:] for path in facts.named(word, cwds)}):
             if autorun_in(path + suffix, facts):
@@ -86,7 +91,7 @@ def _backups(
 
 
 def _parts(name: str, words: tuple[Word, ...], facts: PathFacts) -> Iterator[PolicyFinding]:
-    """The parts of a file get a beginning, a counter and perhaps an ending."""
+    """The parts of a split file: a prefix, a counter and perhaps an ending."""
     ending = ""
     for before, word in pairwise(words):
         long, joined, value = word.text.partition("=")
@@ -102,16 +107,20 @@ def _parts(name: str, words: tuple[Word, ...], facts: PathFacts) -> Iterator[Pol
         texts += [text[2:] for text in texts if text.startswith("-")]
         for text in texts:
             if text and (may_become_autorun(text, ending) or is_autorun(text + ending)):
-                yield PolicyFinding("write_outside", f"`{name}` may make a file that acts later of `{text}`.")
+                yield PolicyFinding(
+                    "write_outside", f"`{name}` may turn `{text}` into a file that other programs run later."
+                )
                 return
 
 
 def _formats(words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
-    """A format for the counter may hold any text, and no counter at all."""
+    """A counter's format may be any text, even without a counter."""
     for at, word in enumerate(words[1:], start=1):
         found = _FORMAT.fullmatch(word.text)
         if found is None:
             continue
         text = found[1] or "".join(each.text for each in words[at + 1 : at + 2])
         if not _PLAIN_FORMAT.fullmatch(text):
-            yield PolicyFinding("write_outside", f"`csplit` may make any name with the format `{text}`.")
+            yield PolicyFinding(
+                "write_outside", f"`csplit` can create any file name with the format `{text}`."
+            )

@@ -1,4 +1,4 @@
-"""Where a git command of a shell would act, and what the repositories there would have it run."""
+"""Which repositories a git command acts in, and what they would make it run."""
 
 import posixpath
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.repositories import named_programs
+from holdfast.policy.shell.programs import NETWORK_SUBCOMMANDS
 from holdfast.policy.shell.words import Word
 from holdfast.policy.verdicts import PolicyFinding
 
@@ -14,16 +15,13 @@ _VALUED = frozenset((
     "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path", "--super-prefix",
     "--attr-source",
 ))
-_NETWORK = frozenset((
-    "push", "pull", "fetch", "clone", "ls-remote", "submodule", "remote", "send-email", "daemon", "svn", "p4",
-    "lfs", "archive", "fetch-pack", "send-pack", "http-fetch", "http-push", "imap-send", "maintenance", "gc",
-))
 # fmt: on
+_NETWORK = NETWORK_SUBCOMMANDS["git"] | {"maintenance", "gc"}
 
 
 @dataclass(frozen=True, slots=True)
 class _GitCommand:
-    """The words before the subcommand, as far as they say where git acts; and the subcommand."""
+    """The options before the subcommand that say where git acts, and the subcommand."""
 
     moves: tuple[Word, ...]
     git_dir: Word | None
@@ -68,7 +66,7 @@ def _read(words: tuple[Word, ...]) -> _GitCommand:
 
 
 def _moved(cwds: tuple[str, ...], moves: tuple[Word, ...], facts: PathFacts) -> frozenset[str]:
-    """Every directory that git may start from: where the shell may be, and -C after -C from there."""
+    """Every directory that git may start in: each current directory, followed by each -C in turn."""
     found = frozenset(cwds)
     for move in moves:
         here = frozenset(posixpath.normpath(path) for path in found)

@@ -1,7 +1,7 @@
-"""What a text may run where its reading is in doubt: for refusing, never for allowing.
+"""What an ambiguous text may run: used to refuse, never to allow.
 
-These readings go by the signs alone and take too much rather than too little. They are looked at only for
-what is always refused, and for what a rule refuses or asks about.
+Guesses split the text by its operators and include too much rather than too little. They count only for
+what is always refused and for rules that deny or ask.
 """
 
 import re
@@ -28,7 +28,7 @@ _SAYS = frozenset(("echo", "printf"))
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How often a command is wrapped, whether it is a guess, and the texts that were guessed at before."""
+    """How deeply a command is wrapped, whether it is a guess, and the texts already guessed at."""
 
     nesting: int = 0
     guess: bool = False
@@ -45,7 +45,7 @@ class Depth:
         return replace(self, guess=True)
 
     def is_new(self, text: str) -> bool:
-        """Whether a text is still to be read; guesses lead to the same one in very many ways."""
+        """Whether a text is new; guesses reach the same text in many ways."""
         key = (self.nesting, text)
         if self.guess and key in self.seen:
             return False
@@ -101,7 +101,7 @@ def _command(words: list[Word], redirects: list[Redirect]) -> SimpleCommand:
 
 
 def bare(command: SimpleCommand) -> SimpleCommand:
-    """The command without the words of the shell and the settings that stand before it."""
+    """The command without the shell keywords and assignments before it."""
     words, first = command.words, 0
     while first < len(words) and (words[first].text in _BEFORE or _ASSIGNMENT.match(words[first].text)):
         first += 1
@@ -109,7 +109,7 @@ def bare(command: SimpleCommand) -> SimpleCommand:
 
 
 def behind(command: SimpleCommand) -> Iterator[SimpleCommand]:
-    """What a wrapper may run: its words from any of them on, since not all of its options are known."""
+    """What a wrapper may run: its words from each position on, because not all of its options are known."""
     for at in range(1, min(len(command.words), WORDS_MAX)):
         yield replace(command, words=command.words[at : at + WORDS_MAX])
 
@@ -124,7 +124,7 @@ def moves_of(command: SimpleCommand) -> Iterator[SimpleCommand]:
 
 
 def texts_in(command: SimpleCommand) -> Iterator[str]:
-    """The words that may be texts for a shell, alone or behind an option's letter or an =."""
+    """The words that may be texts for a shell: whole, or after an option letter or an =."""
     for text in [word.text for word in command.words[1:WORDS_MAX]]:
         if any(char in text for char in " \t\n"):
             if text.startswith("-"):
@@ -135,14 +135,14 @@ def texts_in(command: SimpleCommand) -> Iterator[str]:
 
 
 def substituted_in(command: SimpleCommand) -> Iterator[str]:
-    """The texts between backticks of its documents, which the parser does not look into."""
+    """The texts between backticks in its here-documents, which the parser skips."""
     for redirect in command.redirects:
         if redirect.kind == "document" and not redirect.target.literal:
             yield from _BACKTICKS.findall(redirect.target.text)
 
 
 def said_in(commands: Sequence[SimpleCommand]) -> Iterator[str]:
-    """The texts that commands print as they stand, for whatever reads them."""
+    """The literal texts that commands print, for whatever reads them."""
     for command in commands:
         if command.words and likely_name(command.words[0]) in _SAYS:
             texts = [word.text for word in command.words[1:]]
@@ -151,7 +151,7 @@ def said_in(commands: Sequence[SimpleCommand]) -> Iterator[str]:
 
 
 def telling_in(commands: Sequence[SimpleCommand]) -> tuple[SimpleCommand, ...]:
-    """The first of the commands whose words show what they hand on to xargs."""
+    """The first commands whose words show what they pass to xargs."""
     named = (each for each in commands if each.words and likely_name(each.words[0]) in {*_SAYS, "find"})
     return tuple(islice(named, TELLING_MAX))
 

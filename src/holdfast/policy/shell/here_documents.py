@@ -21,10 +21,10 @@ class Document:
 
 
 def mask_documents(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The text with the bodies of what look like quoted documents blanked, and their byte ranges.
+    """The text with the bodies of apparent quoted here-documents blanked, and their byte ranges.
 
-    The parser then neither trips over a body nor takes long for it. Whoever uses the masked text must check
-    that each range is indeed the body of a document: elsewhere the mask would hide commands.
+    The parser then neither fails on a body nor takes long for it. The caller must check
+    that each range really is the body of a here-document: elsewhere the mask would hide commands.
     """
     pieces: list[str] = []
     ranges: list[tuple[int, int]] = []
@@ -42,7 +42,7 @@ def mask_documents(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 
 def read_document(source: bytes, node: Node) -> Document | None:
-    """The document that a heredoc_redirect node stands for, or None if the source disagrees with the tree."""
+    """The here-document of a heredoc_redirect node, or None if the source disagrees with the tree."""
     parts = {child.type: child for child in node.children}
     if not parts.keys() >= {"heredoc_start", "heredoc_end"}:
         return None

@@ -1,7 +1,7 @@
-"""Programs that only read, as data: which of their options are known to change nothing, and what they read.
+"""Tables of programs that only read: their harmless options, and what their words mean.
 
-An option that a table does not name makes the command one to ask about, so that a new or abbreviated spelling
-of a dangerous option is never taken for a harmless one.
+`read_with` applies a table to a command. An option that is not in the table needs approval, so that a new or
+abbreviated spelling of a dangerous option is never taken for a harmless one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ ALWAYS = "--"  # in place of options: with any of them and with none
 
 @dataclass(frozen=True, slots=True)
 class ProgramUsage:
-    """The harmless ways to use a program or one of its subcommands: its options, and what its words mean."""
+    """The harmless uses of a program or subcommand: its options, and what its words mean."""
 
     options: Mapping[str, Value] = field(default_factory=dict[str, Value])
     operands: Operands = "paths"
@@ -54,7 +54,7 @@ class ProgramUsage:
 
 @dataclass(slots=True)
 class ReadVerdict:
-    """What is read, and why it may be more than that (empty if it is not)."""
+    """What a command reads, and why it may do more than read (empty if it only reads)."""
 
     problem: str = ""
     paths: list[Word] = field(default_factory=list[Word])
@@ -218,7 +218,7 @@ class Option:
 
 
 def options_in(table: ProgramUsage, text: str) -> Iterator[Option]:
-    """The options that a word stands for, up to the first that is unknown or takes the rest of the word."""
+    """The options in a word, up to the first that is unknown or takes the rest of the word."""
     if table.numbers and text[1:].isdigit():
         return
     if table.whole or text.startswith("--"):
@@ -251,7 +251,7 @@ def read_with(table: ProgramUsage, words: tuple[Word, ...]) -> ReadVerdict:
             seen.update(option.name for option in found)
             known = all(option.value in _READ_VALUES for option in found)
             if not known and not (table.operands == "text" and words[0].text == "echo"):
-                reading.problem = f"`{words[0].text} {text}` is not known to only read."
+                reading.problem = f"`{words[0].text} {text}` may do more than read."
             if found and found[-1].joined is None:
                 at += 1
                 _check_value(reading, words[at : at + 1])
@@ -262,10 +262,10 @@ def read_with(table: ProgramUsage, words: tuple[Word, ...]) -> ReadVerdict:
 
 
 def _check_value(reading: ReadVerdict, value: tuple[Word, ...]) -> None:
-    """Treat the word behind an option as a path too, should the program see an operand there."""
+    """Treat the word after an option as a path too, in case the program reads it as an operand."""
     reading.paths += value
     if value and value[0].text.startswith("-") and not value[0].text[1:].isdigit():
-        reading.problem = f"`{value[0].text}` may be an option of its own."
+        reading.problem = f"`{value[0].text}` may be read as an option."
 
 
 def _place(table: ProgramUsage, reading: ReadVerdict, *, operands: list[Word], seen: set[str]) -> None:
@@ -286,6 +286,6 @@ def _place(table: ProgramUsage, reading: ReadVerdict, *, operands: list[Word], s
             pass
         case _:
             if operands:
-                reading.problem = f"`{operands[0].text}` is not known to only be read."
+                reading.problem = f"`{operands[0].text}` may do more than read."
     if table.listing and operands and not seen & table.listing:
-        reading.problem = f"`{operands[0].text}` may be made or changed by it."
+        reading.problem = f"It may create or change `{operands[0].text}`."

@@ -1,7 +1,7 @@
-"""What known programs do beyond reading and writing the files that they are given, as data.
+"""What known programs do beyond reading and writing the files that they are given.
 
-None of this makes a command safe: these are the reasons to ask even where programs of the workspace are
-trusted. A program that no table names is one that the mode "allow-workspace" trusts.
+None of this makes a command safe: these are the reasons to ask even when workspace programs are
+trusted. The mode "allow-workspace" trusts a program that is in none of the tables.
 """
 
 import re
@@ -20,7 +20,7 @@ _NETWORK = frozenset((
     "apt", "apt-get", "dnf", "yum", "apk", "pacman", "zypper", "brew", "port", "snap", "flatpak", "gem",
     "openssl", "ssh-copy-id", "ngrok", "rclone", "git-lfs", "smbclient", "chromium", "firefox",
 ))
-_NETWORK_WORDS: dict[str, frozenset[str]] = {
+NETWORK_SUBCOMMANDS: dict[str, frozenset[str]] = {
     "pip": frozenset(("install", "download", "wheel", "index", "search", "uninstall")),
     "uv": frozenset(("pip", "add", "sync", "run", "tool", "lock", "remove", "python", "publish", "self")),
     "poetry": frozenset(("install", "add", "update", "lock", "publish", "remove", "self")),
@@ -100,10 +100,10 @@ _PYTHON_VALUED = re.compile(r"-[^-mcXW]*([mcXW])(.*)", re.DOTALL)
 _PYTHON_STEPPED_OVER = frozenset(("X", "W", "--check-hash-based-pycs"))
 _KINDS: tuple[tuple[FindingKind, frozenset[str], str], ...] = (
     ("network", _NETWORK, "reaches other machines"),
-    ("program", _MACHINE, "acts on the machine, not on files of the workspace"),
+    ("program", _MACHINE, "acts on the machine, not on workspace files"),
     ("program", _STARTS_OTHERS, "can start any other program"),
-    ("program", _SHELL_STATE, "changes how the shell goes on"),
-    ("program", _SHOWS_ENVIRONMENT, "shows the settings of processes, where secrets may be"),
+    ("program", _SHELL_STATE, "changes what the shell does next"),
+    ("program", _SHOWS_ENVIRONMENT, "shows environment variables, which may hold secrets"),
 )
 
 
@@ -123,7 +123,7 @@ def concerns(words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
 
 
 def _module(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words behind python -m, of which the first names the program; nothing if there is no -m first."""
+    """The words after python -m, beginning with the module; empty if -m does not come first."""
     at = 1
     while name in {"python", "pypy"} and at < len(words) and words[at].text[:1] == "-":
         found = _PYTHON_VALUED.fullmatch(words[at].text)
@@ -138,31 +138,31 @@ def _module(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def _networked(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
     """Subcommands that fetch or send."""
-    if name == "git" or name not in _NETWORK_WORDS:
+    if name == "git" or name not in NETWORK_SUBCOMMANDS:
         return
-    found = [word.text for word in words[1:] if word.text in _NETWORK_WORDS[name]]
+    found = [word.text for word in words[1:] if word.text in NETWORK_SUBCOMMANDS[name]]
     if found or (name == "yarn" and len(words) == 1):
         yield PolicyFinding("network", f"`{name} {''.join(found[:1])}` reaches other machines.")
 
 
 def _programs_in_words(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
-    """Programs that came along as an argument, or that would come from the input."""
+    """Code that is given as an argument, or that comes from the input."""
     texts = [word.text for word in words[1:]]
     for text in texts:
         if _carries_code(name, text):
-            yield PolicyFinding("program", f"`{name} {text}` carries a program of its own.")
+            yield PolicyFinding("program", f"`{name} {text}` runs code from the command line.")
     if name in _READS_PROGRAM and not any(text[:1] != "-" or text in _JUST_TELLS for text in texts):
-        yield PolicyFinding("wrapper", f"`{name}` runs whatever its input says.")
+        yield PolicyFinding("wrapper", f"`{name}` runs whatever it reads from its input.")
     if name in {"awk", "gawk", "mawk", "nawk"} and not _plain_script("awk", texts):
         yield PolicyFinding("program", "The awk program may do more than print.")
     if name in {"sed", "gsed"} and not _plain_script("sed", texts):
         yield PolicyFinding("program", "The sed program may do more than print and replace.")
     if name == "tar" and texts and re.fullmatch(r"-?[A-Za-z]*P[A-Za-z]*", texts[0]):
-        yield PolicyFinding("program", "`tar` is told to keep absolute names.")
+        yield PolicyFinding("program", "`tar` is told to keep absolute paths.")
 
 
 def _carries_code(name: str, text: str) -> bool:
-    """Whether an option is one that carries a program, in full or abbreviated."""
+    """Whether an option takes a program as its value, in full or abbreviated."""
     if text.startswith("--"):
         option = text.partition("=")[0]
         return len(option) >= _ABBREVIATION_CHARS_MIN and any(
@@ -183,7 +183,7 @@ def _plain_script(name: str, texts: list[str]) -> bool:
 
 
 def _git(words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
-    """What git runs or reaches beyond its repository."""
+    """What git runs, or reaches outside its repository."""
     at = 1
     while at < len(words) and words[at].text.startswith("-"):
         option = words[at].text.partition("=")[0]
@@ -191,7 +191,7 @@ def _git(words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
             yield PolicyFinding("program", f"`git {words[at].text}` changes what git runs.")
         at += 2 if words[at].text in _GIT_VALUED or option in {"-c", "--config-env"} else 1
     name = words[at].text if at < len(words) else ""
-    if name in _NETWORK_WORDS["git"]:
+    if name in NETWORK_SUBCOMMANDS["git"]:
         yield PolicyFinding("network", f"`git {name}` reaches other machines.")
     if name in _GIT_RUNS:
         yield PolicyFinding("program", f"`git {name}` changes or runs other programs.")

@@ -1,4 +1,4 @@
-"""Programs that only read, where a table of options is not enough: git, find, awk, sed, test and others."""
+"""Which commands only read: `reading_of` is the entry. Git, find, awk and sed need more than a table."""
 
 import re
 from collections.abc import Callable
@@ -100,12 +100,12 @@ _STRICT = re.compile(r"-[eux]+|-[eux]*o")
 
 
 def reading_of(name: str, words: tuple[Word, ...]) -> ReadVerdict:
-    """What a known program would read; the problem says why it may do more."""
+    """What a command would read; `problem` says why it may do more."""
     if special := _SPECIAL.get(name):
         return special(words)
     if name in READERS:
         return read_with(READERS[name], words)
-    return ReadVerdict(f"`{words[0].text}` is not on the list of programs that only read.")
+    return ReadVerdict(f"`{words[0].text}` can change files.")
 
 
 def only_prints(name: str, script: str) -> bool:
@@ -117,7 +117,7 @@ def only_prints(name: str, script: str) -> bool:
 
 
 def git_subcommand(words: tuple[Word, ...]) -> int | None:
-    """Where git's subcommand stands, or None if an option before it is not one that only reads."""
+    """The position of git's subcommand, or None if an option before it may do more than read."""
     at = 1
     while at < len(words) and words[at].text in _GIT_GLOBAL:
         at += 1
@@ -125,16 +125,16 @@ def git_subcommand(words: tuple[Word, ...]) -> int | None:
 
 
 def _git(words: tuple[Word, ...]) -> ReadVerdict:
-    """Git reads settings from the repository that it is in, so another directory is another trust."""
+    """Git reads settings from its repository, so it is trusted only in the workspace."""
     at = git_subcommand(words)
     if at is None:
-        return ReadVerdict("An option of `git` is not known to only read.")
+        return ReadVerdict("An option of `git` may do more than read.")
     name = words[at].text
     if name in _GIT_TWO_WORDS and at + 1 < len(words):
         at += 1
         name = f"{name} {words[at].text}"
     if name not in GIT_READERS:
-        return ReadVerdict(f"`git {name}` is not known to only read.")
+        return ReadVerdict(f"`git {name}` can change files.")
     reading = read_with(GIT_READERS[name], (Word(f"git {name}"), *words[at + 1 :]))
     reading.from_root_only = True
     return reading
@@ -155,16 +155,16 @@ def _find(words: tuple[Word, ...]) -> ReadVerdict:
             reading.paths += words[at + 1 : at + 2] if text in _FIND_PATHS else ()
             at += 1
         elif text not in _FIND_PLAIN:
-            reading.problem = f"`find {text}` is not known to only read."
+            reading.problem = f"`find {text}` may do more than read."
         at += 1
     return reading
 
 
 def _test(words: tuple[Word, ...]) -> ReadVerdict:
-    """A test of at most one condition; a longer one may be read in more than one way."""
+    """A test of at most one condition; a longer one is ambiguous."""
     inner = [word for word in words[1:] if word.text != "!"]
     if words[0].text == "[" and (not inner or inner.pop().text != "]"):
-        return ReadVerdict("A test without its end.")
+        return ReadVerdict("A test has no closing bracket.")
     texts = [word.text for word in inner]
     match texts:
         case [] | [_]:
@@ -174,7 +174,7 @@ def _test(words: tuple[Word, ...]) -> ReadVerdict:
         case [_, operator, _] if operator in _TEST_BINARY:
             return ReadVerdict()
         case _:
-            return ReadVerdict("The test is not one of the plain ones.")
+            return ReadVerdict("The test is too complex to check.")
 
 
 def _awk(words: tuple[Word, ...]) -> ReadVerdict:
@@ -186,7 +186,7 @@ def _awk(words: tuple[Word, ...]) -> ReadVerdict:
         return ReadVerdict("The awk program may do more than print.")
     files = list(words[at + 1 :])
     if any(word.text.startswith("-") for word in files):
-        return ReadVerdict("An option of `awk` stands behind its program.")
+        return ReadVerdict("An option of `awk` follows its program.")
     return ReadVerdict(paths=files)
 
 
@@ -201,7 +201,7 @@ def _sed(words: tuple[Word, ...]) -> ReadVerdict:
         return ReadVerdict("The sed program may do more than print.")
     files = list(words[at + 1 :])
     if any(word.text.startswith("-") for word in files):
-        return ReadVerdict("An option of `sed` stands behind its program.")
+        return ReadVerdict("An option of `sed` follows its program.")
     return ReadVerdict(paths=files)
 
 
@@ -224,15 +224,15 @@ def _set(words: tuple[Word, ...]) -> ReadVerdict:
 
 
 def _cd(words: tuple[Word, ...]) -> ReadVerdict:
-    """A change of directory reads the place that it goes to."""
+    """A change of directory reads its target."""
     operands = [word for word in words[1:] if word.text not in {"--", "-P", "-L"}]
     if len(operands) != 1 or operands[0].text.startswith("-") or not operands[0].text:
-        return ReadVerdict("`cd` goes to a place that is not named.")
+        return ReadVerdict("`cd` does not name its directory.")
     return ReadVerdict(paths=operands)
 
 
 def _date(words: tuple[Word, ...]) -> ReadVerdict:
-    """The date as it is; an operand that is no format sets the clock."""
+    """Shows the date; an operand that is not a format sets the clock."""
     reading = read_with(READERS["date"], words)
     if any(word.text[:1] not in {"-", "+"} for word in words[1:]):
         reading.problem = "`date` may set the clock."

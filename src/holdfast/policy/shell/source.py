@@ -1,4 +1,4 @@
-"""The source of a script, and which stretches of it a parser's tree has accounted for."""
+"""The source text of a script, and which parts of it the parser's tree explains."""
 
 import re
 import unicodedata
@@ -24,33 +24,33 @@ def without_negations(text: str) -> str:
 
 
 def unprintable(text: str) -> str | None:
-    """A finding for the first character that hides, joins or turns around what a person sees."""
+    """A finding for the first character that hides, joins or reverses what a person sees."""
     for char in text:
         category = unicodedata.category(char)
         # Unassigned and private characters are only shapes without a picture.
         if char not in BLANKS and category[0] in "CZ" and category not in {"Cn", "Co"}:
-            return f"It holds the character U+{ord(char):04X}, which does not show as what it does."
+            return f"It contains the character U+{ord(char):04X}, which can hide what the command does."
     return None
 
 
 class ShellText:
-    """The bytes of a script; every node that was read is noted, so that the rest can be found."""
+    """The bytes of a script; notes every node that was read, so that the rest can be found."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
         self._spans: list[tuple[int, int]] = []
 
     def raw(self, node: Node) -> str:
-        """The node's own stretch of the text."""
+        """The node's part of the text."""
         # A node of the parser's may end within a character that was written in another way for it.
         return self.text[node.start_byte : node.end_byte].decode(errors="replace")
 
     def explain(self, node: Node) -> None:
-        """Note that this stretch is accounted for."""
+        """Note that this part is explained."""
         self._spans.append((node.start_byte, node.end_byte))
 
     def is_token(self, node: Node) -> bool:
-        """Whether an operator, a keyword or the number of a descriptor is in the text what the tree says."""
+        """Whether an operator, a keyword or a descriptor number in the text is what the tree says."""
         raw = self.raw(node)
         if node.type == "file_descriptor":
             return raw.isdigit() and self.stands_alone(node)
@@ -82,7 +82,7 @@ class ShellText:
         )
 
     def explained(self) -> bool:
-        """Whether nothing but blanks is left unaccounted for."""
+        """Whether only blanks remain unexplained."""
         reached = 0
         for start, end in [*sorted(self._spans), (len(self.text), len(self.text))]:
             if start > reached and self.text[reached:start].replace(b"\\\n", b"").strip(b" \t\n"):

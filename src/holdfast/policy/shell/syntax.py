@@ -1,7 +1,7 @@
-"""Which commands a shell text would run: a tree-sitter reading, checked against the text it came from.
+"""Which commands a shell text would run: a tree-sitter parse, checked against the source text.
 
-The parser is good at structure and generous with the rest, so nothing that it says of a word, a comment or a
-document is believed until the source text agrees; where they differ, the script has a finding and asks.
+The parser is good at structure and lenient with the rest, so what it says about a word, a comment or a
+here-document counts only if the source text agrees; where they differ, the script needs approval.
 """
 
 import re
@@ -57,21 +57,21 @@ _STATEMENTS = _STRUCTURE | frozenset((
 # fmt: on
 _LOOPS = frozenset(("for_statement", "c_style_for_statement", "while_statement"))
 _SUBSTITUTIONS = frozenset(("command_substitution", "process_substitution"))
-_TOO_LONG = "The text is too long to be judged."
+_TOO_LONG = "The command is too long to check."
 _NOT_READ = {
-    "c_style_for_statement": "It holds an arithmetic loop.",
-    "case_statement": "It chooses by pattern (case).",
+    "c_style_for_statement": "It contains an arithmetic loop.",
+    "case_statement": "It contains a `case` statement.",
 }
 
 
 def syntax_bytes(text: str) -> int:
-    """How much of a text is for the parser to read: all but the bodies of quoted documents."""
+    """How much of a text the parser reads: all but the bodies of quoted here-documents."""
     _, documents = mask_documents(text)
     return len(text.encode("utf-8", "replace")) - sum(end - start for start, end in documents)
 
 
 def is_costly(text: str) -> bool:
-    """Whether the parser may hold everything up over a text: a long one, or one that it must recover from."""
+    """Whether parsing a text may take long: a long one, or one with syntax errors."""
     if len(text) > QUICK_BYTES_MAX or len(text.encode("utf-8", "replace")) > QUICK_BYTES_MAX:
         return True
     depth = 0
@@ -83,7 +83,7 @@ def is_costly(text: str) -> bool:
 
 
 def parse(text: str) -> Script:
-    """Read a shell text; never raises, whatever the text."""
+    """Parse a shell text; never raises."""
     hidden = unprintable(text)
     text = text.encode("utf-8", "replace").decode()
     script = _read(text)
@@ -113,14 +113,14 @@ def _read(text: str) -> Script:
     root = Parser(_LANGUAGE).parse(_FAR.sub(_nearer, masked).encode()).root_node
     walk = _Walk(ShellText(text.encode()))
     if root.has_error:
-        walk.find("The text is not one that a shell would accept.")
+        walk.find("It is not valid shell syntax.")
     walk.visit(root, _Place())
     if not walk.source.explained():
         walk.find(f"A part of it {UNREADABLE}.")
     if not set(documents) <= walk.documents:
         walk.find(f"A here-document {UNREADABLE}.")
     if not walk.commands:
-        walk.find("There is nothing in it to run.")
+        walk.find("It contains no command.")
     return Script(tuple(walk.commands), tuple(walk.findings))
 
 
@@ -137,7 +137,7 @@ class _Place:
 
 
 class _Walk:
-    """One pass over the tree: collects commands and findings, and notes which stretch each node explains."""
+    """One pass over the tree: collects commands and findings, and notes which part each node explains."""
 
     def __init__(self, source: ShellText) -> None:
         self.source = source
@@ -154,7 +154,7 @@ class _Walk:
         """Read one statement, or one token of the structure."""
         place = replace(place, depth=place.depth + 1)
         if place.depth > DEPTH_MAX:
-            self.find("It is nested too deeply to be judged.")
+            self.find("It is nested too deeply to check.")
             self.explain(node, place)
             return
         kind = node.type
@@ -166,7 +166,7 @@ class _Walk:
             self.visit_loop(node, replace(place, looped=True))
         elif not node.is_named:
             if kind == "&":
-                self.find("It leaves a process in the background.")
+                self.find("It leaves a process running in the background.")
             self.explain(node, place)
         else:
             self.visit_statement(node, place)
@@ -191,11 +191,13 @@ class _Walk:
             case "ERROR":
                 self.visit_inside(node, place)
             case _:
-                self.find(f"It uses a construct that is not judged ({node.type.replace('_', ' ')}).")
+                self.find(
+                    f"It uses shell syntax that Holdfast does not check ({node.type.replace('_', ' ')})."
+                )
                 self.visit_inside(node, place)
 
     def visit_all(self, node: Node, place: _Place) -> None:
-        """Read a sequence of statements; one before & runs beside the rest."""
+        """Read a sequence of statements; one before & runs concurrently."""
         children = node.children
         for child, following in zip_longest(children, children[1:]):
             behind = following is not None and following.type == "&"
@@ -221,7 +223,7 @@ class _Walk:
                 self.visit(child, place)
 
     def visit_function(self, node: Node, place: _Place) -> None:
-        """Read a definition; from here on its name may mean anything, so that the whole script asks."""
+        """Read a function definition; its name may then mean anything, so the whole script needs approval."""
         self.find("It defines a function.")
         name = node.child_by_field_name("name")
         names = place.functions | frozenset(() if name is None else (self.source.raw(name),))
@@ -236,13 +238,13 @@ class _Walk:
         raw = self.source.raw(node)
         words = read_words(raw) if "\n" not in raw else None
         if words is None:
-            self.find("A test holds an operator of the shell.")
+            self.find("A test contains a shell operator.")
         self.commands.append(self.placed(words=words or (Word("[", UNREADABLE),), place=place))
         self.explain(node, place)
         self.visit_inside(node, place)
 
     def visit_comment(self, node: Node, place: _Place) -> None:
-        """Believe in a comment only where a shell would begin one, and to the end of its line."""
+        """Accept a comment only where a shell would begin one, up to the end of its line."""
         if not place.inner and not self.source.is_comment(node):
             self.find(f"A comment {UNREADABLE}.")
         self.explain(node, place)
@@ -251,7 +253,7 @@ class _Walk:
         """Look for commands anywhere below a node."""
         place = replace(place, depth=place.depth + 1, inner=True)
         if place.depth > DEPTH_MAX:
-            self.find("It is nested too deeply to be judged.")
+            self.find("It is nested too deeply to check.")
             return
         for child in node.named_children:
             if child.type in _SUBSTITUTIONS:
@@ -316,7 +318,7 @@ class _Walk:
         assignments: tuple[tuple[str, Word], ...] = (),
         redirects: tuple[Redirect, ...] = (),
     ) -> SimpleCommand:
-        """A command with what its place says of it."""
+        """A command with what its surroundings say about it."""
         return SimpleCommand(
             words=words,
             assignments=assignments,
@@ -328,7 +330,7 @@ class _Walk:
         )
 
     def assignment(self, node: Node, place: _Place) -> tuple[str, Word]:
-        """Read name=value; whatever is not a plain name with one word for a value is doubted."""
+        """Read name=value; anything but a plain name with one word as its value is a finding."""
         self.explain_word(node, place)
         self.visit_inside(node, place)
         name, found, value = self.source.raw(node).partition("=")
@@ -370,7 +372,7 @@ class _Walk:
         yield Redirect(kind, target)
 
     def document(self, node: Node, place: _Place, *, extra: list[Word]) -> Iterator[Redirect]:
-        """Read a here-document, and whatever else stands on the line that begins it."""
+        """Read a here-document, and anything else on the line that begins it."""
         document = read_document(self.source.text, node)
         if document is None:
             self.find(f"A here-document {UNREADABLE}.")
@@ -389,7 +391,7 @@ class _Walk:
                 extra.append(self.word(child, place))
 
     def explain(self, node: Node, place: _Place) -> None:
-        """Note that this stretch of the source is accounted for."""
+        """Note that this part of the source is explained."""
         if place.inner:
             return
         self.source.explain(node)
@@ -397,12 +399,12 @@ class _Walk:
             self.find(f"A part of it {UNREADABLE}.")
 
     def explain_word(self, node: Node, place: _Place) -> None:
-        """Note a stretch that is a word, and doubt it if the source goes on beside it."""
+        """Note a part that is a word; a finding if the source continues next to it."""
         self.explain(node, place)
         if not place.inner and not self.source.stands_alone(node):
             self.find(f"A word {UNREADABLE}.")
 
     def check_line(self, nodes: list[Node]) -> None:
-        """Doubt a command whose parts stand on several lines."""
+        """Add a finding for a command whose parts are on several lines."""
         if not self.source.on_one_line(nodes):
             self.find(f"The end of a command {UNREADABLE}.")

@@ -1,4 +1,4 @@
-"""What is found in a shell command: its steps with their reasons to ask, and reasons to refuse the whole."""
+"""Judges a shell command: its steps with the reasons to ask about each, and reasons to refuse the whole."""
 
 import posixpath
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ DIRECTORIES_MAX = 4
 STEPS_MAX = 1_000
 GUESSES_MAX = 2_000
 STEPS_READ_MAX = 20_000
-TOO_MANY = "It runs more commands than are judged."
+TOO_MANY = "It runs more commands than Holdfast checks."
 
 # fmt: off
 # Variables that only change how a program prints or how much it says.
@@ -37,7 +37,7 @@ _HARMLESS_SETTINGS = frozenset((
 # fmt: on
 _COPIES = frozenset(("cp", "mv", "install", "ln"))
 _TOO_LONG = (
-    f"A command can be up to {TEXT_BYTES_MAX // 1024} kB long. Write the text to a file, and run that."
+    f"A command can be up to {TEXT_BYTES_MAX // 1024} kB long. Write the text to a file and run the file."
 )
 
 
@@ -59,7 +59,7 @@ class JudgedStep:
 
 @dataclass(frozen=True, slots=True)
 class JudgedScript:
-    """All steps of a command, why it is denied (empty if it is not), and the words of what else may run."""
+    """All steps of a command, why it is refused (empty if it is not), and the words of what else may run."""
 
     steps: tuple[JudgedStep, ...]
     denials: tuple[str, ...]
@@ -72,9 +72,9 @@ ReadSteps: TypeAlias = Callable[[tuple[str, ...]], tuple[ScriptStep, ...]]
 def judge_script(
     argv: tuple[str, ...], facts: PathFacts, *, cwd: str, read: ReadSteps | None = None
 ) -> JudgedScript:
-    """Look at everything that an argv would run; `sh -c TEXT` stands for its text.
+    """Judge everything that an argv would run; of `sh -c TEXT`, the text is judged.
 
-    `read` is `steps_of`, or does the same elsewhere.
+    `read` is `steps_of`, or does the same in another process.
     """
     if any(len(text.encode("utf-8", "replace")) > TEXT_BYTES_MAX for text in argv):
         return JudgedScript((), (_TOO_LONG,))
@@ -109,7 +109,7 @@ def judge_script(
 
 
 def steps_of(argv: tuple[str, ...]) -> tuple[ScriptStep, ...]:
-    """Everything that an argv would run, and what it may run besides; how much is judged has an end."""
+    """Everything that an argv would run, and what else it may run, up to a maximum."""
     certain: list[ScriptStep] = []
     guesses: dict[SimpleCommand, ScriptStep] = {}
     for step in islice(_steps(argv), STEPS_READ_MAX):
@@ -123,14 +123,14 @@ def steps_of(argv: tuple[str, ...]) -> tuple[ScriptStep, ...]:
 
 
 def unread(argv: tuple[str, ...], why: str) -> tuple[ScriptStep, ...]:
-    """What can be said of an argv that was not read: why not, and what it may run by its signs alone."""
+    """The steps of an argv that could not be parsed: why, and what it may run."""
     commands = [command for text in argv for command in guessed(text)]
     guesses = (ScriptStep(command, guess=True) for command in commands[:GUESSES_MAX])
     return (ScriptStep(SimpleCommand(), (PolicyFinding("syntax", why),)), *guesses)
 
 
 def _given(found: tuple[ScriptStep, ...]) -> frozenset[str]:
-    """The variables that are set to something wherever they are set at all."""
+    """The variables that are never set to an empty value."""
     settings = [each for step in found for each in step.command.assignments]
     empty = {name for name, value in settings if not value.text and value.why != LOOPED}
     unknown = {name for name, value in settings if value.text and not value.literal}
@@ -147,13 +147,13 @@ def _steps(argv: tuple[str, ...]) -> Iterator[ScriptStep]:
                 )
             yield from steps(script)
         case []:
-            yield ScriptStep(SimpleCommand(), (PolicyFinding("syntax", "There is nothing in it to run."),))
+            yield ScriptStep(SimpleCommand(), (PolicyFinding("syntax", "It contains no command."),))
         case _:
             yield from steps(Script((SimpleCommand(words=tuple(Word(each) for each in argv)),)))
 
 
 def _reading(command: SimpleCommand) -> ReadVerdict | None:
-    """What the command would read, if its program is a known one of the system."""
+    """What the command would read, if its program is a known system program."""
     name = known_name(command.words[0]) if command.words else ""
     return reading_of(name, command.words) if name else None
 
@@ -223,7 +223,7 @@ def _redirect(redirect: Redirect, facts: PathFacts, *, cwds: tuple[str, ...]) ->
     target = redirect.target
     if redirect.kind == "document":
         if not target.literal:
-            yield PolicyFinding("word", "A document or text for its input is expanded when the command runs.")
+            yield PolicyFinding("word", "Its input text is expanded when the command runs.")
         return
     if redirect.kind == "dup":
         return
@@ -245,14 +245,14 @@ def _redirect(redirect: Redirect, facts: PathFacts, *, cwds: tuple[str, ...]) ->
 def _program(
     command: SimpleCommand, reading: ReadVerdict | None, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
-    """Findings for the program with its words: nothing but its paths if it only reads."""
+    """Findings for the program with its words; only for its paths if it only reads."""
     yield from secret_reads(command, reading, facts, cwds=cwds)
     reads = reading is not None and not reading.problem
     if likely_name(command.words[0]).lower() == "git":
         yield from repository_findings(command.words, facts, cwds=cwds, reads=reads)
     if reading is not None and not reading.problem:
         if reading.from_root_only and set(cwds) != {facts.workspace}:
-            yield PolicyFinding("change", "`git` may find the settings of another repository there.")
+            yield PolicyFinding("change", "`git` may use the settings of another repository there.")
         for word in reading.paths:
             yield from _named(word, facts, cwds=cwds)
         return
@@ -268,9 +268,9 @@ def _program(
 
 
 def _origin(word: Word, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
-    """Doubt a program that is neither the system's nor the workspace's, or whose name is not plain."""
+    """Findings for a program that is neither the system's nor the workspace's, or whose name is not plain."""
     if not word.text.isascii():
-        yield PolicyFinding("wrapper", f"The name `{word.text}` holds letters that may look like others.")
+        yield PolicyFinding("wrapper", f"The name `{word.text}` contains letters that look like others.")
     directory = posixpath.dirname(word.text)
     if directory and not (posixpath.normpath(word.text) == word.text and directory in SYSTEM_DIRECTORIES):
         for path in sorted(facts.named(word, cwds)):
@@ -279,7 +279,7 @@ def _origin(word: Word, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[
 
 
 def _named(word: Word, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
-    """Findings for the places that a word may name."""
+    """Findings for the paths that a word may name."""
     for path in sorted(facts.mentioned(word, cwds) - HARMLESS_DEVICES):
         yield from _kept(path, facts)
         if not facts.inside(path):
@@ -287,7 +287,7 @@ def _named(word: Word, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[P
 
 
 def _kept(path: str, facts: PathFacts) -> Iterator[PolicyFinding]:
-    """Doubt a place that is kept for secrets, or for what Holdfast itself is told."""
+    """Findings for secret files and for Holdfast's configuration."""
     if why := facts.kept(path):
         yield PolicyFinding("secret", why)
 
@@ -295,7 +295,7 @@ def _kept(path: str, facts: PathFacts) -> Iterator[PolicyFinding]:
 def _put_in_place(
     command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> Iterator[PolicyFinding]:
-    """Doubt a copy of a file of the configuration's name into its folder."""
+    """Findings for a copy that would overwrite the configuration file in its folder."""
     name, words = likely_name(command.words[0]).lower(), command.words[1:]
     folder, own = posixpath.split(facts.config)
     if name not in _COPIES or not own or all(posixpath.basename(word.text) != own for word in words):

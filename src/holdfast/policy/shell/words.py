@@ -1,19 +1,19 @@
 """Shell words without their quotes, and whether the text alone fixes what they mean.
 
-A word is literal if every POSIX shell takes it for the same fixed text: letters, single quotes, and double
-quotes without an expansion. Anything else keeps the best reading of its text, so that a list of forbidden
-things can still recognise it, and says why it is not literal.
+A word is literal if every POSIX shell reads it as the same fixed text: letters, single quotes, and double
+quotes without an expansion. Any other word keeps the best reading of its text, so that forbidden
+commands are still recognised, and says why it is not literal.
 """
 
 import posixpath
 import re
 from dataclasses import dataclass
 
-UNREADABLE = "cannot be read with certainty"
+UNREADABLE = "is ambiguous"
 EXPANDED = "is expanded when the command runs"
-SUBSTITUTED = "holds the output of another command"
-ESCAPED = "hides letters behind escapes"
-GLOB = "is a pattern for file names"
+SUBSTITUTED = "contains the output of another command"
+ESCAPED = "hides characters behind escapes"
+GLOB = "is a file name pattern"
 BRACES = "is a brace expansion"
 TILDE = "begins with a home directory"
 FROM_INPUT = "comes from the input"
@@ -34,14 +34,14 @@ _CODE_POINT_MAX = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word: its text without quotes, and why that is not all there is to it (empty if it is)."""
+    """One word: its text without quotes, and why it is not literal (empty if it is)."""
 
     text: str
     why: str = ""
 
     @property
     def literal(self) -> bool:
-        """Whether the text alone fixes what the shell takes the word for."""
+        """Whether the text alone determines what the shell reads."""
         return not self.why
 
 
@@ -53,7 +53,7 @@ def read_word(raw: str) -> Word:
 
 
 def read_words(raw: str) -> tuple[Word, ...] | None:
-    """The words of a stretch without operators, or None if it has some."""
+    """The words of a text without operators, or None if it has operators."""
     reader = WordReader(raw)
     words: list[Word] = []
     while not reader.skip_blanks():
@@ -74,7 +74,7 @@ class WordReader:
         self.why = ""
 
     def skip_blanks(self) -> bool:
-        """Pass over blanks; tell whether the end is reached."""
+        """Skip blanks; return whether the end is reached."""
         while self.at < len(self.raw) and self.raw[self.at] in BLANKS:
             self.at += 1
         return self.at == len(self.raw)
@@ -103,7 +103,7 @@ class WordReader:
         self.at += length
 
     def step(self) -> bool:
-        """Read one unquoted element; tell whether the rest is beyond this reader."""
+        """Read one unquoted element; return whether the rest is beyond this reader."""
         match self.raw[self.at]:
             case "'":
                 return self.single()
@@ -177,7 +177,7 @@ class WordReader:
             self.take("\\", length=1)
 
     def dollar(self, *, after_quote: frozenset[str], plain_at_end: bool) -> bool:
-        """Read a dollar sign with the name behind it; tell whether it begins something beyond this reader."""
+        """Read a dollar sign and its name; return whether it begins something beyond this reader."""
         following = self.raw[self.at + 1 : self.at + 2]
         if (not following and plain_at_end) or following in _PLAIN_AFTER_DOLLAR | after_quote:
             self.take("$", length=1)
@@ -207,7 +207,7 @@ class WordReader:
         return False
 
     def look_for_braces(self, start: int) -> None:
-        """Doubt a word in which braces may stand for several words."""
+        """Mark a word whose braces may expand to several words."""
         raw = self.raw[start : self.at]
         if "{" not in raw:
             return
@@ -227,7 +227,7 @@ def _ansi_char(found: re.Match[str]) -> str:
 
 
 def _without_quoted(raw: str) -> str:
-    """The word with its quoted stretches made harmless, for a look at what stands outside quotes."""
+    """The word with its quoted parts masked, to see what is outside quotes."""
     return re.sub(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", "_", raw, flags=re.DOTALL)
 
 
@@ -240,7 +240,7 @@ _VERSIONED = re.compile(r"(python|pip|perl|ruby|node|php|lua|tclsh|pypy)[0-9.]+"
 
 
 def known_name(word: Word) -> str:
-    """The name under which a program of the system is known, or nothing if this need not be one."""
+    """The name of a known system program, or empty if this may be another program."""
     text = word.text
     if not word.literal or not text.isascii():
         return ""
@@ -252,7 +252,7 @@ def known_name(word: Word) -> str:
 
 
 def likely_name(word: Word) -> str:
-    """The name of the program that this may well be: what to forbid, never what to trust."""
+    """The name of the program that this probably is: used to refuse, never to trust."""
     text = word.text if word.literal else NOTHING.sub("", word.text)
     return _family(text.rpartition("/")[2])
 

@@ -1,8 +1,8 @@
-"""Commands that run other commands: how each is opened, so that what really runs can be judged.
+"""Wrappers: commands that run other commands, and how to find the command that actually runs.
 
-A wrapper is opened by a rule of the table, or not at all. Where a rule does not fit (an option that it does
-not name, a text that is not fixed), the step has a finding; what is inside is still followed as far as it can
-be read, so that something forbidden is found there too.
+A wrapper is opened by its entry in the table, or not at all. If the entry does not fit (an option that it
+does not name, a text that is not literal), the step has a finding; the command inside is still followed
+as far as it can be read, so that forbidden commands are found there too.
 """
 
 import re
@@ -29,12 +29,12 @@ NESTING_MAX = 8
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _OTHER_USER = "it runs a program as another user"
-_STARTS = "it runs another program, and its rules are not known here"
+_STARTS = "it runs another program in a way that Holdfast does not check"
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """One command as it would run, and what was found on the way to it."""
+    """One command as it would run, and the findings about its wrappers."""
 
     command: SimpleCommand
     findings: tuple[PolicyFinding, ...] = ()
@@ -45,7 +45,7 @@ class ScriptStep:
 
 @dataclass(frozen=True, slots=True)
 class _Wrapper:
-    """How a wrapper's words are told from those of the command that it runs."""
+    """How to tell a wrapper's own words from those of the command that it runs."""
 
     flags: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()  # options with a value that change nothing in what runs
@@ -87,7 +87,7 @@ _WRAPPERS: dict[str, _Wrapper] = {
     "su": _wrapper(doubted="-c -s -g", operands=1, why=_OTHER_USER),
     "runuser": _wrapper(doubted="-u -g -c -s", why=_OTHER_USER),
     "pkexec": _wrapper(doubted="--user", why=_OTHER_USER),
-    "coproc": _wrapper(why="it leaves a process in the background"),
+    "coproc": _wrapper(why="it leaves a process running in the background"),
     "busybox": _wrapper(why=_STARTS),
     "toybox": _wrapper(why=_STARTS),
     "setsid": _wrapper("-w -f -c", why=_STARTS),
@@ -119,7 +119,7 @@ _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
 def steps(script: Script, *, depth: Depth | None = None) -> Iterator[ScriptStep]:
-    """Every command that the script would run, wrappers opened, in the order of the text; and the guesses."""
+    """Every command that the script would run, with wrappers opened, in order; and the guesses."""
     depth = depth or Depth()
     unseen = False
     telling = telling_in(script.commands)
@@ -139,7 +139,7 @@ def steps(script: Script, *, depth: Depth | None = None) -> Iterator[ScriptStep]
 
 
 def _guesses(command: SimpleCommand, opened: list[ScriptStep], *, depth: Depth) -> Iterator[ScriptStep]:
-    """What a command may run beyond what its rule shows, or have run by others."""
+    """What else a command may run, directly or through others."""
     texts = [text for each in (command, *(step.command for step in opened)) for text in _kept_texts(each)]
     name = likely_name(command.words[0]) if command.words else ""
     doubted = any(finding.kind == "wrapper" for step in opened for finding in step.findings)
@@ -151,7 +151,7 @@ def _guesses(command: SimpleCommand, opened: list[ScriptStep], *, depth: Depth) 
 
 
 def _kept_texts(command: SimpleCommand) -> Iterator[str]:
-    """The texts that a command substitutes, or keeps for somebody to run."""
+    """The texts that a command substitutes, or stores to be run later."""
     yield from substituted_in(command)
     yield from (value.text for _, value in command.assignments if " " in value.text)
     if command.words and likely_name(command.words[0]) in _KEEPS_TEXTS:
@@ -163,7 +163,7 @@ def _as_guesses(found: Iterable[ScriptStep]) -> Iterator[ScriptStep]:
 
 
 def _open(command: SimpleCommand, depth: Depth) -> Iterator[ScriptStep]:
-    """Open one command, and remember on each step what it was wrapped in."""
+    """Open one command, and note its wrappers on each step."""
     texts = tuple(word.text for word in command.words)
     for step in _opened(command, depth):
         wrapped = texts and step.command.words != command.words
@@ -171,14 +171,14 @@ def _open(command: SimpleCommand, depth: Depth) -> Iterator[ScriptStep]:
 
 
 def _opened(command: SimpleCommand, depth: Depth) -> Iterator[ScriptStep]:
-    """Open one command as far as the rules go."""
+    """Open one command as far as the table goes."""
     if not command.words:
         yield ScriptStep(command)
         return
     first, *rest = command.words
     name = likely_name(first)
     if depth.nesting > NESTING_MAX:
-        yield ScriptStep(command, (PolicyFinding("wrapper", "It is wrapped too often to be judged."),))
+        yield ScriptStep(command, (PolicyFinding("wrapper", "It is wrapped too deeply to check."),))
     elif name in _SHELLS or name in _OTHER_SHELLS:
         yield from _open_shell(command, name, depth=depth)
     elif name == "find":
@@ -193,7 +193,7 @@ def _opened(command: SimpleCommand, depth: Depth) -> Iterator[ScriptStep]:
         yield from _open_wrapper(command, name, depth=depth)
     elif name in RESERVED or _ASSIGNMENT.match(first.text):
         yield ScriptStep(
-            command, (PolicyFinding("syntax", f"`{first.text}` stands where a command is expected."),)
+            command, (PolicyFinding("syntax", f"`{first.text}` appears where a command is expected."),)
         )
         yield from _as_guesses(_open(bare(command), depth.deeper.guessed))
     else:
@@ -250,11 +250,11 @@ class _Split:
         return True
 
     def findings(self, name: str) -> Iterator[PolicyFinding]:
-        """What is not known of this use of the wrapper."""
+        """Findings for what is not known about this use of the wrapper."""
         if self.wrapper.why:
             yield PolicyFinding("wrapper", f"`{name}`: {self.wrapper.why}.")
         for option in self.unknown:
-            yield PolicyFinding("wrapper", f"What `{name} {option}` makes of the rest is not known.")
+            yield PolicyFinding("wrapper", f"Holdfast does not know what `{name} {option}` runs.")
 
 
 def _open_shell(command: SimpleCommand, name: str, *, depth: Depth) -> Iterator[ScriptStep]:
@@ -262,23 +262,26 @@ def _open_shell(command: SimpleCommand, name: str, *, depth: Depth) -> Iterator[
     at, odd, takes_text = _shell_options(command.words)
     findings = [*_doubts(command.words[:at], name)]
     findings += [
-        PolicyFinding("wrapper", f"`{name} {option}` changes how its text is read.") for option in odd
+        PolicyFinding("wrapper", f"`{name} {option}` changes how the shell reads its commands.")
+        for option in odd
     ]
     if name in _OTHER_SHELLS:
         findings.append(
-            PolicyFinding("wrapper", f"`{name}` reads texts in its own way, which is not judged.")
+            PolicyFinding("wrapper", f"`{name}` has its own syntax, which Holdfast does not check.")
         )
     operand = command.words[at] if at < len(command.words) else None
     if takes_text and operand is not None:
         if not operand.literal:
-            findings.append(PolicyFinding("wrapper", f"The text that `{name} -c` runs is not fixed."))
+            findings.append(
+                PolicyFinding("wrapper", f"The text that `{name} -c` runs is not known in advance.")
+            )
         # What stands behind the text is handed to it as parameters, and may be used there only by expansion.
         yield ScriptStep(replace(command, words=()), tuple(findings), unseen=not operand.literal)
         yield from _inside(command, operand.text, depth=depth)
     elif operand is not None and operand.text not in {"-", "/dev/stdin", "/dev/fd/0"} and "-s" not in odd:
         yield ScriptStep(command, tuple(findings), unseen=not operand.literal)
     else:
-        findings.append(PolicyFinding("wrapper", f"`{name}` runs whatever its input says."))
+        findings.append(PolicyFinding("wrapper", f"`{name}` runs whatever it reads from its input."))
         yield ScriptStep(command, tuple(findings), unseen=True)
         for redirect in command.redirects:
             if redirect.kind == "document":
@@ -311,7 +314,7 @@ def _open_text(command: SimpleCommand, name: str, *, depth: Depth) -> Iterator[S
     texts = command.words[first:] if name == "eval" else command.words[first : first + 1]
     findings = [*_doubts(command.words, name)]
     if name == "trap":
-        findings.append(PolicyFinding("wrapper", "`trap` runs a text at a later time."))
+        findings.append(PolicyFinding("wrapper", "`trap` runs a command later."))
     unseen = any(not word.literal for word in texts)
     yield ScriptStep(replace(command, words=()), tuple(findings), unseen=unseen)
     yield from _inside(command, " ".join(word.text for word in texts), depth=depth)
@@ -347,7 +350,7 @@ def _inside(command: SimpleCommand, text: str, *, depth: Depth) -> Iterator[Scri
     """The steps of a text that another command runs."""
     if depth.nesting >= NESTING_MAX:
         yield ScriptStep(
-            replace(command, words=()), (PolicyFinding("wrapper", "It is wrapped too often to be judged."),)
+            replace(command, words=()), (PolicyFinding("wrapper", "It is wrapped too deeply to check."),)
         )
         return
     if not depth.is_new(text):
@@ -378,7 +381,7 @@ def _doubts(words: tuple[Word, ...], name: str) -> Iterator[PolicyFinding]:
         if not word.literal:
             yield PolicyFinding("word", f"`{word.text}` {word.why}.")
     if known_name(words[0]) != name:
-        yield PolicyFinding("wrapper", f"`{words[0].text}` need not be the program `{name}`.")
+        yield PolicyFinding("wrapper", f"`{words[0].text}` may not be the program `{name}`.")
 
 
 def _with(findings: list[PolicyFinding], found: Iterator[ScriptStep]) -> Iterator[ScriptStep]:

@@ -1,4 +1,4 @@
-"""Contents of files: read whole within a bound, replaced in one step, and remembered as they were read."""
+"""File contents: read whole up to a limit, replaced atomically, and remembered as they were read."""
 
 import hashlib
 import os
@@ -18,30 +18,30 @@ _CHUNK_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """A file's contents at one time; `digest` is empty where the file was too large to read whole."""
+    """A file's contents at one time; `digest` is empty if the file was too large to read whole."""
 
     mtime_ns: int
     bytes: int
     digest: str
 
     def differs(self, now: "Stamp") -> bool:
-        """Whether the contents are other ones now."""
+        """Whether the contents have changed."""
         if self.digest and now.digest:
             return self.digest != now.digest
         return (self.mtime_ns, self.bytes) != (now.mtime_ns, now.bytes)
 
 
 class FilesSeen:
-    """What each session last saw of each file, so that it does not overwrite what it never saw.
+    """What each session last saw of each file, so that it does not overwrite unseen changes.
 
-    It is memory, not history: after a restart nothing is known, and nothing is refused for it.
+    Kept in memory only: after a restart nothing is known, and nothing is refused because of that.
     """
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, OrderedDict[str, Stamp]] = OrderedDict()
 
     def note(self, session_id: str, path: str, *, stamp: Stamp) -> None:
-        """The session knows the file as it is now."""
+        """Note that the session has seen the file as it is now."""
         files = self._sessions.setdefault(session_id, OrderedDict())
         self._sessions.move_to_end(session_id)
         files[path] = stamp
@@ -57,12 +57,12 @@ class FilesSeen:
 
 
 def read_whole(spot: Spot, *, give_up: Event | None = None) -> tuple[bytes, Stamp]:
-    """All bytes of a file and their stamp; raises Refused if it is too large."""
+    """All bytes of a file and their stamp; raises PathRefused if it is too large."""
     descriptor = spot.open_file()
     try:
         found = os.fstat(descriptor)
         if found.st_size > WHOLE_BYTES_MAX:
-            raise PathRefused(f"{spot.inside} has {found.st_size:,} bytes; the most is {WHOLE_BYTES_MAX:,}.")
+            raise PathRefused(f"{spot.inside} has {found.st_size:,} bytes; the limit is {WHOLE_BYTES_MAX:,}.")
         parts: list[bytes] = []
         left = WHOLE_BYTES_MAX + 1
         while left > 0 and (part := os.read(descriptor, min(left, _CHUNK_BYTES))):
@@ -79,7 +79,7 @@ def read_whole(spot: Spot, *, give_up: Event | None = None) -> tuple[bytes, Stam
 
 
 def replace_whole(spot: Spot, data: bytes, *, was: Stamp | None) -> Stamp:
-    """Write the file in one step, keeping mode and owner; raises Refused if it is no longer what it was."""
+    """Write the file atomically, keeping mode and owner; raises PathRefused if it has changed."""
     old = spot.look()
     if old is not None:
         spot.insist_on_a_file(old)
@@ -107,7 +107,7 @@ def _insist_unchanged(spot: Spot, was: Stamp | None) -> None:
     now = spot.look()
     before = (was.mtime_ns, was.bytes) if was else None
     if (now and (now.st_mtime_ns, now.st_size)) != before:
-        raise PathRefused(f"{spot.inside} was changed by someone else just now; read it again.")
+        raise PathRefused(f"{spot.inside} has just been changed by someone else; read it again.")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

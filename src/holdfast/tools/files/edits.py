@@ -1,4 +1,4 @@
-"""Changing files: a whole new text, or one exact replacement, never over what the session has not seen."""
+"""Changes files: a whole new text or one exact replacement, never over changes the session has not seen."""
 
 import difflib
 import re
@@ -40,20 +40,22 @@ class EditFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
     old_text: Annotated[
         str,
-        Meta(min_length=1, description="The exact text to replace, without line numbers; it occurs once."),
+        Meta(
+            min_length=1, description="The exact text to replace, without line numbers; it must occur once."
+        ),
     ]
     new_text: Annotated[str, Meta(description="The text to put in its place.")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
 class WriteFile(Tool):
-    """Makes a file or replaces all of it."""
+    """Creates a file or replaces all of it."""
 
     args_type = WriteFileArgs
     spec = spec_of(
         WRITE_FILE,
-        "Make a file in the workspace, with the folders it needs, or replace the whole text of one. "
-        "To change a part of a file, use edit_file.",
+        "Create a file in the workspace, with any folders it needs, or replace a file's whole text. "
+        "To change part of a file, use edit_file.",
         args=WriteFileArgs,
     )
     traits = ToolTraits(patience_s=60.0)
@@ -64,7 +66,7 @@ class WriteFile(Tool):
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """It reads the file for the diff, so it blocks."""
+        """Reads the file for the diff, so it blocks."""
         given = parsed(WriteFileArgs, args)
         opened = self._workspaces(workspace)
         preview = _previewed(opened, given.path, change=lambda _: _bytes(given.content))
@@ -101,8 +103,8 @@ class EditFile(Tool):
     args_type = EditFileArgs
     spec = spec_of(
         EDIT_FILE,
-        "Replace an exact text in a file of the workspace. The old text must occur exactly once, "
-        "or set replace_all. Read the file first: an edit of a file that has changed since is refused.",
+        "Replace an exact piece of text in a workspace file. The old text must occur exactly once "
+        "unless replace_all is set. Read the file first: an edit is refused if the file has changed since.",
         args=EditFileArgs,
     )
     traits = ToolTraits(patience_s=60.0)
@@ -113,7 +115,7 @@ class EditFile(Tool):
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """It reads the file for the diff, so it blocks."""
+        """Reads the file for the diff, so it blocks."""
         given = parsed(EditFileArgs, args)
         opened = self._workspaces(workspace)
         preview = _previewed(opened, given.path, change=lambda data: edited(data, given)[0].encode("utf-8"))
@@ -143,29 +145,29 @@ class EditFile(Tool):
 
 
 def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
-    """The text after the replacement and in how many places; raises Refused with what to do instead."""
+    """The text after the replacement and the number of replacements; raises PathRefused with advice."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise PathRefused(
-            f"{given.path} is not UTF-8 (byte {error.start:,}), so it is not edited."
+            f"{given.path} is not UTF-8 (byte {error.start:,}), so it cannot be edited."
         ) from error
     old, new = given.old_text, given.new_text
     if "\n" in text and text.count("\n") == text.count("\r\n"):
         # All its lines end with CRLF, but models write and were shown LF.
         old, new = _with_crlf(old), _with_crlf(new)
     if old == new:
-        raise PathRefused("The new text is the old text: nothing to do.")
+        raise PathRefused("The new text equals the old text: nothing to change.")
     places = text.count(old)
     if places == 0:
         raise PathRefused(
-            f"The old text is not in {given.path}. It must match exactly, spaces and indentation too; "
+            f"The old text is not in {given.path}. It must match exactly, including spaces and indentation; "
             "read the file again."
         )
     if places > 1 and not given.replace_all:
         lines = ", ".join(map(str, _lines_with(text, old)))
         raise PathRefused(
-            f"The old text is in {given.path} {places} times (lines {lines}). Give more of its surroundings, "
+            f"The old text is in {given.path} {places} times (lines {lines}). Include more surrounding text, "
             "or set replace_all."
         )
     return text.replace(old, new), places
@@ -199,13 +201,13 @@ def _lines_in_common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _moved_down(heading: str, lines: int) -> str:
-    """The heading of a part of a diff (@@ -5,7 +5,7 @@), so many lines further down."""
+    """The heading of a hunk (@@ -5,7 +5,7 @@), moved down by some lines."""
     return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + lines}", heading)
 
 
 @dataclass(frozen=True, slots=True)
 class _Preview:
-    """What a change would do to the file as it is now; one that will be refused is still an exact action."""
+    """What a change would do to the file as it is now, even if it would be refused."""
 
     diff: str = ""
     problem: str = ""
@@ -247,16 +249,16 @@ def _action(
 
 
 def _digest(tool: str, args: Mapping[str, object], before: bytes | None) -> str:
-    """Names the change together with the very bytes that it replaces."""
+    """Identifies the change together with the bytes that it replaces."""
     return arguments_hash(tool, {**args, "before": "" if before is None else sha256(before).hexdigest()})
 
 
 def _insist_on_approved(spot: Spot, approved: str, digest: str) -> None:
-    """A person has seen what would be replaced: nothing else may be, however late it came there."""
+    """Refuse to replace anything but what a person has seen and approved."""
     if approved != digest:
         raise PathRefused(
-            f"{spot.inside} has changed since this was approved, so it was not done. Read it again, then ask "
-            "for the change anew."
+            f"{spot.inside} has changed since this was approved, so nothing was written. Read it again, "
+            "then request the change again."
         )
 
 

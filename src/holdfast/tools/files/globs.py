@@ -1,4 +1,4 @@
-"""Which paths fit a glob, and which folders nobody wants to look into."""
+"""Which paths match a glob, and which folders are not listed."""
 
 from fnmatch import fnmatchcase
 
@@ -20,7 +20,7 @@ NOT_LISTED = frozenset(
 
 
 def glob_fits(glob: str, path: str) -> bool:
-    """Whether a path fits a glob: ** is any depth, and a glob without a slash fits names at any depth."""
+    """Whether a path matches a glob: ** is any depth; a glob without a slash matches names at any depth."""
     parts = path.split("/")
     wanted = glob.removeprefix("./").removeprefix("/").split("/")
     if "/" not in glob:

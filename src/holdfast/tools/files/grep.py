@@ -1,4 +1,4 @@
-"""Searching files without ripgrep, in a child process: a pattern may take for ever, a child can be killed."""
+"""Searches files without ripgrep, in a child process that can be killed if a pattern takes forever."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _LOOK_BYTES = 8 * 1024
 def search(
     pattern: str, *, literal: bool, ignore_case: bool, glob: str, real: str, kept_out: list[str]
 ) -> bool:
-    """Print path:line:text for each match below the working directory, and tell whether there was one.
+    """Print path:line:text for each match below the working directory; return whether there was one.
 
     `real` is that directory's own path, and `kept_out` what is not searched, relative to it.
     """
@@ -42,7 +42,7 @@ def search(
 
 
 def above_for(real: str) -> str:
-    """What stands before a path when it is asked whether that is secret."""
+    """The prefix for a path before checking whether it is secret."""
     return "" if is_secret(real) else real  # whoever searches a place for secrets was allowed to
 
 

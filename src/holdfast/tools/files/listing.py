@@ -1,4 +1,4 @@
-"""Listing files: names of a folder and below, bounded, without what nobody wants to read."""
+"""Lists files: the names in a folder and below, up to a limit, without caches and the like."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,8 @@ class ListFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     glob: Annotated[
         str,
         Meta(
-            max_length=500, description="Only files that fit, such as *.py or src/**/test_*.py, at any depth."
+            max_length=500,
+            description="Only files that match, such as *.py or src/**/test_*.py, at any depth.",
         ),
     ] = ""
     depth: Annotated[int, Meta(ge=1, le=DEPTH_MAX, description="How many levels to go down.")] = DEPTH
@@ -43,7 +44,7 @@ class ListFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class Listing:
-    """Lines so far, and why there are no more."""
+    """The lines so far, and whether there are more."""
 
     lines: list[str] = field(default_factory=list[str])
     cut: bool = False
@@ -56,8 +57,8 @@ class ListFiles(Tool):
     args_type = ListFilesArgs
     spec = spec_of(
         LIST_FILES,
-        "List files and folders of the workspace. Folders end with /, links with @. Caches, version "
-        "control and Holdfast's own folders are named but not looked into.",
+        "List files and folders in the workspace. Folders end with /, links with @. Caches, version "
+        "control and Holdfast's own folders are named but not opened.",
         args=ListFilesArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
@@ -67,7 +68,7 @@ class ListFiles(Tool):
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """It resolves links, so it blocks."""
+        """Resolves links, so it blocks."""
         given = parsed(ListFilesArgs, args)
         return Action(
             tool=LIST_FILES,
@@ -90,7 +91,9 @@ class ListFiles(Tool):
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
         if listing.cut:
-            listing.lines.append(f"[there are more than these {len(listing.lines):,}; narrow it down]")
+            listing.lines.append(
+                f"[only the first {len(listing.lines):,} are shown; narrow the listing down]"
+            )
         return ToolResult("\n".join(listing.lines) or "(nothing)")
 
 
@@ -114,7 +117,7 @@ def listed(workspace: Workspace, given: ListFilesArgs, *, give_up: Event) -> Lis
 
 
 def _in_one_line(name: str) -> str:
-    """A name as one line: what would break it, or is no text, is written out."""
+    """A name on one line: line breaks and bytes that are not text are escaped."""
     if name.isprintable():
         return name
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)

@@ -1,4 +1,4 @@
-"""Reading files: lines of text, numbered; images as images; and the truth about anything else."""
+"""Reads files: numbered lines of text, images as images, and a note about anything else."""
 
 import os
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """Some lines of a file; `total` is 0 where the file was too large to count."""
+    """Some lines of a file; `total` is 0 if the file was too large to count."""
 
     lines: list[str]
     first: int
@@ -58,7 +58,7 @@ class ReadFile(Tool):
     args_type = ReadFileArgs
     spec = spec_of(
         READ_FILE,
-        "Read a text file of the workspace, or some lines of it, or look at an image (PNG, JPEG, GIF, WebP).",
+        "Read a text file in the workspace, whole or in part, or view an image (PNG, JPEG, GIF, WebP).",
         args=ReadFileArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
@@ -69,7 +69,7 @@ class ReadFile(Tool):
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """It resolves links, so it blocks."""
+        """Resolves links, so it blocks."""
         given = parsed(ReadFileArgs, args)
         return Action(
             tool=READ_FILE,

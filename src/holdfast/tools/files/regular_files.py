@@ -1,4 +1,4 @@
-"""Files that somebody else put there: read only if they are regular, without waiting, up to a bound."""
+"""Reads files of unknown origin: only regular files, without blocking on a FIFO, up to a limit."""
 
 import os
 import stat
@@ -9,14 +9,14 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class _Unfit(OSError):
-    """A file that is not read; the system had nothing against it, so there is no number."""
+    """A file that we refuse to read ourselves, so there is no errno."""
 
     def __str__(self) -> str:
         return f"{self.strerror}"
 
 
 class NotRegular(_Unfit):
-    """A path that is no regular file: a folder, a FIFO, a socket or a device."""
+    """A path that is not a regular file: a folder, a FIFO, a socket or a device."""
 
 
 class TooLarge(_Unfit):
@@ -37,7 +37,7 @@ def open_regular(path: str | Path) -> int:
 
 
 def read_regular(path: str | Path, *, bytes_max: int) -> bytes:
-    """All bytes of a regular file; raises OSError, also where there are more than `bytes_max`."""
+    """All bytes of a regular file; raises OSError, also if there are more than `bytes_max`."""
     with os.fdopen(open_regular(path), "rb") as file:
         data = file.read(bytes_max + 1)
     if len(data) > bytes_max:
@@ -47,4 +47,4 @@ def read_regular(path: str | Path, *, bytes_max: int) -> bytes:
 
 def _insist(path: str | Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise NotRegular(0, "it is no regular file", str(path))
+        raise NotRegular(0, "it is not a regular file", str(path))

@@ -1,4 +1,4 @@
-"""Searching in files: ripgrep if there is one, Python in a child process otherwise; bounded and killable."""
+"""Searches in files with ripgrep, or with Python in a child process; limited and killable."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -32,15 +32,17 @@ class SearchFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     pattern: Annotated[str, Meta(min_length=1, max_length=2_000, description="A regular expression.")]
     path: Annotated[str, Meta(description="The folder to search, relative to the workspace.")] = ""
-    glob: Annotated[str, Meta(max_length=500, description="Only files that fit, such as *.py or src/**.")] = (
-        ""
-    )
+    glob: Annotated[
+        str, Meta(max_length=500, description="Only files that match, such as *.py or src/**.")
+    ] = ""
     literal: Annotated[bool, Meta(description="The pattern is plain text.")] = False
-    ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
+    ignore_case: Annotated[bool, Meta(description="Ignore the difference between upper and lower case.")] = (
+        False
+    )
 
 
 class Enough(Sink):
-    """Keeps the first lines that may be shown and says when they are enough."""
+    """Keeps the first lines that may be shown, and stops when there are enough."""
 
     def __init__(self, show: Callable[[bytes], bytes | None] = bytes) -> None:
         self._show = show
@@ -76,7 +78,7 @@ class Unkept:
         self._above = above_for(folder.real)
 
     def __call__(self, line: bytes) -> bytes | None:
-        """The line to show, if any; a zero stands behind ripgrep's paths, so that no text looks like one."""
+        """The line to show, if any; ripgrep ends its paths with NUL, so that no text looks like a path."""
         path, zero, match = line.partition(b"\0")
         if not zero:
             return line
@@ -92,7 +94,7 @@ class SearchFiles(Tool):
         SEARCH_FILES,
         "Search the text of files in the workspace with a regular expression; shows path:line:text. "
         f"At most {MATCHES_MAX} matches, {MATCHES_IN_FILE_MAX} of one file. "
-        "Files where secrets are kept are left out; read them by name.",
+        "Files that may hold secrets are left out; read them by name.",
         args=SearchFilesArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=SEARCH_S + 30.0)
@@ -106,7 +108,7 @@ class SearchFiles(Tool):
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """It resolves links, so it blocks."""
+        """Resolves links, so it blocks."""
         given = parsed(SearchFilesArgs, args)
         return Action(
             tool=SEARCH_FILES,
@@ -119,7 +121,7 @@ class SearchFiles(Tool):
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(SearchFilesArgs, args)
         if "\0" in given.pattern or "\0" in given.glob:
-            return ToolResult("A pattern cannot hold a NUL character.", ok=False)
+            return ToolResult("A pattern cannot contain a NUL character.", ok=False)
         try:
             folder = (
                 await self._workspaces(call.workspace).bound_to(call.judged_paths).open_folder(given.path)
@@ -159,7 +161,7 @@ class SearchFiles(Tool):
             try:
                 re.compile(given.pattern)
             except (re.error, OverflowError, RecursionError) as error:
-                return ProcessEnd(why="not_started"), f"The regular expression is wrong: {error}."
+                return ProcessEnd(why="not_started"), f"The regular expression is invalid: {error}."
         args = msgspec.structs.asdict(given)
         args.pop("path")
         args |= {"real": folder.real, "kept_out": list(folder.kept_out)}
@@ -232,7 +234,7 @@ def _text(lines: list[str], ended: ProcessEnd, folder: Folder) -> str:
     prefix = "" if folder.inside == "." else f"{folder.inside}/"
     shown = [f"{prefix}{line.removeprefix('./')}" for line in lines[:MATCHES_MAX]]
     if ended.why == "deadline":
-        shown.append(f"[the search was ended after {SEARCH_S:g} s; there may be more]")
+        shown.append(f"[the search was stopped after {SEARCH_S:g} s; there may be more]")
     elif ended.why == "enough" or len(lines) > MATCHES_MAX:
         shown.append("[there are more matches; narrow the search down]")
     return "\n".join(shown) or "No match."

@@ -1,6 +1,6 @@
-"""Looks for secret files on behalf of the policy: below a folder, in a repository's history and addresses.
+"""Searches for secret files for the policy: below a folder, in a repository's history and remotes.
 
-What other people publish, in folders of dependencies and caches, is not looked through.
+Folders of dependencies and caches are skipped: what they hold is published anyway.
 """
 
 import os
@@ -43,12 +43,12 @@ _GIT_ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-_KEPT = "where secrets are kept"
+_KEPT = "which may hold secrets"
 
 
 @dataclass(frozen=True, slots=True)
 class SecretFiles(SecretFinder):
-    """Looks at the disk; see Look. It blocks."""
+    """Searches the disk, so it blocks."""
 
     environment: Mapping[str, str] = field(default_factory=dict[str, str])  # where git is found
 
@@ -59,9 +59,9 @@ class SecretFiles(SecretFinder):
             if is_secret(path) and not _is_plain(path):
                 return f"{path}, {_KEPT}"
             if path.endswith("/.git/config") and _has_credentials(path):
-                return f"{path}, which holds a password"
+                return f"{path}, which contains a password"
             if count >= ENTRIES_MAX or time.monotonic() > deadline_s:
-                return f"more files below {folder} than can be looked through for secrets"
+                return f"more files below {folder} than can be searched for secrets"
         return ""
 
     @override
@@ -71,9 +71,9 @@ class SecretFiles(SecretFinder):
         tracked = self._git(folder, "ls-files", "-z")
         objects = self._git(folder, "rev-list", "--objects", "--all", "--reflog")
         if tracked is None or objects is None:
-            return "files of the repository, of which it is not known whether they hold secrets"
+            return "files in the repository that may hold secrets"
         if len(objects) > OBJECTS_CHARS_MAX:
-            return "more files of the repository than can be looked through for secrets"
+            return "more files in the repository than can be searched for secrets"
         names = {*tracked.split("\0"), *(line.partition(" ")[2] for line in objects.splitlines())}
         secret = min(filter(_is_secret_in_repository, names), default="")
         return f"{secret} in the repository, {_KEPT}" if secret else ""
@@ -82,10 +82,10 @@ class SecretFiles(SecretFinder):
     def secret_in_remotes(self, folder: str) -> str:
         repository = _repository(folder)
         config = repository / "config" if repository else None
-        return f"{config}, which holds a password" if config and _has_credentials(str(config)) else ""
+        return f"{config}, which contains a password" if config and _has_credentials(str(config)) else ""
 
     def _git(self, folder: str, *args: str) -> str | None:
-        """What git says, or None if it does not in time. It runs no program that a repository names."""
+        """Git's output, or None if it fails or takes too long. It runs no program that a repository names."""
         try:
             done = subprocess.run(  # noqa: S603 - fixed words
                 [*_GIT, *args],
@@ -129,7 +129,7 @@ def _is_left_out(entry: os.DirEntry[str], reach: Reach) -> bool:
 
 
 def _repository(folder: str) -> Path | None:
-    """The directory of the repository that a folder is in; a file may name another (a worktree)."""
+    """The git folder of the repository that a folder is in; a `.git` file may name another (a worktree)."""
     for place in [Path(folder), *Path(folder).parents][:_PARENTS_MAX]:
         found = place / ".git"
         if found.is_dir():
@@ -143,7 +143,7 @@ def _repository(folder: str) -> Path | None:
 
 
 def _name_in(data: bytes) -> str:
-    """The name that git takes from a file: up to a NUL byte, and without line ends after it."""
+    """The name that git reads from a file: up to a NUL byte, without trailing line breaks."""
     return os.fsdecode(data.partition(b"\0")[0].rstrip(b"\r\n"))
 
 
@@ -152,7 +152,7 @@ def _is_secret_in_repository(path: str) -> bool:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a file that may well hold no secret holds none."""
+    """Whether a file that often holds no secret really holds none."""
     return Path(path).name in MAY_BE_PLAIN and not _TOKEN.search(_contents(path))
 
 
@@ -161,7 +161,7 @@ def _has_credentials(path: str) -> bool:
 
 
 def _contents(path: str) -> bytes:
-    """The beginning of a regular file; nothing of anything else."""
+    """The beginning of a regular file; empty for anything else."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             return file.read(CONFIG_BYTES_MAX)

@@ -1,12 +1,12 @@
-"""Paths stay in the workspace, whatever their spelling and whoever swaps a link meanwhile.
+"""Keeps paths inside the workspace, however they are spelled and even if a link is swapped meanwhile.
 
 What is guaranteed: a path is walked from the opened workspace, one name at a time, each folder opened from
-its opened parent without following links. A link is read and walked by ourselves, so it leads somewhere only
-if that is inside; ".." goes back to the folder that was come through. The file is then used through its
-opened parent. A link that is swapped in between check and use is therefore refused, not followed; and a path
-that was judged leads to the place that was judged, or is refused, also where both are inside. Only regular
-files are opened; devices, FIFOs and sockets are refused before they are touched. So is what is kept out,
-Holdfast's own files: to open and close its database here would end this process's locks on it.
+its opened parent without following links. Links are read and followed here, so one is followed only
+if it stays inside; ".." returns to the folder that the walk came from. The file is then used through its
+opened parent. A link that is swapped between check and use is therefore refused, not followed; and a path
+that was judged leads where it led then, or is refused, even if both are inside. Only regular
+files are opened; devices, FIFOs and sockets are refused before they are touched. So are `kept_out` paths,
+Holdfast's own files: opening and closing its database here would release this process's locks on it.
 
 What is not guaranteed: a hard link to a file outside looks like any file inside, and a folder that someone
 moves out of the workspace while it is in use is still used.
@@ -40,12 +40,12 @@ _KINDS = {
 
 
 class PathRefused(Exception):
-    """A path that the tools do not touch, or cannot; the text says why, for the model."""
+    """A path that the tools do not or cannot use; the text tells the model why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A name in an opened folder; it is no link, and need not exist."""
+    """A name in an opened folder; it is not a link, and may not exist."""
 
     folder_fd: int
     name: str
@@ -59,7 +59,7 @@ class Spot:
             return None
 
     def open_file(self) -> int:
-        """Open a regular file for reading; raises Refused for anything else."""
+        """Open a regular file for reading; raises PathRefused for anything else."""
         found = self.look()
         if found is None:
             raise PathRefused(f"{self.inside} does not exist.")
@@ -75,9 +75,9 @@ class Spot:
         return descriptor
 
     def insist_on_a_file(self, found: os.stat_result) -> None:
-        """Raise Refused if it is no regular file."""
+        """Raise PathRefused if it is not a regular file."""
         if not stat.S_ISREG(found.st_mode):
-            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no regular file")
+            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "a special file")
             hint = "; list it with list_files" if stat.S_ISDIR(found.st_mode) else ""
             raise PathRefused(f"{self.inside} is {kind}, not a file{hint}.")
 
@@ -93,7 +93,7 @@ class Folder:
 
     @property
     def path_for_children(self) -> str:
-        """A path that leads a child to this very folder while it is open here."""
+        """A path by which a child process reaches exactly this folder while it is open here."""
         return f"/proc/self/fd/{self.fd}" if ON_LINUX else self.real
 
     def __enter__(self) -> Self:
@@ -104,7 +104,7 @@ class Folder:
 
 
 class Workspace:
-    """One folder, and what lies in it. All methods block, but `open_folder`."""
+    """One folder and everything in it. All methods block except `open_folder`."""
 
     def __init__(self, root: Path, *, kept_out: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> None:
         self._root = root
@@ -117,12 +117,12 @@ class Workspace:
         return self._root
 
     def bound_to(self, places: tuple[str, ...]) -> "Workspace":
-        """The same, where a path leads to one of these places or is refused; with none, anywhere inside."""
+        """The same workspace, limited to paths that lead to one of these; with none, to anywhere inside."""
         return Workspace(self._root, kept_out=self._kept_out, only=places)
 
     @contextmanager
     def spot(self, path: str) -> Generator[Spot]:
-        """Where a path leads; raises Refused if that is outside or a folder on the way is missing."""
+        """Where a path leads; raises PathRefused if that is outside or a folder on the way is missing."""
         with _saying_why(path), _Walk(self._root, self._kept_out) as walk:
             spot = walk.to(path, missing=_no_folder)
             self._insist_on_place(spot)
@@ -140,7 +140,7 @@ class Workspace:
         here = self._real(inside)
         if self._only and not any(is_within(place, here) for place in self._only):
             raise PathRefused(
-                f"The path leads to {inside} now, which is not where it led when it was allowed."
+                f"The path leads to {inside} now, which is not where it led when it was approved."
             )
         os.mkdir(inside.rpartition("/")[2], dir_fd=folder_fd)
 
@@ -150,7 +150,7 @@ class Workspace:
     def _insist_on_place(self, spot: Spot) -> None:
         if self._only and self._real(spot.inside) not in self._only:
             raise PathRefused(
-                f"The path leads to {spot.inside} now, which is not where it led when it was allowed."
+                f"The path leads to {spot.inside} now, which is not where it led when it was approved."
             )
 
     def folder(self, path: str) -> Folder:
@@ -168,7 +168,7 @@ class Workspace:
         return await offload(lambda: self.folder(path), undo=lambda folder: os.close(folder.fd))
 
     def resolved(self, path: str) -> str:
-        """The absolute path that a person is shown: where the walk would come to, links resolved."""
+        """The absolute path to show to people, with links resolved."""
         try:
             with self.spot(path) as spot:
                 return self._real(spot.inside)
@@ -202,7 +202,7 @@ class _Walk:
 
     def to(self, path: str, *, missing: Callable[[int, str], None]) -> Spot:
         if len(path) > PATH_CHARS_MAX or "\0" in path:
-            raise PathRefused("That is no path.")
+            raise PathRefused("That is not a valid path.")
         ahead = deque(self._parts(path))
         links = 0
         while ahead:
@@ -223,11 +223,11 @@ class _Walk:
         return Spot(self._fds[-1], ".", self._inside())
 
     def _inside(self, *names: str) -> str:
-        """The path in the workspace of what is here; raises Refused if it is kept out."""
+        """The path relative to the workspace; raises PathRefused if it is kept out."""
         inside = "/".join([*self._names, *names]) or "."
         real = str(Path(self._real, inside))
         if any(is_within(real, own) for own in self._kept_out):
-            raise PathRefused(f"{inside} is Holdfast's own: no tool reads or writes there.")
+            raise PathRefused(f"{inside} belongs to Holdfast: no tool reads or writes there.")
         return inside
 
     def _parts(self, path: str) -> list[str]:
@@ -277,7 +277,7 @@ def _saying_why(path: str) -> Generator[None]:
         yield
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-            raise PathRefused(f"{path}: a part of the path is no folder, or it changed just now.") from error
+            raise PathRefused(f"{path}: part of the path is not a folder, or it has just changed.") from error
         raise PathRefused(f"{path}: {error.strerror}.") from error
     except UnicodeEncodeError as error:
-        raise PathRefused("That is no path.") from error
+        raise PathRefused("That is not a valid path.") from error

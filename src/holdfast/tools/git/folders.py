@@ -1,6 +1,6 @@
 """Links and special files inside a git folder.
 
-Git makes next to none of them, and follows all: what a link leads to is shown in an error, in a status or as
+Git creates hardly any of them but follows all: the target of a link is shown in an error, in a status or as
 the history of the repository, and a FIFO keeps git waiting.
 """
 
@@ -25,7 +25,7 @@ _KINDS = {
 
 @dataclass(slots=True)
 class GitFolders:
-    """Git folders looked through so far; there is one bound for all of them."""
+    """The git folders searched so far, with one limit for all of them."""
 
     seen: set[str] = field(default_factory=set[str])
     entries: int = 0
@@ -44,7 +44,7 @@ class GitFolders:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                yield f"`{_shown(folder, top)}` cannot be looked through: {error.strerror}."
+                yield f"`{_shown(folder, top)}` cannot be searched: {error.strerror}."
                 continue
             if self.entries > ENTRIES_MAX:
                 yield f"`{_shown(root, top)}` has more than {ENTRIES_MAX:,} files, too many to check."
@@ -56,7 +56,7 @@ class GitFolders:
                 yield f"`{_shown(entry.path, top)}` is {kind}, which git would follow or wait for."
 
     def _entries_of(self, folder: str, root: str) -> list[os.DirEntry[str]]:
-        """What is in a folder, without hooks: hook managers put links there, and hooks are judged apart."""
+        """The entries of a folder without hooks, which are judged separately."""
         with os.scandir(folder) as entries:
             found = list(islice(entries, ENTRIES_MAX - self.entries + 1))
         self.entries += len(found)
@@ -66,13 +66,13 @@ class GitFolders:
 
 
 def _is_module(folder: str, root: str, entries: list[os.DirEntry[str]]) -> bool:
-    """Whether a folder in a git folder is that of a submodule."""
+    """Whether a folder in a git folder belongs to a submodule."""
     names = {"HEAD", "objects"}
     return folder.startswith(f"{root}/modules/") and names <= {entry.name for entry in entries}
 
 
 def _odd(entry: os.DirEntry[str]) -> str:
-    """What kind of special file an entry is; nothing for a regular one."""
+    """What kind of special file an entry is; empty for a regular one."""
     if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
         return ""
     try:

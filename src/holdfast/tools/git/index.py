@@ -26,7 +26,7 @@ class BadIndex(ValueError):
 
 
 def submodules_of(git_dir: Path) -> tuple[str, ...]:
-    """The paths that git takes for repositories of their own; raises BadIndex or OSError."""
+    """The paths of submodules; raises BadIndex or OSError."""
     found: list[str] = []
     for file in (git_dir / "index", *_shared(git_dir)):
         try:
@@ -40,7 +40,7 @@ def submodules_of(git_dir: Path) -> tuple[str, ...]:
 
 
 def _shared(git_dir: Path) -> list[Path]:
-    """The other part of an index that is split in two, and older ones of it."""
+    """The shared parts of a split index."""
     with os.scandir(git_dir) as entries:
         names = [entry.name for entry in islice(entries, NAMES_MAX + 1)]
     shared = [git_dir / name for name in names if name.startswith("sharedindex.")]
@@ -50,9 +50,9 @@ def _shared(git_dir: Path) -> list[Path]:
 
 
 def _links(data: bytes) -> list[str]:
-    """The links among the entries, for either length that the names of objects may have."""
+    """The submodules among the entries, for either length of object names."""
     if data[:4] != b"DIRC" or len(data) < _HEADER_BYTES:
-        raise BadIndex("it does not begin like one")
+        raise BadIndex("it does not begin like an index")
     found: list[str] = []
     problems: list[str] = []
     for hash_bytes in _HASH_BYTES:
@@ -81,14 +81,14 @@ class _Entries:
         for _ in range(entries):
             (mode,) = struct.unpack_from(">I", self._data, self._at + 24)
             if mode & 0o170000 not in _KINDS:
-                raise BadIndex("an entry has a kind that there is not")
+                raise BadIndex("an entry has an unknown type")
             if version == 4:  # noqa: PLR2004 - names are told by what differs from the one before
                 self._shared_name()
             else:
                 self._padded_name()
             if mode == _LINK_MODE:
                 if not self._path:
-                    raise BadIndex("a submodule has no name in it")
+                    raise BadIndex("a submodule has no name")
                 yield self._path.decode("utf-8", "surrogateescape")
 
     def _flags(self) -> int:
@@ -102,7 +102,7 @@ class _Entries:
         told = self._flags() & _LONG_NAME
         end = self._data.find(b"\0", self._at)
         if end < 0 or (told < _LONG_NAME and end - self._at != told):
-            raise BadIndex("a name has another length than it says")
+            raise BadIndex("a name's length is wrong")
         self._path = self._data[self._at : end]
         self._at = start + (end - start + 8) // 8 * 8
 

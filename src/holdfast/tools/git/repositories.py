@@ -1,9 +1,9 @@
-"""What git would heed in a directory, read from the disk without git.
+"""What git would obey in a directory, read from the disk without running git.
 
-The way to the repository is git's own: from the directory up, a `.git` folder, a `.git` file that names one,
-or a folder that is one itself. Where git could take more than one reading, all of them count. Its submodules
-count too, because `git status` goes into them. What lies outside the workspace and is not bound to it from
-there (as a linked working tree is) gives a reason to ask instead of an answer.
+The repository is found as git finds it: from the directory upwards, a `.git` folder, a `.git` file that names
+one, or a folder that is one itself. If git could find more than one, all of them count. Submodules
+count too, because `git status` enters them. A repository outside the workspace that does not itself name the
+workspace (as the one of a linked working tree does) is a reason to ask.
 """
 
 import os
@@ -31,7 +31,7 @@ _OPTIONAL = ":(optional)"  # what git takes off the name of a file that need not
 
 
 def repository_at(directory: str, git_dir: str, *, workspace: str) -> Repository:
-    """What a git command in the directory would heed; `git_dir` is the folder it is told to use, if any."""
+    """What a git command in the directory would obey; `git_dir` is the folder it is told to use, if any."""
     look = _Look(workspace, directory)
     try:
         if git_dir:
@@ -39,7 +39,7 @@ def repository_at(directory: str, git_dir: str, *, workspace: str) -> Repository
         else:
             look.discover(directory)
     except ValueError:  # a name with characters that no file has
-        look.doubts.append("The place where git would run cannot be looked at.")
+        look.doubts.append("Holdfast cannot inspect the directory where git would run.")
     return Repository(
         tuple(look.settings),
         tuple(dict.fromkeys(look.hooks)),
@@ -50,7 +50,7 @@ def repository_at(directory: str, git_dir: str, *, workspace: str) -> Repository
 
 @dataclass(slots=True)
 class _Look:
-    """One look at a place; it stops by itself, however the files refer to one another."""
+    """One search from a directory; it ends, however the files refer to each other."""
 
     workspace: str
     directory: str  # where git starts
@@ -80,7 +80,7 @@ class _Look:
                 return
 
     def enter(self, git_dir: str, *, top: str) -> None:
-        """Take in the repository with this folder and this top of its working tree."""
+        """Add the repository with this git folder and this top of its working tree."""
         if (git_dir, top) in self.entered:
             return
         if len(self.entered) >= REPOSITORIES_MAX:
@@ -139,7 +139,7 @@ class _Look:
         return os.path.realpath(Path(git_dir, text)) if text else git_dir
 
     def _is_bound_to(self, git_dir: str, top: str) -> bool:
-        """Whether a repository outside names this very working tree as its own, as git has it do."""
+        """Whether a repository outside names this working tree as its own."""
         back = self._pointer(Path(git_dir, "gitdir"))
         if back and os.path.realpath(Path(git_dir, back)) == os.path.realpath(Path(top, ".git")):
             return True
@@ -149,7 +149,7 @@ class _Look:
         return any(os.path.realpath(Path(git_dir, tree)) == os.path.realpath(top) for tree in trees)
 
     def _pointer(self, path: Path) -> str:
-        """What a file that names other places says; nothing if there is no such file."""
+        """The contents of a file that names another path; empty if there is no such file."""
         try:
             text = os.fsdecode(read_regular(path, bytes_max=POINTER_BYTES_MAX)).rstrip("\r\n")
         except FileNotFoundError:
@@ -235,7 +235,7 @@ class _Look:
             self._look_at_alternates(Path(real), inside)
 
     def _look_at_named_files(self, settings: list[Setting], starts: tuple[str, ...]) -> None:
-        """Note the settings by which git would read a file that it should not, from wherever it starts."""
+        """Note the settings that make git read a file that it should not."""
         for setting in filter(names_file, settings):
             name = _at_home((setting.value or "").removeprefix(_OPTIONAL))
             reasons = (_unfit(Path(start, name), self.workspace) for start in starts)
@@ -266,7 +266,7 @@ def _is_tree(setting: Setting) -> bool:
 
 
 def _is_repository(folder: str) -> bool:
-    """Whether git would take a folder for a repository, or nearly so."""
+    """Whether git would, or nearly would, accept a folder as a repository."""
 
     def has(name: str) -> bool:
         return os.path.lexists(f"{folder}/{name}")
@@ -275,7 +275,7 @@ def _is_repository(folder: str) -> bool:
 
 
 def _unfit(path: Path, workspace: str) -> str:
-    """Why git should not read a file because a repository says so; nothing if it may."""
+    """Why git should not read a file that a repository names; empty if it may."""
     real = os.path.realpath(path)
     if real == os.devnull:
         return ""

@@ -12,14 +12,14 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 class BadMcpServer(ValueError):
-    """The configuration of an MCP server makes no sense; the text says what to do."""
+    """An invalid MCP server configuration; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
     """A server that is either started (`command`) or called (`url`); raises BadMcpServer.
 
-    `env` and `headers` may hold secrets, so neither is ever shown.
+    `env` and `headers` may hold secrets, so they are never shown.
     """
 
     name: str
@@ -79,5 +79,5 @@ class McpPatience:
     kill: KillPatience = field(default_factory=KillPatience)
 
     def backoff_s(self, failures: int) -> float:
-        """How long to rest after so many failures in a row, of which there is at least one."""
+        """How long to wait after this many (at least one) failures in a row."""
         return min(self.backoff_first_s * 2.0 ** min(failures - 1, 30), self.backoff_max_s)

@@ -1,4 +1,4 @@
-"""One connection to an MCP server: greeting, list of tools, calls, and the sign that it is over."""
+"""One connection to an MCP server: handshake, list of tools, calls, and its end."""
 
 import asyncio
 from collections.abc import Generator, Mapping
@@ -32,7 +32,7 @@ _ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | Input
 
 
 class McpConnection:
-    """A session of the SDK and what is known of it; it is entered and left by one task, its owner.
+    """An SDK session and its state; one task, its owner, enters and leaves it.
 
     `news` tells the owner that one of the flags has changed.
     """
@@ -49,7 +49,7 @@ class McpConnection:
     async def enter(
         self, stack: AsyncExitStack, *, incoming: Incoming, outgoing: Outgoing
     ) -> tuple[Tool, ...]:
-        """Greet the server and ask for its tools; the stack takes back what this opens."""
+        """Do the handshake and ask for the tools; the stack closes what this opens."""
         stream = Metered(incoming, tools_changed=self._note_change, over=lambda: self.end("it hung up"))
         info = Implementation(name="holdfast", version=__version__)
         session = await stack.enter_async_context(ClientSession(stream, outgoing, client_info=info))
@@ -64,17 +64,17 @@ class McpConnection:
         return tools
 
     def end(self, why: str) -> None:
-        """Say that it is over; the first reason stands."""
+        """Mark it as over; the first reason is kept."""
         self.over = self.over or why
         self.news.set()
 
     def bury(self, why: str) -> None:
-        """Say how it ended, now that all is known."""
+        """Set how it ended, now that everything is known."""
         self.over = why
         self._buried.set()
 
     async def epitaph(self, *, within_s: float) -> str:
-        """Why it is over, with all that is known within that time; empty if it is not over."""
+        """Why it is over, as far as known within that time; empty if it is not over."""
         if self.over:
             with suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
@@ -86,7 +86,7 @@ class McpConnection:
         self.news.set()
 
     async def listed(self) -> tuple[Tool, ...]:
-        """The server's tools, of all pages, as far as anybody wants to read."""
+        """The server's tools from all pages, up to a limit."""
         session = self._entered()
         tools: list[Tool] = []
         cursor: str | None = None
@@ -101,7 +101,7 @@ class McpConnection:
         return tuple(tools[:TOOLS_MAX])
 
     async def answers(self) -> bool:
-        """Whether the server says anything at all."""
+        """Whether the server responds at all."""
         try:
             await self._entered().send_ping()
         except MCPError as error:
@@ -111,14 +111,14 @@ class McpConnection:
         return True
 
     def call(self, tool: str, args: Mapping[str, object], *, progress: ProgressFnT) -> asyncio.Task[Answer]:
-        """Start a call; its task raises MCPError, or ValueError for an answer that is none."""
+        """Start a call; its task raises MCPError, or ValueError for an invalid response."""
         task = asyncio.create_task(self._called(tool, args, progress=progress), name=f"mcp call {tool[:40]}")
         self.calls.add(task)
         task.add_done_callback(self.calls.discard)
         return task
 
     async def give_up(self, call: asyncio.Task[Answer], *, within_s: float) -> None:
-        """Cancel the call by protocol, and wait at most so long until the server is told."""
+        """Cancel the call by protocol, and wait up to a limit until the server is told."""
         call.cancel()
         self.suspect = True
         self.news.set()

@@ -1,4 +1,4 @@
-"""What comes from a server, metered: a flood of messages costs the server its messages, and us little."""
+"""Rate limits for messages from a server: a flood loses messages and costs us little."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _TOOLS_CHANGED = "notifications/tools/list_changed"
 
 
 class Incoming(Protocol):
-    """Where messages come from; raises EndOfStream or ClosedResourceError when there are no more."""
+    """A source of messages; raises EndOfStream or ClosedResourceError at the end."""
 
     async def receive(self) -> SessionMessage | Exception:
         """The next one."""
@@ -58,7 +58,7 @@ class Outgoing(Protocol):
 
 
 class Allowance:
-    """So many at once, and so many per second."""
+    """A token bucket: a burst, and a rate per second."""
 
     def __init__(self, per_s: float, *, burst: float, now_s: Callable[[], float]) -> None:
         self._per_s = per_s
@@ -76,7 +76,7 @@ class Allowance:
         return True
 
     def book(self, number: float = 1.0) -> float:
-        """Take so many in any case, and say how many seconds that is too early."""
+        """Take this many in any case; returns how many seconds too early that is."""
         self._refill()
         self._left -= number
         return max(0.0, -self._left / self._per_s)
@@ -88,14 +88,14 @@ class Allowance:
 
 
 class TooComplex(Exception):
-    """A message that would keep the loop busy for long."""
+    """A message that would block the loop for long."""
 
 
 class Scales:
-    """Weighs messages before they are parsed, by their number of values.
+    """Limits messages before they are parsed, by their number of values.
 
     Text is cheap to parse, many small values are not: a few megabytes of brackets take seconds, in which the
-    loop, and every thread too, stands still.
+    loop and every thread are blocked.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Scales:
         self._allowance = Allowance(VALUES_PER_S, burst=2 * VALUES_PER_S, now_s=now_s)
 
     async def weigh(self, message: bytes) -> None:
-        """Wait if the server's messages weigh too much together; raises TooComplex if this one does alone."""
+        """Wait if the server's messages have too many values; raises TooComplex if this one alone has."""
         weight = values_in(message)
         if weight > VALUES_MAX:
             raise TooComplex(f"it sent a message of more than {VALUES_MAX:,} values")
@@ -113,7 +113,7 @@ class Scales:
 
 
 def values_in(message: bytes) -> int:
-    """About how many values the JSON has; what stands in strings does not count."""
+    """Roughly how many values the JSON has, not counting strings' contents."""
     bare = message.replace(b"\\\\", b"").replace(b'\\"', b"")
     strings = bare.count(b'"') // 2
     if strings > VALUES_MAX:

@@ -40,17 +40,17 @@ _FIRST_ERROR = 400
 
 
 class _Envelope(msgspec.Struct):
-    """As much of a message as tells a request from a notification."""
+    """The part of a message that distinguishes a request from a notification."""
 
     id: int | str | None = None
 
 
 class BodyBroken(httpx2.StreamError):
-    """A body ended early, or is larger or slower than anybody wants; the SDK makes an error answer of it."""
+    """A body ended early, or is too large or too slow; the SDK turns it into an error."""
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A response's body, message by message, each within its limits, until a deadline.
+    """A response's body, message by message, each within limits, until a deadline.
 
     A message is an event of a stream, or else the whole body.
     """
@@ -182,7 +182,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Said(httpx2.AsyncByteStream):
-    """A body of our own, which closes the one that it stands for."""
+    """A replacement body that closes the original."""
 
     def __init__(self, data: bytes, instead_of: _Body | None) -> None:
         self._data = data
@@ -216,7 +216,7 @@ def _is_notification(request: httpx2.Request) -> bool:
 
 
 def _sockets(url: str) -> httpx2.AsyncHTTPTransport:
-    """The transport that is bounded; imports and reads certificates, so call it off the loop."""
+    """The limited transport; imports and reads certificates, so call it off the loop."""
     # Without TLS nobody needs the certificates, and reading them takes a while.
     tls = url.startswith("https:")
     context = httpx2.create_ssl_context(trust_env=False) if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

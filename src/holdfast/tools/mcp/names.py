@@ -1,6 +1,6 @@
-"""What the model is told of a server's tools: names that cannot deceive, and descriptions that are bounded.
+"""What the model is told about a server's tools: unambiguous names and limited descriptions.
 
-Everything here comes from a server that nobody vouches for.
+Everything here comes from an untrusted server.
 """
 
 import re
@@ -32,10 +32,10 @@ class ToolLeftOut(Exception):
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
-    """A label for each server, in which two underscores never stand together.
+    """A label for each server, without double underscores.
 
     So the first pair of underscores after the prefix of a tool's name ends the label: whatever a server calls
-    its tools, none of them can bear the name of another server's.
+    its tools, none can have the name of another server's tool.
     """
     return _numbered({name: _label(name) for name in names}, chars_max=LABEL_CHARS_MAX)
 
@@ -52,14 +52,14 @@ def tool_names(label: str, tools: Iterable[str]) -> dict[str, str]:
 
 
 def spec_for(name: str, server: str, *, description: str, schema: Mapping[str, object]) -> ToolSpec:
-    """The tool as the model is told of it; raises ToolLeftOut."""
+    """The tool's description for the model; raises ToolLeftOut."""
     origin = f"[from the MCP server {plain(server, chars_max=NAME_CHARS_MAX)}]"
     told = plain(description, chars_max=DESCRIPTION_CHARS_MAX, keep="\n")
     return ToolSpec(name=name, description=f"{origin} {told}".strip(), schema=_schema(schema))
 
 
 def plain(text: str, *, chars_max: int, keep: str = "") -> str:
-    """Text without control codes and invisible characters, and not longer than that."""
+    """Text without control codes and invisible characters, up to a length."""
     # What is far too long is cut before it is read: cleaning a megabyte for one line is a waste.
     text = cleaned(text[: 4 * chars_max])
     text = "".join(one if one in keep or _is_visible(one) else " " if one.isspace() else "" for one in text)
@@ -68,7 +68,7 @@ def plain(text: str, *, chars_max: int, keep: str = "") -> str:
 
 
 def written_out(text: str) -> str:
-    """The text to the letter: what does not show is written as an escape, so that it cannot hide."""
+    """The exact text, with invisible characters escaped."""
     return "".join(one if _is_visible(one) else ascii(one)[1:-1] for one in text)
 
 
@@ -132,7 +132,7 @@ def _schema(schema: Mapping[str, object]) -> dict[str, object]:
 
 
 def _plain_properties(properties: object) -> dict[str, object]:
-    """What is said of each argument; `true` (anything fits) as {}, which providers take, and no `false`."""
+    """The schema of each argument; `true` becomes {}, which providers accept; `false` is dropped."""
     if not isinstance(properties, dict):
         return {}
     said = cast("dict[str, object]", properties)
@@ -140,7 +140,7 @@ def _plain_properties(properties: object) -> dict[str, object]:
 
 
 def _told(value: object, *, depth: int) -> object:
-    """The schema with its prose made plain; what is matched against arguments stays as it is."""
+    """The schema with its descriptions cleaned; what arguments are matched against is unchanged."""
     if depth > _DEPTH_MAX:
         raise ToolLeftOut("its input schema is nested too deeply")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The process of an MCP server that we start: one thread starts it, hears its errors and buries it."""
+"""The process of an MCP server: one thread starts it, reads its standard error and reaps it."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ def _signal(number: int) -> str:
 
 
 class LastWords(Sink):
-    """The end of what was written to standard error, however much that was."""
+    """The last part of standard error, however long that was."""
 
     def __init__(self) -> None:
         self._tail = bytearray()
@@ -70,7 +70,7 @@ class LastWords(Sink):
 
 
 class ServerProcess:
-    """A server's process; all methods but those of the thread belong to the loop."""
+    """A server's process; all methods run on the loop except those of the thread."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class ServerProcess:
         self.ended: asyncio.Future[Exited] = self._loop.create_future()
 
     def start(self) -> None:
-        """Start it; `started` gives its pipes, or None when `ended` says why there are none."""
+        """Start it; `started` returns its pipes, or None if `ended` says why there are none."""
         threading.Thread(target=self._live_and_die, name="holdfast-mcp", daemon=True).start()
 
     async def end(self) -> None:
-        """Wait until it and all that it started are dead, which they soon are; a cancellation comes after."""
+        """Wait until it and everything it started are dead; a cancellation is raised afterwards."""
         self._wake.call()
         patience = self._patience
         within_s = patience.exit_s + patience.kill.term_s + patience.kill.kill_s + 5.0

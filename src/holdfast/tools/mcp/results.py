@@ -1,4 +1,4 @@
-"""What an MCP call brought, as a tool's result: bounded, and safe whatever is in it."""
+"""Turns the result of an MCP call into a tool result: limited and safe."""
 
 import asyncio
 import base64
@@ -47,7 +47,7 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True)
 class _Binary:
-    """Bytes with what the server says of them."""
+    """Bytes with the media type that the server claims."""
 
     data: bytes
     media_type: str
@@ -55,7 +55,7 @@ class _Binary:
 
 
 async def tool_result(result: CallToolResult, blobs: Blobs) -> ToolResult:
-    """The result for the model; what is not shown is in a blob, and it is said that something is not."""
+    """The result for the model; what is not shown is stored as a blob and mentioned."""
     size_chars = sum(_size_chars(block) for block in result.content)
     if size_chars > _WORTH_A_THREAD_CHARS:
         gathered = await asyncio.to_thread(_gathered, result)
@@ -74,7 +74,7 @@ async def tool_result(result: CallToolResult, blobs: Blobs) -> ToolResult:
 
 
 def media_type_of(data: bytes) -> str:
-    """What an image is by its first bytes; empty if it is none that models take."""
+    """An image's media type by its first bytes; empty if models do not accept it."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _SIGNATURES.items() if data.startswith(start)), "")
@@ -141,7 +141,7 @@ def _take_binary(encoded: str, media_type: str, *, name: str, gathered: _Gathere
 
 
 def _is_said(structured: object, texts: list[str]) -> bool:
-    """Whether a text already says it: servers give both, for clients that know the one or the other."""
+    """Whether a text already contains it: servers send both forms for different clients."""
     if structured == {"result": texts}:
         return True
     for text in texts:

@@ -1,4 +1,4 @@
-"""One MCP server and the task that owns it: connected, listed, checked, and connected again when it dies."""
+"""One MCP server and the task that owns it: connects, lists tools, checks it, and reconnects."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpStatus:
-    """How a server is, for people."""
+    """A server's status, for people."""
 
     name: str
     state: Literal["connecting", "connected", "down"]
@@ -37,7 +37,7 @@ class McpStatus:
 
 
 class McpServer:
-    """A server; `live` is its owner's task, everything else may be called by anyone on the loop."""
+    """A server; its owner's task runs `live`, everything else may be called by anyone on the loop."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class McpServer:
 
     @property
     def state(self) -> Literal["connecting", "connected", "down"]:
-        """How it is now."""
+        """Its status."""
         if self._connection is not None:
             return "connected"
         return "down" if self._resting else "connecting"
 
     async def connection(self) -> McpConnection | None:
-        """The connection; one that is being made is waited for, and None if that takes too long."""
+        """The connection, waiting for one in progress; None if that takes too long."""
         if self._connection is None or self._connection.over:
             self._connected.clear()
             self._wanted.set()  # nobody rests while somebody waits
@@ -81,7 +81,7 @@ class McpServer:
         return self._connection
 
     async def live(self) -> None:
-        """Be connected, again and again, until cancelled."""
+        """Stay connected until cancelled."""
         if self.config.command:
             # A server of ours that was killed cannot have ended the processes that it started.
             await kill_leftovers(self._marker_run, tool_call_ids=[""], patience=self.patience.kill)
@@ -109,7 +109,7 @@ class McpServer:
             self._resting = False
 
     async def _lived(self) -> str:
-        """One connection, from its beginning to its end, which is said."""
+        """One connection, from start to end."""
         connection = McpConnection()
         ends: list[str] = []
         deadline = asyncio.timeout(self.patience.connect_s)
@@ -177,7 +177,7 @@ class McpServer:
     async def _wire(
         self, connection: McpConnection, ends: list[str]
     ) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
-        """Open the wire; when it is closed, `ends` has what is known of its end."""
+        """Open the wire; when it is closed, `ends` says how it ended."""
         if self.config.url:
             async with http_wire(self.config, lost=connection.end) as (incoming, outgoing):
                 yield incoming, outgoing
@@ -201,7 +201,7 @@ class McpServer:
 
 
 async def _until_over(connection: McpConnection, *, within_s: float) -> None:
-    """Let news gather for a while."""
+    """Wait a moment so that several changes count as one."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + within_s
     while not connection.over and not connection.suspect and loop.time() < deadline_s:
@@ -215,7 +215,7 @@ async def _until_over(connection: McpConnection, *, within_s: float) -> None:
 
 
 async def _none_left(connection: McpConnection) -> None:
-    """See to it that no call outlives its connection; all of them have been told that it is over."""
+    """End calls that outlive their connection; all have been told that it is over."""
     if connection.calls:
         await asyncio.wait(connection.calls.copy(), timeout=_LAST_CALLS_S)
     for call in connection.calls.copy():

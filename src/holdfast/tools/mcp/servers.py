@@ -23,9 +23,9 @@ CLOSE_S = 20.0
 
 
 class McpServers:
-    """All servers, connected in the background while this is entered; raises BadMcpServer for a double name.
+    """All servers, connected in the background while entered; raises BadMcpServer for a duplicate name.
 
-    - Entering waits for nobody. Leaving ends every task and every process, those that ignore TERM too.
+    - Entering does not wait. Leaving ends every task and every process, even those that ignore TERM.
     - Children get `environment` (which the edge made without our keys) and what their configuration adds.
     - `owner` names the data directory: what a killed Holdfast of the same owner left running is killed first.
     """
@@ -77,15 +77,15 @@ class McpServers:
         await settle(ended, within_s=CLOSE_S)
 
     def snapshot(self) -> tuple[Tool, ...]:
-        """The tools that are known now, always in the same order; those of a server that is down are kept."""
+        """The known tools, always in the same order, including those of a server that is down."""
         return tuple(tool for offer in self._offers for tool in offer.tools())
 
     def status(self) -> tuple[McpStatus, ...]:
-        """How each server is."""
+        """The status of each server."""
         return tuple(offer.status() for offer in self._offers)
 
     async def settled(self, *, within_s: float) -> None:
-        """Wait until each server was tried once, at most so long."""
+        """Wait until each server was tried once, up to a limit."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 for offer in self._offers:
@@ -93,7 +93,7 @@ class McpServers:
 
 
 class _Offer:
-    """A server's tools as they are offered, made anew when its list is."""
+    """A server's tools as offered to the model, rebuilt when its list changes."""
 
     def __init__(self, server: McpServer, label: str) -> None:
         self.server = server
@@ -110,7 +110,7 @@ class _Offer:
         return self._tools
 
     def status(self) -> McpStatus:
-        """How the server is."""
+        """The server's status."""
         tools, server = self.tools(), self.server
         return McpStatus(
             name=server.config.name,
@@ -144,5 +144,5 @@ class _Offer:
 
 
 def marker_run(owner: str, label: str) -> str:
-    """What stands in the mark of a server's processes where a run's id stands in that of a tool's."""
+    """The marker's run id for a server's processes."""
     return f"mcp/{owner}/{label}"

@@ -1,6 +1,6 @@
-"""The wire to a server that we started: one JSON message a line, over its standard input and output.
+"""The stdio transport: one JSON message per line, over a server's standard input and output.
 
-The SDK has such a transport too. Ours bounds the length of a line, starts no process on the loop, and has no
+The SDK has such a transport too. Ours limits the length of a line, starts no process on the loop, and has no
 tasks of its own.
 """
 
@@ -32,13 +32,13 @@ _LAST_ID = re.compile(rb'\}\s*,\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,
 
 
 class WireBroken(Exception):
-    """What the server writes is not MCP; the text says what it is."""
+    """The server's output is not MCP; the text says what it is."""
 
 
 class LineReader:
     """Messages from a server's standard output, at most MESSAGE_BYTES_MAX each.
 
-    An answer that is longer becomes an error for the one who waits for it. Lines that are no messages are
+    A longer response becomes an error for its caller. Lines that are not messages are
     skipped (many servers print a greeting), until there are too many.
     """
 
@@ -64,7 +64,7 @@ class LineReader:
             raise anyio.EndOfStream from broken
 
     async def aclose(self) -> None:
-        """Nothing to give back: the pipe belongs to whoever opened it."""
+        """Nothing to close: the opener closes the pipe."""
 
     async def _line(self) -> bytes | SessionMessage:
         while True:
@@ -80,7 +80,7 @@ class LineReader:
             self._buffer += await self._chunk()
 
     async def _skipped(self) -> SessionMessage:
-        """Read on to the end of a line that is too long, and answer in its place."""
+        """Skip to the end of a line that is too long, and respond in its place."""
         why = f"it sent a message of more than {MESSAGE_BYTES_MAX:,} bytes"
         head, tail = bytes(self._buffer[:_END_BYTES]), b""
         if not _ANSWER_ID.match(head) and not _RESULT.match(head):
@@ -127,7 +127,7 @@ class LineReader:
 
 
 def _instead(head: bytes, why: str, *, tail: bytes) -> SessionMessage:
-    """An error for whoever waits for a message with these ends; raises WireBroken if that cannot be told."""
+    """An error for the caller that waits for this message; raises WireBroken if it cannot be identified."""
     asked = _ANSWER_ID.match(head) or (_LAST_ID.search(tail) if _RESULT.match(head) else None)
     if asked is None:
         raise WireBroken(why)
@@ -143,7 +143,7 @@ class LineWriter:
         self._closed = False
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Write it and wait until there is room for more; a cancelled send is written all the same."""
+        """Write it and wait until there is room for more; a cancelled send is still written."""
         if self._closed or self._writer.is_closing():
             raise anyio.ClosedResourceError
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -171,7 +171,7 @@ class LineWriter:
 
 @asynccontextmanager
 async def stdio_wire(process: ServerProcess) -> AsyncGenerator[tuple[LineReader, LineWriter]]:
-    """Start the process and talk to it; on leaving it is dead, whatever it does."""
+    """Start the process and talk to it; on exit the process is dead."""
     process.start()
     output: asyncio.BaseTransport | None = None
     writer: asyncio.StreamWriter | None = None

@@ -1,4 +1,4 @@
-"""A tool of an MCP server as a tool of ours."""
+"""A tool of an MCP server as a Holdfast tool."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ _SAID_CHARS = 300
 _PROGRESS_CHARS = 500
 _LONGER_S = 15.0  # to cancel by protocol and to store the result
 _EPITAPH_S = 2.0
-_MAYBE = "Whether it had an effect is not known."
+_MAYBE = "It is not known whether it had an effect."
 
 
 class _NotSent(Exception):
-    """The server has not seen the call, so it may be made again."""
+    """The server has not seen the call, so it may be repeated."""
 
 
 class _Progress:
-    """The newest progress; what comes faster than it is said is forgotten, but for the last."""
+    """The latest progress; of updates that come too fast, only the last is kept."""
 
     def __init__(self) -> None:
         self.news = asyncio.Event()
@@ -46,14 +46,14 @@ class _Progress:
         self.news.set()
 
     def newest(self) -> str:
-        """What was not said yet."""
+        """Progress that was not shown yet."""
         text, self._text = self._text, ""
         self.news.clear()
         return text
 
 
 class McpTool(Tool):
-    """One tool of one server; what the server says of its effects is not believed."""
+    """One tool of one server; its claims about effects are not trusted."""
 
     def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec) -> None:
         self.spec = spec
@@ -124,7 +124,9 @@ class McpTool(Tool):
             return self._unreadable(str(error))
         if not isinstance(answer, CallToolResult):
             name = self._server.config.name
-            return ToolResult(f"The MCP server {name} asked for more input, which nobody gives it.", ok=False)
+            return ToolResult(
+                f"The MCP server {name} asked for more input, which is not supported.", ok=False
+            )
         return await tool_result(answer, call.blobs)
 
     async def _failed(self, error: MCPError, connection: McpConnection) -> ToolResult:
@@ -143,17 +145,17 @@ class McpTool(Tool):
 
     def _unreadable(self, why: str) -> ToolResult:
         name = self._server.config.name
-        text = f"The MCP server {name} gave an answer that cannot be read: {_shortened(why)}. {_MAYBE}"
+        text = f"The MCP server {name} gave an invalid response: {_shortened(why)}. {_MAYBE}"
         return ToolResult(text, ok=False, ending="unknown")
 
     def _not_there(self, why: str) -> ToolResult:
-        text = f"The MCP server {self._server.config.name} is not there: {why or 'it is still starting'}."
+        text = f"The MCP server {self._server.config.name} is not available: {why or 'it is still starting'}."
         text = f"{text} It is being restarted; try again later, or do without it."
         return ToolResult(text, ok=False, ending="not_started")
 
 
 async def _answered(request: asyncio.Task[Answer], progress: _Progress, call: ToolCall) -> None:
-    """Say what progress there is until the answer is there."""
+    """Show progress until the response is there."""
     while not request.done():
         news = asyncio.ensure_future(progress.news.wait())
         await race(news, watched=[request])

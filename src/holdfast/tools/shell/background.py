@@ -1,7 +1,7 @@
-"""Background processes: started on purpose, they outlive their run, and are found again after a restart.
+"""Background processes: they outlive the run that started them, and are found again after a restart.
 
 Each job has three files: its state, a FIFO that it writes to, and a ring with the end of its output. The job
-holds both ends of the FIFO, so that it is not killed by SIGPIPE when the server dies: it waits in a write
+holds both ends of the FIFO, so that SIGPIPE does not kill it when the server dies: it blocks in a write
 until a server reads again.
 """
 
@@ -30,7 +30,7 @@ class TooManyJobs(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutput:
-    """A stretch of a job's output; `until` is where to read on."""
+    """Part of a job's output; `until` is where to continue."""
 
     text: str
     since: int
@@ -63,7 +63,7 @@ class Background:
     ) -> BackgroundJob:
         """Start it and return when it runs; raises TooManyJobs, or OSError if it cannot be started.
 
-        Cancelled, it leaves nothing running: nobody would ever hear of the job.
+        When cancelled, it leaves nothing running, because nobody would know about the job.
         """
         given_up = self._given_up_for(session_id)
         marker = background(run_id, tool_call_id)
@@ -95,7 +95,7 @@ class Background:
         return job
 
     def jobs(self, session_id: str) -> list[BackgroundJob]:
-        """The session's jobs, oldest first, those that have ended too."""
+        """The session's jobs, oldest first, including those that have ended."""
         return [job for job in self._jobs.values() if job.state.session_id == session_id]
 
     def job(self, job_id: str, *, session_id: str) -> BackgroundJob | None:
@@ -104,7 +104,7 @@ class Background:
         return job if job and job.state.session_id == session_id else None
 
     async def read(self, job: BackgroundJob, *, since: int, wait_s: float = 0.0) -> JobOutput:
-        """Output after that many bytes; waits so long for something new if there is nothing."""
+        """Output after that many bytes; if there is none, waits up to `wait_s` for it."""
         if wait_s > 0 and job.output_bytes <= since:
             await job.news(within_s=wait_s)
 
@@ -121,7 +121,7 @@ class Background:
         await settle(job.ended, within_s=self._linger_s)
 
     async def adopt(self) -> list[BackgroundJob]:
-        """Find the jobs of an earlier server in the folder again, and watch those that are alive."""
+        """Find the jobs of an earlier server in the folder, and watch those that are alive."""
         states, living = await offload(self._look_back)
         by_marker: dict[str, list[MarkedProcess]] = {}
         for one in living:
@@ -157,7 +157,7 @@ class Background:
         return states, find_marked(lambda marker: marker.background, tagged=tagged)
 
     def _given_up_for(self, session_id: str) -> list[BackgroundJob]:
-        """The job that makes room for one more, which is listed no longer; none if there is room."""
+        """The ended job that makes room for one more and is no longer listed; empty if there is room."""
         own = self.jobs(session_id)
         if len(own) >= self._jobs_max:
             given_up = _oldest_that_ended(own, where="")

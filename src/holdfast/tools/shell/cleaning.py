@@ -14,7 +14,7 @@ _UNFINISHED = re.compile(r"\x1b(?:[\]PX^_][^\x07\x1b\x9c\n]{0,4096}\x1b?|\[?[ -?
 
 
 def cleaned(text: str) -> str:
-    """Without control codes; of a line that was overwritten, what stood there last."""
+    """Without control codes; of an overwritten line, the last state."""
     text = _CODES.sub("", text)
     if "\r" not in text and "\b" not in text:
         return text
@@ -38,7 +38,7 @@ def _settled(line: str) -> str:
 
 
 class LiveText:
-    """Bytes in, clean text out, piece by piece, however the pieces were cut."""
+    """Turns bytes into clean text, piece by piece, wherever the pieces are cut."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")("replace")

@@ -1,9 +1,9 @@
-"""Reads commands for the approval policy: short ones here, long or broken ones in a process of their own.
+"""Parses commands for the approval policy: short ones here, long or broken ones in a child process.
 
-The parser holds the interpreter's lock, so a text that it takes long for would hold up every run. Such a text
-goes to a child process, which is killed when its time is over; the command then asks, unread. A child is used
-again for the next text. It ends when this process does: its socket is closed then, and its own alarm ends
-even a parse that is under way.
+The parser holds the GIL, so a text that takes long would block every run. Such a text
+goes to a child process, which is killed when its time is over; the command then needs approval. A child is
+reused for the next text. It ends when this process does: its socket is closed then, and its own alarm ends
+even a running parse.
 """
 
 import os
@@ -30,7 +30,7 @@ START_S = 10.0
 CHILDREN_MAX = 2
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 REMEMBERED_MAX = 16
-TOO_SLOW = "It takes too long to be judged."
+TOO_SLOW = "It takes too long to check."
 _CHUNK_BYTES = 64 * 1024
 _STEP = msgspec.msgpack.Decoder(ScriptStep)
 
@@ -38,7 +38,7 @@ _STEP = msgspec.msgpack.Decoder(ScriptStep)
 class CommandReader:
     """Does what `steps_of` does. It blocks, so call it in a thread; any number of threads may.
 
-    Whoever makes one closes it. One that nobody holds any more closes itself.
+    The creator closes it; one that is no longer referenced closes itself.
     """
 
     def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
@@ -66,7 +66,7 @@ class CommandReader:
         return steps
 
     def close(self) -> None:
-        """End the children; what is still asked for is answered unread."""
+        """End the children; pending requests return as not parsed."""
         with self._lock:
             self._closed = True
         self._finalize()

@@ -1,6 +1,6 @@
-"""What runs in the process that reads long commands: one request after the other, each within its time.
+"""The child process that parses long commands: one request after the other, each with a time limit.
 
-It is started by its path, before any import path is known, so it imports only the standard library at first.
+It is started by its path, before any import path is set, so at first it imports only the standard library.
 Requests and answers are frames on the socket that is its standard input; it ends when the other side does.
 """
 

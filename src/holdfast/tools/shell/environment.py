@@ -1,4 +1,4 @@
-"""The environment of a child: what a program needs to find its way, and nothing that opens a door."""
+"""The environment of child processes: what programs need, and no secrets."""
 
 from collections.abc import Iterable, Mapping
 
@@ -56,7 +56,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def child_environment(source: Mapping[str, str], *, also: Iterable[str] = ()) -> dict[str, str]:
-    """What a child gets of the environment that the edge hands in; `also` names more to pass on."""
+    """The part of the given environment that a child gets; `also` names more to pass on."""
     names = PASSED_ON | set(also)
     passed = {name: value for name, value in source.items() if name in names or name.startswith("LC_")}
     path = _absolute(passed.get("PATH", _PATH)) or _PATH
@@ -64,7 +64,7 @@ def child_environment(source: Mapping[str, str], *, also: Iterable[str] = ()) ->
 
 
 def _for_git() -> dict[str, str]:
-    """Settings in the one place that git puts before every file."""
+    """Git settings as environment variables, which override every file."""
     found = {"GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS))}
     for nth, (key, value) in enumerate(_GIT_SETTINGS.items()):
         found |= {f"GIT_CONFIG_KEY_{nth}": key, f"GIT_CONFIG_VALUE_{nth}": value}
@@ -72,5 +72,5 @@ def _for_git() -> dict[str, str]:
 
 
 def _absolute(path: str) -> str:
-    """A PATH without places that lie wherever a command runs, where somebody may have put an `ls`."""
+    """A PATH without relative folders, where someone may have put an `ls`."""
     return ":".join(place for place in path.split(":") if place.startswith("/"))

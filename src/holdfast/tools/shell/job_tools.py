@@ -24,10 +24,14 @@ class ShellJobsArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     job_id: Annotated[str, Meta(description="The job to read; empty lists all jobs.")] = ""
     since: Annotated[
-        int, Meta(ge=0, description="Read output after this many bytes; the last answer says where to go on.")
+        int,
+        Meta(ge=0, description="Read output after this many bytes; the last result says where to continue."),
     ] = 0
     wait_s: Annotated[
-        float, Meta(ge=0, le=WAIT_S_MAX, description="If there is nothing new, wait for it so many seconds.")
+        float,
+        Meta(
+            ge=0, le=WAIT_S_MAX, description="If there is nothing new, wait up to this many seconds for it."
+        ),
     ] = 0.0
 
 
@@ -79,7 +83,7 @@ class ShellKill(Tool):
     """Ends one of the session's background processes."""
 
     args_type = ShellKillArgs
-    spec = spec_of(SHELL_KILL, "End a background process and everything that it started.", args=ShellKillArgs)
+    spec = spec_of(SHELL_KILL, "End a background process and everything it started.", args=ShellKillArgs)
     # Killing what is dead changes nothing, so it may be done again.
     traits = ToolTraits(idempotent=True, patience_s=30.0)
 

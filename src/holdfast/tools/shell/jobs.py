@@ -26,9 +26,9 @@ _HEADER = struct.Struct("<Q")
 
 
 class Ring:
-    """A circular file whose first eight bytes say how much was ever written.
+    """A ring buffer in a file; its first eight bytes count all bytes ever written.
 
-    One thread writes; anyone reads. A reader that is overtaken gets text with a seam, never an error.
+    One thread writes; anyone reads. A reader that is overtaken gets a gap in the text, never an error.
     """
 
     def __init__(self, path: Path, *, size_bytes: int = RING_BYTES) -> None:
@@ -39,7 +39,7 @@ class Ring:
         self.total_bytes = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else 0
 
     def take(self, data: bytes) -> bool:
-        """Write it over the oldest; it never has enough."""
+        """Overwrite the oldest bytes; it always takes more."""
         written = self.total_bytes + len(data)
         data = data[-self._size :]
         place = (written - len(data)) % self._size
@@ -52,7 +52,7 @@ class Ring:
         return False
 
     def read(self, since: int) -> tuple[bytes, int]:
-        """What was written after that many bytes, as far as it is still there, and where it begins."""
+        """What was written after that many bytes and is still kept, and where it begins."""
         end = self.total_bytes
         start = min(max(since, end - self._size, 0), end)
         place = start % self._size
@@ -63,7 +63,7 @@ class Ring:
         return data, start
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._fd)
 
 
@@ -74,7 +74,7 @@ _LOOK_AGAIN_S = 1.0
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a job; written before it starts, so that it is found whenever the server dies."""
+    """What is known about a job; stored before it starts, so that it is found even if the server dies."""
 
     job_id: str
     session_id: str
@@ -88,7 +88,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BackgroundJob(Sink):
-    """A background process; its methods belong to the loop, but those of its thread."""
+    """A background process; its methods run on the loop, except those of its thread."""
 
     def __init__(self, state: JobState, folder: Path, *, kill_patience: KillPatience) -> None:
         self.state = state
@@ -106,7 +106,7 @@ class BackgroundJob(Sink):
 
     @property
     def running(self) -> bool:
-        """Whether anything of it is alive."""
+        """Whether any of its processes is alive."""
         return not self.state.ended
 
     @property
@@ -115,7 +115,7 @@ class BackgroundJob(Sink):
         return self._ring.total_bytes if self._ring else 0
 
     def start(self, command: Command) -> None:
-        """Start it; `started` and `ended` tell how that went."""
+        """Start it; `started` and `ended` hold the outcome."""
         self._in_thread(lambda: self._started_and_watched(command))
 
     def adopt(self, processes: list[ProcessEntry]) -> None:
@@ -123,11 +123,11 @@ class BackgroundJob(Sink):
         self._in_thread(lambda: self._adopted_and_watched(processes))
 
     def end_it(self) -> None:
-        """Kill it and all that it started."""
+        """Kill it and everything it started."""
         self._wake.call()
 
     def leave(self) -> None:
-        """Stop watching it and let it live."""
+        """Stop watching it and leave it running."""
         self._leaving = True
         self._wake.call()
 
@@ -139,7 +139,7 @@ class BackgroundJob(Sink):
             return b"", 0  # the job was forgotten meanwhile
 
     async def news(self, *, within_s: float) -> None:
-        """Wait for output or the end, at most so long."""
+        """Wait for output or the end, up to `within_s`."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.add(waiter)
         try:
@@ -308,7 +308,7 @@ class _Descriptors:
 
 
 def stored_states(folder: Path) -> Iterator[JobState]:
-    """What earlier servers wrote down; a file that cannot be read is left alone."""
+    """The stored states of earlier servers; unreadable files are skipped."""
     for path in folder.glob("job-*.state"):
         try:
             yield msgspec.json.decode(path.read_bytes(), type=JobState)

@@ -1,4 +1,4 @@
-"""The mark that every process of a tool call inherits, so that it is found wherever it went."""
+"""The marker that every process of a tool call inherits, so that it can be found."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ _TAG_MIN, _TAGS = 100_000, 350_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """Which call of which run started a process; `nonce` tells two executions of one call apart."""
+    """Which call of which run started a process; `nonce` distinguishes executions of one call."""
 
     run_id: str
     tool_call_id: str
@@ -23,11 +23,11 @@ class Marker:
 
     @property
     def tag(self) -> int:
-        """The number by which a process is known that has thrown its environment away.
+        """The number that identifies a process that has cleared its environment.
 
-        In the foreground it follows from the call alone, so that a server can work it out for what an earlier
-        one started. Each background process has its own: its whole mark is stored, and others of the same
-        call may run beside it.
+        In the foreground it depends on the call alone, so that a server can compute it for what an earlier
+        one started. Each background process has its own: its whole marker is stored, and others of the same
+        call may run at the same time.
         """
         named = f"{_quoted(self.run_id)}:{_quoted(self.tool_call_id)}"
         if self.background:
@@ -41,17 +41,17 @@ class Marker:
 
 
 def foreground(run_id: str, tool_call_id: str) -> Marker:
-    """A new mark for what must end with its call."""
+    """A new marker for a process that must end with its call."""
     return Marker(run_id=run_id, tool_call_id=tool_call_id, nonce=token_hex(8))
 
 
 def background(run_id: str, tool_call_id: str) -> Marker:
-    """A new mark for what may outlive its call."""
+    """A new marker for a process that may outlive its call."""
     return replace(foreground(run_id, tool_call_id), background=True)
 
 
 def marked(environment: Mapping[str, str], marker: Marker) -> dict[str, str]:
-    """The environment with the mark in it."""
+    """The environment with the marker in it."""
     # A Holdfast that runs inside a tool of another Holdfast adds its mark and keeps the outer one, so that
     # the outer stop finds what the inner one started.
     outer = environment.get(VARIABLE, "")
@@ -64,23 +64,23 @@ def foreground_tag(run_id: str, tool_call_id: str) -> int:
 
 
 def is_background(tag: int) -> bool:
-    """Whether it is the tag of something that may outlive its call."""
+    """Whether a tag belongs to a process that may outlive its call."""
     return _TAG_MIN + _TAGS <= tag < _TAG_MIN + 2 * _TAGS
 
 
 def is_foreground(tag: int) -> bool:
-    """Whether it is the tag of something that must end with its call."""
+    """Whether a tag belongs to a process that must end with its call."""
     return _TAG_MIN <= tag < _TAG_MIN + _TAGS
 
 
 def tag_in(text: str) -> int:
-    """The tag of the marker that the text stands for; 0 if it stands for none of ours."""
+    """The tag of the marker in the text; 0 if it is not a marker."""
     marker = parsed(text)
     return marker.tag if marker is not None else 0
 
 
 def markers_in(environ: bytes) -> Iterator[Marker]:
-    """The marks in an environment as /proc shows it."""
+    """The markers in an environment as /proc shows it."""
     if (VARIABLE + "=").encode() not in environ:
         return
     prefix = (VARIABLE + "=").encode()
@@ -93,7 +93,7 @@ def markers_in(environ: bytes) -> Iterator[Marker]:
 
 
 def parsed(text: str) -> Marker | None:
-    """The marker that the text stands for; None if it stands for none of ours."""
+    """The marker in the text; None if it is not a marker."""
     fields = text.split(":")
     if len(fields) != _FIELDS or fields[3] not in {"background", "foreground"}:
         return None

@@ -1,4 +1,4 @@
-"""What a process printed: the ends in memory for the model, the whole on disk up to a maximum."""
+"""A process's output: both ends in memory for the model, the whole on disk up to a limit."""
 
 import tempfile
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Shown:
 
 
 class Capture:
-    """Takes output without end and stays small."""
+    """Takes unlimited output in limited memory."""
 
     def __init__(self) -> None:
         self.total_bytes = 0
@@ -31,7 +31,7 @@ class Capture:
         self._disk_failed = ""
 
     def take(self, data: bytes) -> bool:
-        """Keep what has its place, drop the rest; it never has enough."""
+        """Keep what fits and drop the rest; it always takes more."""
         self._keep_whole(data)
         self.total_bytes += len(data)
         room = _RAW_END_BYTES - len(self._head)
@@ -44,7 +44,7 @@ class Capture:
         return False
 
     def text(self, shown: Shown | None = None) -> tuple[str, str]:
-        """What the model is shown, and a sentence on what was left out, empty when nothing was."""
+        """What the model is shown, and a sentence about what was left out, if anything."""
         shown = shown or Shown()
         if self.total_bytes == len(self._head) + len(self._tail):
             return shorten(cleaned(_decoded(self._head + self._tail)), shown)
@@ -54,7 +54,7 @@ class Capture:
         return f"{head}\n[… {left_out} here …]\n{tail}", left_out
 
     async def keep(self, blobs: Blobs) -> tuple[str, str]:
-        """Put the whole into a blob; returns its name and a sentence on what even that lacks."""
+        """Store the whole as a blob; returns its name and a sentence about what is missing, if anything."""
         lack = ""
         if self._disk_failed:
             lack = f"The rest could not be kept: {self._disk_failed}."
@@ -63,7 +63,7 @@ class Capture:
         return await blobs.put_blob(await offload(self._read_whole)), lack
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Delete the file."""
         self._whole.close()
 
     def _keep_whole(self, data: bytes) -> None:
@@ -82,7 +82,7 @@ class Capture:
 
 
 def shorten(text: str, shown: Shown) -> tuple[str, str]:
-    """Head and tail of a text that is too long, and a sentence on what was left out."""
+    """The head and tail of a text that is too long, and a sentence about what was left out."""
     over = len(text) - shown.head_chars - shown.tail_chars
     if over <= 0:
         return text, ""

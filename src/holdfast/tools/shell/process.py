@@ -1,4 +1,4 @@
-"""One command in the foreground: started off the loop, heard while it runs, and gone when the call is over.
+"""Runs one command in the foreground: its output is streamed, and nothing of it outlives the call.
 
 Whatever ends the call (its own exit, the time limit, a cancellation) ends its whole scope too.
 """
@@ -31,7 +31,7 @@ _LIVE_IS_OVER = "\n[the live output stops here; the command goes on]\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What is started, where, and with what."""
+    """What to start, where, and with which environment and input."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -62,8 +62,8 @@ async def run_command(
 ) -> ProcessEnd:
     """Run it to its end; `hear` gets clean text as it comes, up to LIVE_BYTES_MAX.
 
-    Cancelled, it raises when the scope is empty; if something survived KILL, a note on the exception says
-    what, and `find_marked` finds it.
+    When cancelled, it raises once the scope is empty; if a process survived KILL, a note on the exception
+    names it, and `find_marked` finds it.
     """
     kill_patience = kill_patience or KillPatience()
     child = _Child(command, sink, marker=marker, patience_s=patience_s, kill_patience=kill_patience)
@@ -82,7 +82,7 @@ async def run_command(
 
 
 class _Child:
-    """A command and the thread that owns it; all methods but those of the thread belong to the loop."""
+    """A command and the thread that owns it; all methods run on the loop except those of the thread."""
 
     def __init__(
         self, command: Command, sink: Sink, *, marker: Marker, patience_s: float, kill_patience: KillPatience
@@ -107,7 +107,7 @@ class _Child:
         threading.Thread(target=self._live_and_die, name="holdfast-process", daemon=True).start()
 
     async def heard(self) -> str:
-        """The next text, or nothing when there is no more and the command has ended."""
+        """The next text; empty when the command has ended and there is no more."""
         while True:
             self._news.clear()
             self._told = False

@@ -14,7 +14,7 @@ _TAG = re.compile(rb"^Max msgqueue size\s+(\d+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEntry:
-    """A process as it was seen; pid and birth together are never used twice."""
+    """One entry of the process table; pid and start time together are unique."""
 
     pid: int
     born_ticks: int
@@ -26,7 +26,7 @@ class ProcessEntry:
 
     @property
     def is_dead(self) -> bool:
-        """Whether only its entry is left."""
+        """Whether the process is dead and only its entry is left."""
         return self.state in {"Z", "X"}
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class ProcessEntry:
 
 
 def table() -> list[ProcessEntry]:
-    """Every process that there is."""
+    """Every process."""
     if not ON_LINUX:
         return []
     names = os.listdir("/proc")  # noqa: PTH208 - names are wanted, thousands of them
@@ -73,7 +73,7 @@ def writes_to(pid: int, pipe_inode: int) -> bool:
 
 
 def tag_of(pid: int) -> int:
-    """The number that the process is marked by, or another one; 0 if it is gone."""
+    """The process's tag, or another number if it has none; 0 if it is gone."""
     return tag_in_limits(_contents(f"/proc/{pid}/limits", bytes_max=_READ_BYTES))
 
 
@@ -84,7 +84,7 @@ def tag_in_limits(limits: bytes) -> int:
 
 
 def with_descendants(rows: Iterable[ProcessEntry], roots: set[int]) -> set[int]:
-    """The pids and those of all their children, and theirs."""
+    """The pids and those of all their descendants."""
     children: dict[int, list[int]] = {}
     for row in rows:
         children.setdefault(row.parent, []).append(row.pid)

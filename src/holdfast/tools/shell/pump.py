@@ -1,4 +1,4 @@
-"""Reading one process's output and watching for its end, in a thread, woken by a pipe."""
+"""Reads one process's output and watches for its end, in a thread that a pipe can wake."""
 
 import errno
 import os
@@ -13,10 +13,10 @@ Why: TypeAlias = Literal["exited", "woken", "deadline", "enough"]
 
 
 class Sink(Protocol):
-    """Where output goes; it is called in the thread that reads."""
+    """Where output goes; called in the reading thread."""
 
     def take(self, data: bytes) -> bool:
-        """Keep or drop it; True says that no more is wanted."""
+        """Keep or drop it; returns True if no more is wanted."""
         ...
 
 
@@ -36,7 +36,7 @@ class Wake:
             os.write(self._write_fd, b"!")
 
     def close(self) -> None:
-        """For the loop, when the thread is over."""
+        """Close the pipe; called by the loop when the thread has ended."""
         if self._write_fd >= 0:
             os.close(self.read_fd)
             os.close(self._write_fd)
@@ -44,7 +44,7 @@ class Wake:
 
 
 class Pump:
-    """Moves output into a sink until the process has exited, somebody calls, or the deadline is there."""
+    """Moves output into a sink until the process exits, a wake-up comes, or the deadline passes."""
 
     def __init__(self, output_fd: int, pid: int, *, wake: Wake, sink: Sink) -> None:
         os.set_blocking(output_fd, False)
@@ -60,7 +60,7 @@ class Pump:
         self.enough = False
 
     def until_exit(self, deadline_s: float | None) -> Why:
-        """Read until something of note happens; an exit is told once."""
+        """Read until one of these happens; an exit is reported once."""
         self._poll.register(self._wake_fd, select.POLLIN)
         if self._pidfd >= 0 and not self._exited:
             self._poll.register(self._pidfd, select.POLLIN)
@@ -85,7 +85,7 @@ class Pump:
             self._poll.unregister(self._pidfd)
 
     def drain(self, within_s: float) -> None:
-        """Read what is left, to its end or for so long: a background child may keep the output open."""
+        """Read the rest, to its end or up to a time limit: a background child may keep the output open."""
         deadline_s = time.monotonic() + within_s
         while not self.at_end:
             left_s = deadline_s - time.monotonic()
@@ -97,13 +97,13 @@ class Pump:
                 self._read_once()
 
     def sip(self) -> None:
-        """Read what is there now, one pipe's worth at most, and wait for nothing."""
+        """Read what is available, at most one pipe's capacity, without waiting."""
         for _ in range(16):
             if self.at_end or not self._read_once():
                 return
 
     def close(self) -> None:
-        """Let go of the process; the output belongs to whoever opened it."""
+        """Stop watching the process; the output is closed by its opener."""
         if self._pidfd >= 0:
             os.close(self._pidfd)
 
@@ -130,7 +130,7 @@ class Pump:
 
 
 def has_exited(pid: int) -> bool:
-    """Whether a child of ours is dead; its status stays where it is."""
+    """Whether a child is dead, without reaping it."""
     if hasattr(os, "waitid"):
         try:
             return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

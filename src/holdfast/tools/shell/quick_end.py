@@ -1,4 +1,4 @@
-"""The quick end: what tools run in the foreground is dead before this process is, whatever ends it."""
+"""Exits quickly on a signal: kills what tools run in the foreground, then this process."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ _LOOK_AGAIN_S = 0.02
 
 
 def end_now(number: int) -> NoReturn:
-    """End this process as the signal would, once nothing runs in the foreground; fit for a signal handler."""
+    """End this process as the signal would, once nothing runs in the foreground; safe in a signal handler."""
     for _ in range(_LOOKS):
         # More than once: a thread of ours may be about to start something.
         kill_foreground()
@@ -25,17 +25,17 @@ def end_now(number: int) -> NoReturn:
 
 
 def kill_foreground(patience: KillPatience = PATIENCE) -> tuple[ProcessEntry, ...]:
-    """Kill every process below this one that is no background process; returns who survived. Blocks.
+    """Kill every process below this one that is not a background process; returns the survivors. Blocks.
 
-    It takes no lock and asks no thread, so it may be called wherever the program happens to be. Only a
-    process that orphans come to (`become_subreaper`) has all that it started below itself.
+    It takes no lock and waits for no thread, so it can be called at any point. Only a
+    subreaper (`become_subreaper`) has everything it started below itself.
     """
     return kill_scope(_Below(), patience=patience) if _has_children() else ()
 
 
 @dataclass(slots=True)
 class _Below:
-    """All that is below this process, without background processes and what they started."""
+    """All processes below this one, without background processes and what they started."""
 
     leader: int = 0
     _outer: int = field(default_factory=lambda: len(list(markers_in(environ_of(os.getpid())))))

@@ -1,4 +1,4 @@
-"""Orphans come to us, and whoever of them has died is collected, without taking anybody else's child."""
+"""Adopts orphans and reaps those that died, without taking children that others wait for."""
 
 import asyncio
 import ctypes
@@ -18,8 +18,8 @@ GRACE_S = 10.0
 def become_subreaper() -> bool:
     """Make orphaned descendants children of this process, on Linux; for the program's edge alone.
 
-    It changes whose children other people's orphans become, so an embedded agent does not call it. Whoever
-    does also runs `collect_forever`.
+    It changes who adopts other code's orphans, so an embedded agent does not call it. The caller
+    also runs `collect_forever`.
     """
     if not ON_LINUX:
         return False
@@ -29,10 +29,10 @@ def become_subreaper() -> bool:
 
 @dataclass(slots=True)
 class OrphanReaper:
-    """Dead children that nobody waits for.
+    """Reaps dead children that nobody waits for.
 
-    A child that somebody waits for is collected by them within moments of its death. So a death is only
-    noted at first (peeked at, not taken); whoever lies there when the grace is over has nobody.
+    A child that someone waits for is reaped within moments of its death. So a death is only
+    noted at first (peeked at, not reaped); a child that is still there after the grace period has no waiter.
     """
 
     grace_s: float = GRACE_S
@@ -40,7 +40,7 @@ class OrphanReaper:
     _dead_since_s: dict[tuple[int, int], float] = field(default_factory=dict[tuple[int, int], float])
 
     def collect(self) -> list[int]:
-        """Reap those whose grace is over, and return their pids; blocks, so call it off the loop."""
+        """Reap those whose grace period is over, and return their pids; blocks, so call it off the loop."""
         now_s = self.monotonic_s()
         dead = {(row.pid, row.born_ticks) for row in table() if row.parent == os.getpid() and row.is_dead}
         self._dead_since_s = {key: self._dead_since_s.get(key, now_s) for key in dead}
@@ -49,14 +49,14 @@ class OrphanReaper:
 
 
 async def collect_forever(orphans: OrphanReaper, *, every_s: float = 5.0) -> None:
-    """Collect again and again, until cancelled."""
+    """Reap repeatedly until cancelled."""
     while True:
         await offload(orphans.collect)
         await asyncio.sleep(every_s)
 
 
 def reap(pid: int) -> bool:
-    """Take one dead child's status, if it is our child, dead, and still there."""
+    """Reap one child, if it is ours, dead, and not reaped yet."""
     try:
         # Peek first: only a death is taken, and only this pid's. waitpid(-1) would take anybody's.
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -67,7 +67,7 @@ def reap(pid: int) -> bool:
 
 
 def reap_adopted(scope: Scope) -> None:
-    """Collect members of a killed scope that came to us as orphans: nobody else knows of them."""
+    """Reap members of a killed scope that we adopted: nobody else waits for them."""
     for pid, born_ticks in scope.ever.items():
         row = look(pid)
         if row and row.is_dead and row.born_ticks == born_ticks and pid != scope.leader:

@@ -1,10 +1,10 @@
-"""A scope is all processes of one execution; killing it ends when it is empty.
+"""A scope is all processes of one execution; killing it ends when none is left.
 
-On Linux a process belongs to a scope by its group, its session, the mark in its environment, its standard
-output, the tag that its limits carry, or an ancestor that belongs. Elsewhere there is no /proc, and a scope
-is the process group alone: a child that makes a session of its own escapes there.
+On Linux a process belongs to a scope by its group, its session, the marker in its environment, its standard
+output, the tag in its resource limits, or an ancestor in the scope. Elsewhere there is no /proc, and a scope
+is the process group alone: a child with its own session escapes there.
 
-Neither way finds what another program starts on request: systemd, a container engine, cron.
+Neither finds what another program starts on request: systemd, a container engine, cron.
 """
 
 import os
@@ -46,7 +46,7 @@ class Processes(Protocol):
     leader: int
 
     def living(self) -> list[ProcessEntry]:
-        """Those that are alive now."""
+        """The processes that are alive now."""
         ...
 
     def signal(self, members: list[ProcessEntry], number: signal.Signals) -> None:
@@ -56,7 +56,7 @@ class Processes(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Scope:
-    """What is looked for; `leader` is a child of ours that nobody has waited for yet, so its pid is ours."""
+    """What identifies a scope; `leader` is a child that has not been reaped, so its pid is still ours."""
 
     belongs: Callable[[Marker], bool]
     leader: int = 0
@@ -118,7 +118,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class MarkedProcess:
-    """A living process that carries a mark."""
+    """A living process with a marker."""
 
     process: ProcessEntry
     marker: Marker
@@ -127,7 +127,7 @@ class MarkedProcess:
 def find_marked(
     belongs: Callable[[Marker], bool], *, tagged: Mapping[int, Marker] | None = None
 ) -> list[MarkedProcess]:
-    """All living processes with such a mark, or with no mark and one of the tags; blocks."""
+    """All living processes with such a marker, or with no marker and one of the tags; blocks."""
     found: list[MarkedProcess] = []
     for row in table():
         markers = list(markers_in(environ_of(row.pid)))
@@ -142,9 +142,9 @@ def find_marked(
 def kill_scope(
     scope: Processes, *, patience: KillPatience | None = None, meanwhile: Callable[[], None] | None = None
 ) -> tuple[ProcessEntry, ...]:
-    """TERM, then KILL, until the scope is empty; returns who survived. Blocks: call it off the loop.
+    """TERM, then KILL, until the scope is empty; returns the survivors. Blocks: call it off the loop.
 
-    `meanwhile` is called again and again: a process that flushes a full pipe on TERM must be read to die.
+    `meanwhile` is called repeatedly: a process that flushes a full pipe on TERM must be read before it exits.
     """
     patience = patience or KillPatience()
     if scope.leader:
@@ -158,9 +158,9 @@ def kill_scope(
 async def kill_leftovers(
     run_id: str, *, tool_call_ids: Iterable[str] = (), patience: KillPatience | None = None
 ) -> tuple[ProcessEntry, ...]:
-    """Kill what a crashed server left of a run's foreground calls; returns who survived.
+    """Kill what a crashed server left of a run's foreground calls; returns the survivors.
 
-    Of the calls that are named, those processes too that have thrown their environment away.
+    For the named calls, this includes processes that have cleared their environment.
     """
     scope = Scope(
         belongs=lambda marker: marker.run_id == run_id and not marker.background,
@@ -196,7 +196,7 @@ def _killed(
 
 
 def send(member: ProcessEntry, number: signal.Signals) -> None:
-    """Send a signal to a process, and never to another one that has its number by now."""
+    """Send a signal to a process, and never to another that has reused its pid."""
     if not hasattr(os, "pidfd_open"):
         _ignoring_the_gone(lambda: os.kill(member.pid, number))
         return

@@ -1,6 +1,6 @@
-"""The tag of a process: a limit lowered that hardly anything needs, which every descendant inherits.
+"""Tags processes by lowering a resource limit that hardly anything needs and every descendant inherits.
 
-Unlike a variable of its environment, a process that cleans up before it becomes a daemon keeps that.
+Unlike an environment variable, the limit survives when a daemon clears its environment.
 """
 
 import os
@@ -18,14 +18,14 @@ _CHECK_S = 10.0
 
 
 def tagged(argv: tuple[str, ...], marker: Marker) -> tuple[str, ...]:
-    """The same command for a bash, which puts the tag on itself before it starts anything."""
+    """The same command for bash, which tags itself before it starts anything."""
     if not ON_LINUX or not argv or posixpath.basename(argv[0]) != "bash":
         return argv
     return (argv[0], "-c", 'ulimit -S -q "$0" 2>/dev/null; exec "$@"', str(marker.tag), *argv)
 
 
 def put_tag(pid: int, marker: Marker) -> None:
-    """Tag a program that is no bash; it has hardly begun, so what it starts inherits the tag."""
+    """Tag a program other than bash; it has just started, so its children inherit the tag."""
     if sys.platform == "linux":
         # Gone already, or its hard limit is lower: then its mark and its group must do.
         with suppress(OSError, ValueError):

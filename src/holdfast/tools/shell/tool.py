@@ -1,4 +1,4 @@
-"""The shell: commands in the foreground, and on purpose in the background, where they are read and ended."""
+"""The shell tool: runs commands in the foreground or in the background."""
 
 import asyncio
 import signal
@@ -31,7 +31,7 @@ EARLY_END_S = 0.5
 
 
 class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the shell is asked for."""
+    """What to run."""
 
     command: Annotated[str, Meta(min_length=1, description="The command line, as bash reads it.")]
     directory: Annotated[
@@ -39,7 +39,7 @@ class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ""
     time_limit_s: Annotated[
         int,
-        Meta(ge=1, le=TIME_LIMIT_S_MAX, description="After so many seconds the command is killed."),
+        Meta(ge=1, le=TIME_LIMIT_S_MAX, description="The command is killed after this many seconds."),
     ] = TIME_LIMIT_S
     background: Annotated[
         bool,
@@ -49,7 +49,7 @@ class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellWorld:
-    """What a shell needs of its surroundings; the environment is handed in by the edge, without keys."""
+    """What the shell tool depends on; `environment` comes from the caller, without keys."""
 
     environment: Mapping[str, str]
     background: Background
@@ -65,8 +65,8 @@ class Shell(Tool):
     spec = spec_of(
         SHELL,
         "Run a command line with bash in the workspace and return its output and exit code. Standard input "
-        "is empty. When the command ends, everything that it started ends too; for a server or a watcher "
-        "that is to go on, set background.",
+        "is empty. When the command ends, everything it started ends too; to keep a server or a watcher "
+        "running, set background.",
         args=ShellArgs,
     )
     # The tool keeps its own time limit and returns the output so far; this one only catches its failure.
@@ -77,7 +77,7 @@ class Shell(Tool):
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """Argv is what is really started, where it will be started; it resolves links."""
+        """`argv` is exactly what will be started, and where; resolves links, so it blocks."""
         given = parsed(ShellArgs, args)
         return Action(
             tool=SHELL,
@@ -92,7 +92,9 @@ class Shell(Tool):
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(ShellArgs, args)
         if "\0" in given.command:
-            return ToolResult("A command line cannot hold a NUL character.", ok=False, ending="not_started")
+            return ToolResult(
+                "A command line cannot contain a NUL character.", ok=False, ending="not_started"
+            )
         try:
             folder = await Workspace(call.workspace).bound_to(call.judged_paths).open_folder(given.directory)
         except PathRefused as refused:
@@ -164,7 +166,7 @@ class Shell(Tool):
 
 
 def status(job: BackgroundJob) -> str:
-    """How a job is, in words."""
+    """A job's status, in words."""
     if job.running:
         return f"is running (pid {job.state.pid})"
     if job.state.survivors:
@@ -175,15 +177,15 @@ def status(job: BackgroundJob) -> str:
 
 
 def shown(text: str) -> str:
-    """A stretch of a job's output as the model sees it."""
+    """Part of a job's output as the model sees it."""
     return shorten(text, Shown())[0]
 
 
 def _ending(ended: ProcessEnd, given: ShellArgs) -> str:
     if ended.why == "deadline":
         return (
-            f"[killed: the time limit of {given.time_limit_s} s was over; this is the output so far. "
-            "What the command had done by then is not undone.]"
+            f"[killed: the time limit of {given.time_limit_s} s has passed; this is the output so far. "
+            "What the command did until then is not undone.]"
         )
     if ended.code is None:
         return "[its exit code is not known]"

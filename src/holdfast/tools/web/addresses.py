@@ -38,15 +38,15 @@ _NOT_PUBLIC = tuple(
         "203.0.113.0/24",  # documentation
         "224.0.0.0/4",  # multicast
         "240.0.0.0/4",  # reserved, and broadcast
-        "::/96",  # unspecified, loopback, and IPv4 addresses in disguise
-        "::ffff:0:0/96",  # IPv4 addresses in disguise
-        "64:ff9b::/96",  # NAT64: an IPv4 address in disguise
+        "::/96",  # unspecified, loopback, and IPv4 addresses embedded in it
+        "::ffff:0:0/96",  # IPv4 addresses embedded in it
+        "64:ff9b::/96",  # NAT64: an IPv4 address embedded in it
         "64:ff9b:1::/48",  # the same of a network's own
         "100::/64",  # discarded
         "100:0:0:1::/64",  # the same, for measurements
         "2001::/23",  # Teredo and other protocol assignments
         "2001:db8::/32",  # documentation
-        "2002::/16",  # 6to4: an IPv4 address in disguise
+        "2002::/16",  # 6to4: an IPv4 address embedded in it
         "2620:4f:8000::/48",  # AS112
         "3fff::/20",  # documentation
         "5f00::/16",  # segment routing
@@ -62,14 +62,14 @@ _IPV6_IN_USE = ipaddress.ip_network("2000::/3")
 
 
 class UrlRefused(Exception):
-    """A URL that is not fetched; the text says why, for the model."""
+    """A URL that is not fetched; the text tells the model why."""
 
 
 class AddressPolicy(Protocol):
     """Says which hosts, ports and addresses may be reached."""
 
     def insist_on_url(self, url: URL) -> None:
-        """Raise UrlRefused for what can be told from the URL alone."""
+        """Raise UrlRefused for what the URL alone shows."""
         ...
 
     def allows(self, address: IPAddress) -> bool:
@@ -79,7 +79,7 @@ class AddressPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PublicOnly(AddressPolicy):
-    """The default: public addresses, by http and https, at their own ports."""
+    """The default: public addresses, http and https, standard ports."""
 
     ports: frozenset[int] = frozenset({80, 443})
 
@@ -104,22 +104,22 @@ class PublicOnly(AddressPolicy):
 
 
 def insist_on_form(url: URL) -> None:
-    """Raise UrlRefused for a URL that no policy lets through."""
+    """Raise UrlRefused for a URL that no policy allows."""
     if url.scheme not in {"http", "https"}:
         raise UrlRefused(f"Only http and https URLs are fetched, not {url.scheme or 'one without a scheme'}.")
     if not url.raw_host:
-        raise UrlRefused("The URL names no host.")
+        raise UrlRefused("The URL has no host.")
     if not _HOST.fullmatch(url.raw_host):
-        raise UrlRefused(f"{url.raw_host} is no name of a host.")
+        raise UrlRefused(f"{url.raw_host} is not a host name.")
     if url.raw_user is not None or url.raw_password is not None:
-        raise UrlRefused("A URL with a user name or password in it is not fetched.")
+        raise UrlRefused("A URL with a user name or password is not fetched.")
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether an address is one that anybody on the internet can reach."""
+    """Whether an address is public."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None or address.scope_id is not None:
-            return False  # an IPv4 address in disguise has no business here, even a public one
+            return False  # an IPv4 address embedded in it has no business here, even a public one
         if address not in _IPV6_IN_USE:
             return False
     if not address.is_global or address.is_multicast or address.is_reserved:
@@ -128,7 +128,7 @@ def is_public(address: IPAddress) -> bool:
 
 
 def spelled_address(host: str) -> IPAddress | None:
-    """The address that a host is, in any spelling that a resolver takes: 127.1, 0x7f000001, 017700000001."""
+    """The address that a host is, in any spelling that resolvers accept: 127.1, 0x7f000001, 017700000001."""
     try:
         return ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -142,7 +142,7 @@ def spelled_address(host: str) -> IPAddress | None:
 class CheckedResolver(AbstractResolver):
     """Hands out only addresses that the policy allows; the connection is made to these very addresses.
 
-    So it does not matter what the name's server says the next time it is asked.
+    So it does not matter what DNS returns the next time.
     """
 
     def __init__(self, inner: AbstractResolver, policy: AddressPolicy) -> None:

@@ -1,4 +1,4 @@
-"""Fetching one URL: checked at each hop, bounded in time and size, decompressed under the same bound."""
+"""Fetches one URL: checked at each redirect, limited in time and size, also after decompression."""
 
 import re
 import zlib
@@ -32,7 +32,7 @@ _CHARSET = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What a URL brought in the end."""
+    """What fetching a URL returned."""
 
     url: str
     status: int
@@ -51,7 +51,7 @@ class Page:
 
 
 class Fetcher:
-    """Fetches URLs that a policy allows; every fetch has its own connection and no memory of others."""
+    """Fetches URLs that a policy allows; every fetch has its own connection and no cookies."""
 
     def __init__(
         self, policy: AddressPolicy, *, resolver: Callable[[], AbstractResolver] | None = None
@@ -88,7 +88,7 @@ class Fetcher:
                     _insist_on_the_host(url, before)
         finally:
             await resolver.close()
-        raise UrlRefused(f"It is redirected more than {REDIRECTS_MAX} times.")
+        raise UrlRefused(f"It redirects more than {REDIRECTS_MAX} times.")
 
 
 async def _one(session: aiohttp.ClientSession, url: URL, *, wanted: Callable[[str], bool]) -> Page | URL:
@@ -111,7 +111,7 @@ async def _one(session: aiohttp.ClientSession, url: URL, *, wanted: Callable[[st
 async def _body(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
-        raise UrlRefused(f"The answer is compressed as {encoding!r}, which was not asked for.")
+        raise UrlRefused(f"The response is compressed as {encoding!r}, which was not requested.")
     bits = _ENCODINGS[encoding]
     inflate = None if bits is None else zlib.decompressobj(bits)
     body = bytearray()
@@ -123,23 +123,23 @@ async def _body(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
             # Never more than there is room for, however much a few bytes unfold to.
             body += data[:room] if inflate is None else inflate.decompress(data, room)
         except zlib.error as error:
-            raise UrlRefused(f"The answer's compression is broken: {error}.") from error
+            raise UrlRefused(f"The response's compression is broken: {error}.") from error
         if len(body) > BODY_BYTES_MAX:
             return bytes(body[:BODY_BYTES_MAX]), True
     if inflate is not None and any_data and not inflate.eof:
-        raise UrlRefused("The answer's compression is broken: it ends too early.")
+        raise UrlRefused("The response's compression is broken: it ends too early.")
     return bytes(body), False
 
 
 def _insist_on_the_host(url: URL, before: URL) -> None:
-    """A person allowed one host: what it sends us to may be another's, and carry away what the URL says."""
+    """Refuse a redirect to another host: only one host was approved, and the URL may carry data."""
     now, then = ((each.raw_host or "").lower().rstrip(".").removeprefix("www.") for each in (url, before))
     if now != then:
-        raise UrlRefused(f"It is redirected to another host: {url}. To go there, fetch that URL.")
+        raise UrlRefused(f"It redirects to another host: {url}. To follow, fetch that URL.")
 
 
 def _url(text: str) -> URL:
     try:
         return URL(text.strip())
     except ValueError as error:
-        raise UrlRefused(f"That is no URL: {error}.") from error
+        raise UrlRefused(f"That is not a URL: {error}.") from error

@@ -1,4 +1,4 @@
-"""HTML as text that a model reads: headings, paragraphs, lists and links; no scripts, no styles."""
+"""Converts HTML to text for a model: headings, paragraphs, lists and links; no scripts, no styles."""
 
 import re
 from html.parser import HTMLParser
@@ -50,7 +50,7 @@ _LINK_CHARS_MAX = 1_000
 
 
 def readable(html: str, base_url: str) -> str:
-    """The text of a page. May take long on a page made to be slow: call it where it can be killed."""
+    """The text of a page. Can take long on a hostile page: call it where it can be killed."""
     page = _Page(base_url)
     page.feed(html)
     page.close()

@@ -47,7 +47,7 @@ class FetchUrlArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to fetch."""
 
     url: Annotated[str, Meta(min_length=1, max_length=8_000, description="An http or https URL.")]
-    raw: Annotated[bool, Meta(description="Show HTML as it is, not as text.")] = False
+    raw: Annotated[bool, Meta(description="Return the HTML itself, not its text.")] = False
 
 
 class _Dropped:
@@ -134,7 +134,7 @@ class FetchUrl(Tool):
         )
         if isinstance(answer.value, str) and not answer.error:
             return answer.value
-        return f"[the page could not be made readable, this is its HTML]\n{html}"
+        return f"[the page could not be converted to text; this is its HTML]\n{html}"
 
 
 def is_text(media_type: str) -> bool:
