@@ -157,8 +157,8 @@ def test_a_folder_that_is_in_no_repository_has_no_history(tmp_path: Path) -> Non
     assert look.secret_in_history(str(tmp_path)) == ""
     assert look.secret_in_remotes(str(tmp_path)) == ""
     (tmp_path / ".git").mkdir()
-    assert "not known" in look.secret_in_history(str(tmp_path))
-    assert "not known" in SecretFiles({"PATH": ""}).secret_in_history(str(tmp_path))
+    assert "could not be checked" in look.secret_in_history(str(tmp_path))
+    assert "could not be checked" in SecretFiles({"PATH": ""}).secret_in_history(str(tmp_path))
 
 
 def test_a_worktree_has_the_addresses_of_its_repository(folder: Path) -> None:

@@ -71,7 +71,7 @@ class SecretFiles(SecretFinder):
         tracked = self._git(folder, "ls-files", "-z")
         objects = self._git(folder, "rev-list", "--objects", "--all", "--reflog")
         if tracked is None or objects is None:
-            return "files in the repository that may hold secrets"
+            return "files in the repository, which could not be checked for secrets"
         if len(objects) > OBJECTS_CHARS_MAX:
             return "more files in the repository than can be searched for secrets"
         names = {*tracked.split("\0"), *(line.partition(" ")[2] for line in objects.splitlines())}
