@@ -14,19 +14,19 @@ _LINE = re.compile(r"\s+")
 
 
 def safe(text: str) -> str:
-    """The text without anything that a terminal would obey; lines and tabs stay."""
+    """The text without control sequences; line breaks and tabs are kept."""
     text = text.replace("\r\n", "\n")
     return _CONTROLS.sub("", _SEQUENCES.sub("", text))
 
 
 def safe_line(text: str, columns_max: int = 0) -> str:
-    """The same in one line, cut with an ellipsis if it takes more columns."""
+    """The same on one line, cut with an ellipsis if it is too wide."""
     line = _LINE.sub(" ", safe(text)).strip()
     return cut(line, columns_max) if columns_max else line
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a line takes: some letters take two, some none."""
+    """How many terminal columns a line takes: some characters take two, some none."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -35,7 +35,7 @@ def columns_of(text: str) -> int:
 
 
 def cut(line: str, columns_max: int) -> str:
-    """The line, with an ellipsis for what has no room."""
+    """The line, cut with an ellipsis if it is too wide."""
     if columns_of(line) <= columns_max:
         return line
     from rich.cells import set_cell_size
@@ -44,7 +44,7 @@ def cut(line: str, columns_max: int) -> str:
 
 
 def exact(text: str) -> str:
-    """The text to the letter: what a terminal would obey or hide is written out, so that nothing can lurk."""
+    """The exact text, with control and invisible characters escaped."""
     return "".join(char if char == "\n" or char.isprintable() else _written_out(char) for char in text)
 
 

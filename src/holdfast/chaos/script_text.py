@@ -66,7 +66,7 @@ _STEPS: Sequence[Callable[..., Step]] = (
 
 
 class BadScript(ValueError):
-    """A script text that says something else than a script."""
+    """A text that is not a valid script."""
 
 
 def _kebab(name: str) -> str:

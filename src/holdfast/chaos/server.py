@@ -115,7 +115,7 @@ class ChaosServer:
         await server.wait_closed()
 
     def connection_began(self, connection: ChaosConnection) -> None:
-        """Know a connection that stands; one that stands only after the server's end is closed."""
+        """Note a new connection; one that arrives after the server has stopped is closed."""
         self._connections.add(connection)
         if self._is_closing:
             connection.abort()

@@ -1,4 +1,4 @@
-"""Answers by status: any status, and the errors that providers really send."""
+"""Answers by status: any status, and the errors that providers actually send."""
 
 import datetime as dt
 from collections.abc import Mapping

@@ -256,14 +256,14 @@ class _GuardedStream(httpx2.AsyncByteStream):
             raise dropped(self._request.url)
 
     async def _end_pieces(self) -> None:
-        """A reader that leaves early leaves no half-run generator behind."""
+        """Close the generator of a reader that stops early."""
         close = getattr(self._pieces, "aclose", None)
         if close is not None and not self._reading:
             await close()
 
 
 class _Body(msgspec.Struct):
-    """What a request says of itself in the words of any wire."""
+    """What a request's body says, on any wire."""
 
     stream: bool | None = None
     thinking: msgspec.Raw = msgspec.Raw()
@@ -272,7 +272,7 @@ class _Body(msgspec.Struct):
 
     @property
     def asks_to_reason(self) -> bool:
-        """Whether long silent thinking is to be expected."""
+        """Whether to expect long silent thinking."""
         said = [bytes(raw) for raw in (self.thinking, self.reasoning, self.reasoning_effort)]
         return any(
             raw and raw != b"null" and b'"none"' not in raw and b'"disabled"' not in raw for raw in said
@@ -304,7 +304,7 @@ def _deadlines(request: httpx2.Request, settings: _Settings) -> Deadlines:
 
 
 def _unstreamed(settings: _Settings, asked: Asked) -> Limit:
-    """Nothing can be heard before all is written, so this patience is the one for silent thinking."""
+    """Nothing arrives before the whole answer is written, so use the patience for silent thinking."""
     if settings.unstreamed_s is not None:
         return Limit("first_event", settings.unstreamed_s, "configured")
     thinking = effective(replace(settings, gap_s=None), asked).first_progress
@@ -312,7 +312,7 @@ def _unstreamed(settings: _Settings, asked: Asked) -> Limit:
 
 
 def _sent(request: httpx2.Request, upload: WatchedUpload) -> httpx2.Request:
-    """The request with its body watched; the caller's own stays as it is, for redirects and retries."""
+    """The request with its body watched; the caller's request is unchanged, for redirects and retries."""
     return httpx2.Request(
         request.method,
         request.url,

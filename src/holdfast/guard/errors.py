@@ -1,4 +1,4 @@
-"""What the guard raises: each is an httpx2 error too, so that a package retries it as it would any other."""
+"""What the guard raises: each is also an httpx2 error, so that packages retry it like any other."""
 
 import httpx2
 from msgspec.structs import replace
@@ -35,7 +35,7 @@ class UploadStalled(GuardError, httpx2.WriteTimeout):
 
 
 class NoFirstEvent(GuardError, httpx2.ReadTimeout):
-    """The request was sent, and nothing of an answer came in time."""
+    """The request was sent, and no answer began in time."""
 
 
 class Stalled(GuardError, httpx2.ReadTimeout):
@@ -43,7 +43,7 @@ class Stalled(GuardError, httpx2.ReadTimeout):
 
 
 class Dropped(GuardError, httpx2.RemoteProtocolError):
-    """The stream ended in good order, without the marker by which its protocol says that it is whole."""
+    """The stream ended cleanly, but without its protocol's terminal marker."""
 
 
 _ERRORS: dict[DeadlineKind, type[GuardError]] = {
@@ -82,7 +82,7 @@ def dropped(url: httpx2.URL) -> Dropped:
 
 
 def _failure(facts: Facts, url: httpx2.URL, *, text: str) -> Failure:
-    """Classed by the table that all of Holdfast uses; its advice is for a runtime that retries by itself."""
+    """Classified by the table that all of Holdfast uses."""
     target = Target(name=url.host, wire="chat", base_url=str(url), model="")
     return replace(classify(facts, target).failure, text=f"{url.host}: {text}")
 

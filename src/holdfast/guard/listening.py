@@ -1,6 +1,6 @@
-"""Reading an answer along as it passes: what each piece means for the watchdog, and whether it is whole.
+"""Watches an answer as it passes: what each piece means for the watchdog, and whether the answer is complete.
 
-What is not understood counts as progress: the guard kills only what it knows to be silent.
+What is not understood counts as progress: the guard ends only what it knows to be silent.
 """
 
 import zlib
@@ -52,7 +52,7 @@ _NOTHING_SAID = (b"null", b'""', b"[]", b"{}")
 
 
 class Listener(Protocol):
-    """Hears an answer pass by; `complete` once its protocol has said that it is over, well or badly."""
+    """Watches an answer; `complete` once its protocol has said that it is over, well or badly."""
 
     complete: bool
 
@@ -71,7 +71,7 @@ class Listener(Protocol):
 
 
 class BytesListener:
-    """Hears an answer that is no event stream: bytes are progress, white space only keeps it alive."""
+    """Watches an answer that is not an event stream: bytes are progress, white space is a keep-alive."""
 
     complete = False
     expects_marker = False
@@ -81,12 +81,12 @@ class BytesListener:
         return [Sign.PROGRESS] if piece.strip() else []
 
     def end(self) -> Sequence[Sign]:
-        """Nothing: HTTP itself says whether such a body is whole."""
+        """Nothing: HTTP itself says whether such a body is complete."""
         return []
 
 
 class EventsListener:
-    """Hears an event stream; without a wire that it knows, every event with data is progress."""
+    """Watches an event stream; on an unknown wire, every event with data is progress."""
 
     def __init__(self, wire: Wire | None, *, compressed: bool = False) -> None:
         self.complete = False
@@ -96,7 +96,7 @@ class EventsListener:
 
     @property
     def expects_marker(self) -> bool:
-        """Whether the marker is still to come; of what could not be read, nobody knows."""
+        """Whether the marker is still missing; False if the stream could not be read."""
         return self._parser is not None and not self.complete
 
     def hear(self, piece: bytes) -> Sequence[Sign]:
@@ -111,7 +111,7 @@ class EventsListener:
             return [Sign.PROGRESS]
 
     def end(self) -> Sequence[Sign]:
-        """What the end of the stream means: on some wires an answer is whole only then."""
+        """What the end of the stream means: on some wires an answer is complete only then."""
         signs = [sign for frame in self._sse.end() for sign in self._signs(frame)] if self._sse else []
         if self._parser is not None:
             signs += [self._sign(event, b"") for event in self._parser.end()]
@@ -154,7 +154,7 @@ def _sign_of_name(name: str, data: bytes) -> Sign:
 
 
 def _says_something(data: bytes) -> bool:
-    """Whether a chunk has content that the parser passes over: of a second choice, or of a new kind."""
+    """Whether a chunk has content that the parser skips: a second choice, or a new kind."""
     try:
         chunk = _CHUNK.decode(data)
     except msgspec.MsgspecError:
@@ -175,7 +175,7 @@ def wire_of(request: httpx2.Request) -> Wire | None:
 
 
 def listener_for(request: httpx2.Request, response: httpx2.Response) -> Listener:
-    """The listener that an answer needs, by its head."""
+    """The listener for an answer, by its headers."""
     kind: str = response.headers.get("content-type", "").lower()
     wire = wire_of(request) if response.status_code == OK else None
     encoding: str = response.headers.get("content-encoding", "identity").strip().lower()

@@ -1,4 +1,4 @@
-"""The waits of one guarded exchange, each with its exact timer; and its upload, which says how far it is."""
+"""The waits of one guarded exchange, each with its own timer, and its upload, which reports progress."""
 
 import asyncio
 import socket
@@ -43,9 +43,9 @@ class DeadlinePassed(Exception):
 
 
 class DeadlineWatch:
-    """Watches one exchange through its waits; what the reader of the answer does between them is not counted.
+    """Watches one exchange through its waits; the time that the reader takes between them does not count.
 
-    A wait belongs to the task that makes it, and a later one may belong to another task. Outside a wait
+    A wait belongs to the task that starts it; a later wait may belong to another task. Outside a wait
     there is neither a timer nor a cancel scope.
     """
 
@@ -65,7 +65,7 @@ class DeadlineWatch:
         return self._watch.state
 
     async def over(self, waited: Awaitable[T]) -> T:
-        """What the peer brings; raises DeadlinePassed, and what the wait itself raises."""
+        """Wait for the peer; raises DeadlinePassed, and what the wait itself raises."""
         self._go_on()
         try:
             async with asyncio.timeout(None) as self._scope:
@@ -81,7 +81,7 @@ class DeadlineWatch:
             self._rested_s = self._loop.time()
 
     def sign(self, sign: Sign) -> None:
-        """The exchange heard something."""
+        """Note a sign of progress."""
         moved = step(self._watch, sign, now_s=self._loop.time())
         if moved is not self._watch:
             self._watch = moved
@@ -124,9 +124,9 @@ class DeadlineWatch:
 class WatchedUpload(httpx2.AsyncByteStream):
     """The body of a request, sent in pieces, reporting each piece that the kernel took to the watch.
 
-    Any transport tells by reading the body that it is connected; httpx2's own tells through its trace hook
-    which socket it opened, and then a request counts as sent when the kernel has got rid of it. Over a
-    connection that is used again the socket is not known, and the kernel's word that it took all must do.
+    Any transport shows by reading the body that it is connected. httpx2's own also reports through its trace
+    hook which socket it opened, and then a request counts as sent when the kernel has sent it. On a reused
+    connection the socket is not known, and it is enough that the kernel has taken everything.
     """
 
     def __init__(self, body: httpx2.AsyncByteStream, deadlines: Deadlines) -> None:
@@ -146,7 +146,7 @@ class WatchedUpload(httpx2.AsyncByteStream):
         self._look(left_bytes=sent_bytes + 1, pause_s=LOOK_FIRST_S)
 
     def traced(self, extensions: Mapping[str, Any]) -> dict[str, Any]:
-        """The extensions of the request, with a trace hook of ours in front of the one that it may have."""
+        """The extensions of the request, with our trace hook before the one that it may have."""
         theirs = extensions.get("trace")
 
         async def trace(name: str, info: dict[str, Any]) -> None:
@@ -159,7 +159,7 @@ class WatchedUpload(httpx2.AsyncByteStream):
         return {**extensions, "trace": trace}
 
     def end(self) -> None:
-        """No longer look."""
+        """Stop checking."""
         if self._looking is not None:
             self._looking.cancel()
 
@@ -175,7 +175,7 @@ class WatchedUpload(httpx2.AsyncByteStream):
         self._looking = loop.call_later(pause_s, lambda: self._look(left_bytes=left_bytes, pause_s=later_s))
 
     def _throw_away(self, deadline: Deadline) -> None:
-        """The kernel would go on offering the rest to the peer after we have closed."""
+        """Discard unsent data: the kernel would keep sending it after the close."""
         if deadline.kind == "upload" and unsent_bytes(self._socket):
             assert self._socket is not None, "only a socket has something unsent"
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
