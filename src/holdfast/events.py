@@ -284,7 +284,29 @@ class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     ms: int = 0
 
 
-class ApprovalAsked(RunEvent, frozen=True, kw_only=True, tag="approval.asked"):
+class _OfApproval:
+    """An event about an ask that is an approval."""
+
+    __slots__ = ()
+
+    @property
+    def ask_id(self) -> str:
+        """The ask's id, under the name that is the same for approvals and questions."""
+        return self.approval_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
+
+
+class _OfQuestion:
+    """An event about an ask that is a question."""
+
+    __slots__ = ()
+
+    @property
+    def ask_id(self) -> str:
+        """The ask's id, under the name that is the same for approvals and questions."""
+        return self.question_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
+
+
+class ApprovalAsked(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.asked"):
     """A person must decide on one exact action."""
 
     approval_id: str
@@ -295,7 +317,7 @@ class ApprovalAsked(RunEvent, frozen=True, kw_only=True, tag="approval.asked"):
     expires_at_ms: int = 0
 
 
-class ApprovalAnswered(Input, frozen=True, kw_only=True, tag="approval.answered"):
+class ApprovalAnswered(Input, _OfApproval, frozen=True, kw_only=True, tag="approval.answered"):
     """A person decided."""
 
     run_id: str
@@ -305,20 +327,20 @@ class ApprovalAnswered(Input, frozen=True, kw_only=True, tag="approval.answered"
     reason: str = ""
 
 
-class ApprovalExpired(RunEvent, frozen=True, kw_only=True, tag="approval.expired"):
+class ApprovalExpired(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.expired"):
     """Nobody decided in time, so the action is not run."""
 
     approval_id: str
 
 
-class ApprovalWithdrawn(RunEvent, frozen=True, kw_only=True, tag="approval.withdrawn"):
+class ApprovalWithdrawn(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.withdrawn"):
     """The action is no longer wanted, so the approval can no longer be given."""
 
     approval_id: str
     cause: str
 
 
-class QuestionAsked(RunEvent, frozen=True, kw_only=True, tag="question.asked"):
+class QuestionAsked(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.asked"):
     """The model asks a person."""
 
     question_id: str
@@ -328,7 +350,7 @@ class QuestionAsked(RunEvent, frozen=True, kw_only=True, tag="question.asked"):
     expires_at_ms: int = 0
 
 
-class QuestionAnswered(Input, frozen=True, kw_only=True, tag="question.answered"):
+class QuestionAnswered(Input, _OfQuestion, frozen=True, kw_only=True, tag="question.answered"):
     """A person answered."""
 
     run_id: str
@@ -337,13 +359,13 @@ class QuestionAnswered(Input, frozen=True, kw_only=True, tag="question.answered"
     by: str = ""
 
 
-class QuestionExpired(RunEvent, frozen=True, kw_only=True, tag="question.expired"):
+class QuestionExpired(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.expired"):
     """Nobody answered in time."""
 
     question_id: str
 
 
-class QuestionWithdrawn(RunEvent, frozen=True, kw_only=True, tag="question.withdrawn"):
+class QuestionWithdrawn(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.withdrawn"):
     """The question is no longer open."""
 
     question_id: str
@@ -447,3 +469,13 @@ AnyEvent: TypeAlias = (
     | RunResumed | RunEnded | OutputRecovered
 )
 # fmt: on
+
+AskAsked: TypeAlias = ApprovalAsked | QuestionAsked
+AskSettled: TypeAlias = (
+    ApprovalAnswered
+    | ApprovalExpired
+    | ApprovalWithdrawn
+    | QuestionAnswered
+    | QuestionExpired
+    | QuestionWithdrawn
+)

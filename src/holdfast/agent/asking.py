@@ -11,7 +11,8 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.folds.run import Ask
+from holdfast.folds.asks import expired
+from holdfast.folds.run import AskStatus
 from holdfast.ids import new_approval_id, new_question_id
 from holdfast.interfaces.journal import Declined, IfAskOpen
 from holdfast.journal.retrying_append import RetryingAppend
@@ -28,7 +29,7 @@ class People:
         self._deps = deps
         self._until_s: dict[str, float] = {}  # when each ask is over by the steady clock, at the latest
 
-    def earlier(self, tool_call_id: str) -> Ask | None:
+    def earlier(self, tool_call_id: str) -> AskStatus | None:
         """The newest ask about this tool call, settled or not."""
         asks = self._view.run(self._log.run_id).asks.values()
         return next((ask for ask in reversed(list(asks)) if ask.asked.tool_call_id == tool_call_id), None)
@@ -49,14 +50,14 @@ class People:
             expires_at_ms=self._expiry_ms(),
         )
 
-    def is_about(self, ask: Ask, action: Action) -> bool:
+    def is_about(self, ask: AskStatus, action: Action) -> bool:
         """Whether what people were shown is exactly this action."""
         asked = ask.asked
         assert isinstance(asked, e.ApprovalAsked), "a question is about no action"
         # They were shown it without secrets, so it is compared without them.
         return self._log.clean(replace(asked, action=action)) == asked
 
-    async def question(self, tool_call_id: str, asked: AskUserArgs) -> Ask:
+    async def question(self, tool_call_id: str, asked: AskUserArgs) -> AskStatus:
         """Ask the question, and wait until it is settled."""
         question_id = new_question_id()
         self._until_s[question_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
@@ -71,7 +72,7 @@ class People:
         await self._view.settled(self._log)
         return await self.settled(self._view.run(self._log.run_id).asks[question_id])
 
-    async def settled(self, ask: Ask) -> Ask:
+    async def settled(self, ask: AskStatus) -> AskStatus:
         """Wait for the answer, or for its expiry; of the two the one that the journal took first counts."""
         self._log.live = lambda: "waiting for a person to answer"
         try:
@@ -81,7 +82,7 @@ class People:
             self._log.live = None
         return ask
 
-    async def _is_settled_in_time(self, ask: Ask) -> bool:
+    async def _is_settled_in_time(self, ask: AskStatus) -> bool:
         left_s = self._left_s_of(ask)
         settled = self._view.when(lambda: ask.state != "open")
         try:
@@ -93,7 +94,7 @@ class People:
         finally:
             settled.cancel()
 
-    def _left_s_of(self, ask: Ask) -> Callable[[], float]:
+    def _left_s_of(self, ask: AskStatus) -> Callable[[], float]:
         """How long the ask is open: until the time that people were told, and never beyond its own length.
 
         A wall clock that is set back does not keep it open; one that is set forward closes it, since people
@@ -103,20 +104,15 @@ class People:
         if not asked.expires_at_ms:
             return lambda: math.inf
         length_s = (asked.expires_at_ms - asked.at_ms) / 1000  # of an ask that an earlier process left open
-        until_s = self._until_s.get(_id_of(asked), clock.steady_s() + length_s)
+        until_s = self._until_s.get(asked.ask_id, clock.steady_s() + length_s)
         return lambda: min(until_s - clock.steady_s(), (asked.expires_at_ms - clock.now_ms()) / 1000)
 
-    async def _expire(self, ask: Ask) -> None:
-        asked, ask_id = ask.asked, _id_of(ask.asked)
-        if isinstance(asked, e.ApprovalAsked):
-            expired: e.RunEvent = self._made(e.ApprovalExpired, approval_id=ask_id)
-        else:
-            expired = self._made(e.QuestionExpired, question_id=ask_id)
-        log = self._log
+    async def _expire(self, ask: AskStatus) -> None:
+        log, ask_id = self._log, ask.asked.ask_id
         # A store that takes no writes now is waited for; after a restart the ask expires anew, so no spool.
         run_of = (log.session_id, log.run_id)
         late = RetryingAppend(self._deps.store, self._deps.clock, run=run_of, fence=log.fence)
-        result = await late.append([expired], when=[IfAskOpen(ask_id)])
+        result = await late.append([expired(ask.asked, log.now_ms())], when=[IfAskOpen(ask_id)])
         assert not isinstance(result, Declined) or result.condition == IfAskOpen(ask_id)
         await self._view.until(lambda: ask.state != "open")
 
@@ -124,12 +120,5 @@ class People:
         patience_s = self._deps.asks_expire_s
         return self._deps.clock.now_ms() + int(1000 * patience_s) if patience_s else 0
 
-    def _made(self, kind: Callable[..., e.RunEvent], **fields: Any) -> e.RunEvent:
-        return kind(at_ms=self._log.now_ms(), run_id=self._log.run_id, **fields)
-
     def _emit(self, kind: Callable[..., e.RunEvent], **fields: Any) -> None:
-        self._log.emit(self._made(kind, **fields))
-
-
-def _id_of(asked: e.ApprovalAsked | e.QuestionAsked) -> str:
-    return asked.approval_id if isinstance(asked, e.ApprovalAsked) else asked.question_id
+        self._log.emit(kind(at_ms=self._log.now_ms(), run_id=self._log.run_id, **fields))

@@ -18,8 +18,7 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.phases import Phase
-from holdfast.folds.run import Ask as SettledAsk
-from holdfast.folds.run import Run
+from holdfast.folds.run import AskStatus, Run
 from holdfast.folds.run import ToolCall as CallState
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.tool import Tool, ToolResult
@@ -211,7 +210,7 @@ class ToolCalls:
             if judged.action.diff:
                 changing.update(judged.action.paths)
 
-    async def _ask(self, asked: e.ToolAsked, judged: "Judged") -> SettledAsk | None:
+    async def _ask(self, asked: e.ToolAsked, judged: "Judged") -> AskStatus | None:
         """The ask about the action, on disk and not settled; None if nobody need be asked."""
         if not isinstance(judged.verdict, NeedsApproval):
             return None
@@ -378,7 +377,7 @@ def _not_run(text: str) -> ToolResult:
     return ToolResult(text, ok=False, ending="not_started")
 
 
-def _heard(ask: SettledAsk) -> ToolResult | None:
+def _heard(ask: AskStatus) -> ToolResult | None:
     """What the model hears of a settled approval; nothing if it may go on."""
     match ask.state:
         case "answered":

@@ -160,14 +160,10 @@ class OfflineReader:
         for ask in await self._reader.open_asks():
             found = await self._reader.read(ask.session_id, after=ask.seq - 1, limit=1)
             asked = found[0].event if found else None
-            if isinstance(asked, e.ApprovalAsked):
-                what = hermes.approval_of(asked)
-            elif isinstance(asked, e.QuestionAsked):
-                what = hermes.question_of(asked)
-            else:
+            if not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
                 continue
             about = {"kind": ask.kind, "run_id": ask.run_id, "session_id": ask.session_id}
-            data.append(_as(about | {"asked_at": ask.asked_ms / 1000} | what, OpenAsk))
+            data.append(_as(about | {"asked_at": ask.asked_ms / 1000} | hermes.ask_of(asked), OpenAsk))
         return tuple(data)
 
     async def keys(self) -> Sequence[KeyShown]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from holdfast import events as e
+from holdfast.folds.asks import SETTLED_STATES, AskKind, kind_of, settlement
 
 DoingName: TypeAlias = Literal[
     "queued",
@@ -33,8 +34,6 @@ DoingName: TypeAlias = Literal[
     "resumed",
     "ended",
 ]
-
-AskKind: TypeAlias = Literal["approval", "question"]
 
 WORDS: Mapping[DoingName, str] = MappingProxyType(
     {
@@ -202,23 +201,16 @@ def _tool_ended(doing: Doing, event: e.ToolEnded) -> None:
     doing.running.pop(event.tool_call_id, None)
 
 
-def _approval(doing: Doing, event: e.ApprovalAsked) -> None:
-    doing.asks[event.approval_id] = "approval", event.tool_call_id
+def _ask(doing: Doing, event: e.AskAsked) -> None:
+    doing.asks[event.ask_id] = kind_of(event), event.tool_call_id
 
 
-def _question(doing: Doing, event: e.QuestionAsked) -> None:
-    doing.asks[event.question_id] = "question", event.tool_call_id
-
-
-def _approval_over(doing: Doing, event: e.ApprovalAnswered | e.ApprovalExpired | e.ApprovalWithdrawn) -> None:
-    _, tool_call_id = doing.asks.pop(event.approval_id, ("approval", ""))
-    if not isinstance(event, e.ApprovalAnswered) or event.choice == "deny":
+def _ask_over(doing: Doing, event: e.AskSettled) -> None:
+    kind, tool_call_id = doing.asks.pop(event.ask_id, (kind_of(event), ""))
+    how = settlement(event)
+    if kind == "approval" and (how.state != "answered" or how.answer == "deny"):
         # It will not run, so nobody may read that it is about to.
         doing.asked = [one for one in doing.asked if one != tool_call_id]
-
-
-def _question_over(doing: Doing, event: e.QuestionAnswered | e.QuestionExpired | e.QuestionWithdrawn) -> None:
-    doing.asks.pop(event.question_id, None)
 
 
 def _stop(doing: Doing, _: e.StopRequested) -> None:
@@ -244,14 +236,9 @@ _STEPS: Mapping[type[e.Event], Callable[[Doing, Any], None]] = MappingProxyType(
         e.ToolAsked: _tool_asked,
         e.ToolStarted: _tool_started,
         e.ToolEnded: _tool_ended,
-        e.ApprovalAsked: _approval,
-        e.QuestionAsked: _question,
-        e.ApprovalAnswered: _approval_over,
-        e.ApprovalExpired: _approval_over,
-        e.ApprovalWithdrawn: _approval_over,
-        e.QuestionAnswered: _question_over,
-        e.QuestionExpired: _question_over,
-        e.QuestionWithdrawn: _question_over,
+        e.ApprovalAsked: _ask,
+        e.QuestionAsked: _ask,
+        **dict.fromkeys(SETTLED_STATES, _ask_over),
         e.StopRequested: _stop,
         e.RunResumed: _resumed,
         e.RunEnded: _ended,

@@ -5,13 +5,13 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.folds.asks import AskKind
 from holdfast.folds.gathered import Gathered
 from holdfast.folds.inputs import SessionMessage
 from holdfast.values import Action, AskState, Failure, OutcomeKind, Part, ToolEnding
 
 TOOL_OUTPUT_CHARS_MAX = 64 * 1024
 
-AskKind: TypeAlias = Literal["approval", "question"]
 NoticeKind: TypeAlias = Literal["switched", "gated", "resumed", "compacted", "steered"]
 
 

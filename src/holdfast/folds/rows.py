@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import UnreadableEvent, decode
-from holdfast.values import FilePart, ImagePart, OutcomeKind
+from holdfast.folds.asks import SETTLED_STATES, AskKind, kind_of
+from holdfast.values import AskState, FilePart, ImagePart, OutcomeKind
 
 RunStatus: TypeAlias = Literal["queued", "running", "stopping", "ended"]
 TITLE_CHARS_MAX = 80  # of one that is made of a message
@@ -64,8 +65,8 @@ class AskRow(msgspec.Struct, frozen=True, kw_only=True):
     ask_id: str
     session_id: str
     run_id: str
-    kind: Literal["approval", "question"]
-    state: Literal["open", "answered", "expired", "withdrawn"] = "open"
+    kind: AskKind
+    state: AskState = "open"
     seq: int = 0
     asked_ms: int = 0
     expires_at_ms: int = 0
@@ -186,31 +187,23 @@ def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Even
 
 def ask_of(event: e.Event) -> str:
     """The id of the approval or question that the event is about, or nothing."""
-    return getattr(event, "approval_id", "") or getattr(event, "question_id", "")
+    return getattr(event, "ask_id", "")
 
 
 def apply_to_ask(row: AskRow | None, seq: int, *, session_id: str, event: e.Event) -> AskRow | None:
     """The row of an approval or question after the event."""
-    match event:
-        case e.ApprovalAsked() | e.QuestionAsked():
-            return row or AskRow(
-                ask_id=ask_of(event),
-                session_id=session_id,
-                run_id=event.run_id,
-                kind="approval" if isinstance(event, e.ApprovalAsked) else "question",
-                seq=seq,
-                asked_ms=event.at_ms,
-                expires_at_ms=event.expires_at_ms,
-            )
-        case e.ApprovalAnswered() | e.QuestionAnswered():
-            state = "answered"
-        case e.ApprovalExpired() | e.QuestionExpired():
-            state = "expired"
-        case e.ApprovalWithdrawn() | e.QuestionWithdrawn():
-            state = "withdrawn"
-        case _:
-            return row
-    if row is None or row.session_id != session_id or row.state != "open":
+    if isinstance(event, e.AskAsked):
+        return row or AskRow(
+            ask_id=event.ask_id,
+            session_id=session_id,
+            run_id=event.run_id,
+            kind=kind_of(event),
+            seq=seq,
+            asked_ms=event.at_ms,
+            expires_at_ms=event.expires_at_ms,
+        )
+    state = SETTLED_STATES.get(type(event))
+    if state is None or row is None or row.session_id != session_id or row.state != "open":
         return row  # a copy of the event in a forked session, or a late one, settles nothing
     return replace(row, state=state)
 

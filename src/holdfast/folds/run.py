@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import type_of
+from holdfast.folds.asks import SETTLED_STATES, Settlement, kind_of, settlement
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.values import AskState, CallFinish, Failure, OutcomeKind, RunSettings
 
@@ -53,14 +54,18 @@ class ToolCall:
 
 
 @dataclass(slots=True)
-class Ask:
+class AskStatus:
     """An approval or a question, and what became of it."""
 
-    asked: e.ApprovalAsked | e.QuestionAsked
+    asked: e.AskAsked
     state: AskState = "open"
     answer: str = ""
     by: str = ""
     reason: str = ""
+
+    def settle(self, how: Settlement) -> None:
+        """It is no longer open."""
+        self.state, self.answer, self.by, self.reason = how.state, how.answer, how.by, how.reason
 
 
 @dataclass(slots=True)
@@ -93,7 +98,7 @@ class Run:
     awaits_model: bool = False  # a model that is away, or a time that its provider named
     attempts: dict[str, str] = field(default_factory=dict[str, str])
     tools: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
-    asks: dict[str, Ask] = field(default_factory=dict[str, Ask])
+    asks: dict[str, AskStatus] = field(default_factory=dict[str, AskStatus])
     usage: Tally = field(default_factory=Tally)
     known_cost_usd: float = 0.0  # of the calls whose price is known
     started_ms: int = 0
@@ -114,7 +119,7 @@ class Run:
         return self.phase.value
 
     @property
-    def open_asks(self) -> tuple[Ask, ...]:
+    def open_asks(self) -> tuple[AskStatus, ...]:
         """Approvals and questions that a person can still answer."""
         return tuple(ask for ask in self.asks.values() if ask.state == "open")
 
@@ -284,54 +289,18 @@ def _tool_ended(run: Run, event: e.ToolEnded) -> None:
     run.resumptions_without_progress = 0
 
 
-def _ask(run: Run, event: e.ApprovalAsked | e.QuestionAsked, ask_id: str) -> None:
-    if ask_id in run.asks:
-        raise _Contradiction(f"{ask_id} was asked before")
-    run.asks[ask_id] = Ask(event)
+def _ask(run: Run, event: e.AskAsked) -> None:
+    if event.ask_id in run.asks:
+        raise _Contradiction(f"{event.ask_id} was asked before")
+    run.asks[event.ask_id] = AskStatus(event)
     run.waiting_since_ms = run.waiting_since_ms or event.at_ms
 
 
-def _open_ask(run: Run, ask_id: str, *, of: type[e.ApprovalAsked | e.QuestionAsked]) -> Ask:
-    ask = run.asks.get(ask_id)
-    if ask is None or type(ask.asked) is not of or ask.state != "open":
-        raise _Contradiction(f"{ask_id} is not open")
-    return ask
-
-
-def _approval_asked(run: Run, event: e.ApprovalAsked) -> None:
-    _ask(run, event, event.approval_id)
-
-
-def _question_asked(run: Run, event: e.QuestionAsked) -> None:
-    _ask(run, event, event.question_id)
-
-
-def _approval_answered(run: Run, event: e.ApprovalAnswered) -> None:
-    ask = _open_ask(run, event.approval_id, of=e.ApprovalAsked)
-    ask.state, ask.answer, ask.by, ask.reason = "answered", event.choice, event.by, event.reason
-
-
-def _question_answered(run: Run, event: e.QuestionAnswered) -> None:
-    ask = _open_ask(run, event.question_id, of=e.QuestionAsked)
-    ask.state, ask.answer, ask.by = "answered", event.answer, event.by
-
-
-def _approval_expired(run: Run, event: e.ApprovalExpired) -> None:
-    _open_ask(run, event.approval_id, of=e.ApprovalAsked).state = "expired"
-
-
-def _question_expired(run: Run, event: e.QuestionExpired) -> None:
-    _open_ask(run, event.question_id, of=e.QuestionAsked).state = "expired"
-
-
-def _approval_withdrawn(run: Run, event: e.ApprovalWithdrawn) -> None:
-    ask = _open_ask(run, event.approval_id, of=e.ApprovalAsked)
-    ask.state, ask.reason = "withdrawn", event.cause
-
-
-def _question_withdrawn(run: Run, event: e.QuestionWithdrawn) -> None:
-    ask = _open_ask(run, event.question_id, of=e.QuestionAsked)
-    ask.state, ask.reason = "withdrawn", event.cause
+def _settle(run: Run, event: e.AskSettled) -> None:
+    ask = run.asks.get(event.ask_id)
+    if ask is None or kind_of(ask.asked) != kind_of(event) or ask.state != "open":
+        raise _Contradiction(f"{event.ask_id} is not open")
+    ask.settle(settlement(event))
 
 
 def _stop_requested(run: Run, event: e.StopRequested) -> None:
@@ -354,7 +323,7 @@ def _ended(run: Run, event: e.RunEnded) -> None:
     run.attempt_is_open = False
     run.gate_until_ms = 0
     for ask in run.open_asks:
-        ask.state, ask.reason = "withdrawn", "run_ended"
+        ask.settle(Settlement("withdrawn", reason="run_ended"))
 
 
 def _recovered(run: Run, _: e.OutputRecovered) -> None:
@@ -377,14 +346,9 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.ToolStarted: _tool_started,
         e.ToolOutput: _tool_output,
         e.ToolEnded: _tool_ended,
-        e.ApprovalAsked: _approval_asked,
-        e.ApprovalAnswered: _approval_answered,
-        e.ApprovalExpired: _approval_expired,
-        e.ApprovalWithdrawn: _approval_withdrawn,
-        e.QuestionAsked: _question_asked,
-        e.QuestionAnswered: _question_answered,
-        e.QuestionExpired: _question_expired,
-        e.QuestionWithdrawn: _question_withdrawn,
+        e.ApprovalAsked: _ask,
+        e.QuestionAsked: _ask,
+        **dict.fromkeys(SETTLED_STATES, _settle),
         e.StopRequested: _stop_requested,
         e.RunResumed: _resumed,
         e.RunEnded: _ended,

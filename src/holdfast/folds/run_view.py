@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from holdfast import events as e
+from holdfast.folds.asks import SETTLED_STATES, Settlement, kind_of, settlement
 from holdfast.folds.doing import Doing
 from holdfast.folds.entries import (
     AskCard,
@@ -21,7 +22,7 @@ from holdfast.folds.entries import (
     ToolCard,
     ending_words,
 )
-from holdfast.values import AskState, HistoryMessage
+from holdfast.values import HistoryMessage
 
 _Output = TypeVar("_Output", Text, Thinking)
 
@@ -173,67 +174,32 @@ def _tool_ended(run: RunView, _: int, event: e.ToolEnded) -> None:
         card.parts, card.blob, card.ms = event.parts, event.blob, event.ms
 
 
-def _approval_asked(run: RunView, seq: int, event: e.ApprovalAsked) -> AskCard:
-    card = run.asks[event.approval_id] = AskCard(
+def _asked(run: RunView, seq: int, event: e.AskAsked) -> AskCard:
+    card = run.asks[event.ask_id] = AskCard(
         seq=seq,
         at_ms=event.at_ms,
         run_id=run.run_id,
-        ask="approval",
-        ask_id=event.approval_id,
+        ask=kind_of(event),
+        ask_id=event.ask_id,
         tool_call_id=event.tool_call_id,
-        action=event.action,
-        findings=event.findings,
         choices=event.choices,
         expires_at_ms=event.expires_at_ms,
     )
+    if isinstance(event, e.ApprovalAsked):
+        card.action, card.findings = event.action, event.findings
+    else:
+        card.text = event.text
     return card
 
 
-def _question_asked(run: RunView, seq: int, event: e.QuestionAsked) -> AskCard:
-    card = run.asks[event.question_id] = AskCard(
-        seq=seq,
-        at_ms=event.at_ms,
-        run_id=run.run_id,
-        ask="question",
-        ask_id=event.question_id,
-        tool_call_id=event.tool_call_id,
-        text=event.text,
-        choices=event.choices,
-        expires_at_ms=event.expires_at_ms,
-    )
-    return card
+def _settled(run: RunView, _: int, event: e.AskSettled) -> None:
+    _settle(run, event.ask_id, settlement(event))
 
 
-def _approval_answered(run: RunView, _: int, event: e.ApprovalAnswered) -> None:
-    _settle(run, event.approval_id, state="answered", answer=event.choice, by=event.by, reason=event.reason)
-
-
-def _question_answered(run: RunView, _: int, event: e.QuestionAnswered) -> None:
-    _settle(run, event.question_id, state="answered", answer=event.answer, by=event.by)
-
-
-def _approval_expired(run: RunView, _: int, event: e.ApprovalExpired) -> None:
-    _settle(run, event.approval_id, state="expired")
-
-
-def _question_expired(run: RunView, _: int, event: e.QuestionExpired) -> None:
-    _settle(run, event.question_id, state="expired")
-
-
-def _approval_withdrawn(run: RunView, _: int, event: e.ApprovalWithdrawn) -> None:
-    _settle(run, event.approval_id, state="withdrawn", reason=event.cause)
-
-
-def _question_withdrawn(run: RunView, _: int, event: e.QuestionWithdrawn) -> None:
-    _settle(run, event.question_id, state="withdrawn", reason=event.cause)
-
-
-def _settle(
-    run: RunView, ask_id: str, *, state: AskState, answer: str = "", by: str = "", reason: str = ""
-) -> None:
+def _settle(run: RunView, ask_id: str, how: Settlement) -> None:
     card = run.asks.get(ask_id)
     if card is not None and card.state == "open":
-        card.state, card.answer, card.by, card.reason = state, answer, by, reason
+        card.state, card.answer, card.by, card.reason = how.state, how.answer, how.by, how.reason
 
 
 def _resumed(run: RunView, seq: int, event: e.RunResumed) -> Notice:
@@ -284,7 +250,7 @@ def _ended(run: RunView, seq: int, event: e.RunEnded) -> Ending:
 def close_asks(run: RunView) -> None:
     """Nobody can answer what an ended run asked."""
     for ask_id in run.asks:
-        _settle(run, ask_id, state="withdrawn", reason="run_ended")
+        _settle(run, ask_id, Settlement("withdrawn", reason="run_ended"))
 
 
 STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = MappingProxyType(
@@ -301,14 +267,9 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.ToolStarted: _tool_started,
         e.ToolOutput: _tool_output,
         e.ToolEnded: _tool_ended,
-        e.ApprovalAsked: _approval_asked,
-        e.ApprovalAnswered: _approval_answered,
-        e.ApprovalExpired: _approval_expired,
-        e.ApprovalWithdrawn: _approval_withdrawn,
-        e.QuestionAsked: _question_asked,
-        e.QuestionAnswered: _question_answered,
-        e.QuestionExpired: _question_expired,
-        e.QuestionWithdrawn: _question_withdrawn,
+        e.ApprovalAsked: _asked,
+        e.QuestionAsked: _asked,
+        **dict.fromkeys(SETTLED_STATES, _settled),
         e.RunResumed: _resumed,
         e.TargetSwitched: _switched,
         e.CallGated: _gated,

@@ -21,6 +21,7 @@ from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.folds.asks import withdrawn
 from holdfast.folds.doing import WORDS
 from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
@@ -360,9 +361,9 @@ class SessionOwner:
         await log.settled()
         for ask_id, ask in run.asks.items():
             if ask.state == "open":
-                withdrawn = _withdrawn(ask.asked, now_ms=now_ms, cause=outcome.cause or outcome.kind)
+                closing = withdrawn(ask.asked, now_ms, cause=outcome.cause or outcome.kind)
                 # A person may answer at this very moment; then there is nothing to withdraw.
-                await log.append([withdrawn], when=[IfAskOpen(ask_id)])
+                await log.append([closing], when=[IfAskOpen(ask_id)])
         ended = e.RunEnded(
             at_ms=now_ms,
             run_id=run.run_id,
@@ -382,11 +383,3 @@ def _waits(run: Run) -> bool:
 def _of_a_bug(error: Exception) -> Outcome:
     failure = Failure(kind="local_bug", text=f"Holdfast itself failed: {error!r}", rule="exception")
     return Outcome("failed", cause="local_bug", failure=failure)
-
-
-def _withdrawn(asked: e.ApprovalAsked | e.QuestionAsked, *, now_ms: int, cause: str) -> e.RunEvent:
-    if isinstance(asked, e.ApprovalAsked):
-        return e.ApprovalWithdrawn(
-            at_ms=now_ms, run_id=asked.run_id, approval_id=asked.approval_id, cause=cause
-        )
-    return e.QuestionWithdrawn(at_ms=now_ms, run_id=asked.run_id, question_id=asked.question_id, cause=cause)

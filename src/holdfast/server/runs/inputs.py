@@ -168,11 +168,8 @@ class RunInputRoutes:
             asked = found[0].event if found else None
             if row is None or not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
                 continue
-            what = (
-                hermes.approval_of(asked) if isinstance(asked, e.ApprovalAsked) else hermes.question_of(asked)
-            )
             about = {"kind": ask.kind, "run_id": ask.run_id, "session_id": ask.session_id}
-            data.append(about | {"asked_at": ask.asked_ms / 1000} | what)
+            data.append(about | {"asked_at": ask.asked_ms / 1000} | hermes.ask_of(asked))
         return json_answer({"object": "list", "data": data})
 
     async def rule(self, request: Request) -> Response:

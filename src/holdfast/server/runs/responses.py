@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from holdfast import events as e
+from holdfast.folds.asks import kind_of
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
@@ -92,8 +92,5 @@ def _endings(run: Run) -> dict[str, Any]:
 def _asks(run: Run) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     for ask in run.open_asks:
-        if isinstance(ask.asked, e.ApprovalAsked):
-            answer.setdefault("approval", hermes.approval_of(ask.asked))
-        else:
-            answer.setdefault("question", hermes.question_of(ask.asked))
+        answer.setdefault(kind_of(ask.asked), hermes.ask_of(ask.asked))
     return answer

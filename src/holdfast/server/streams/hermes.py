@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from holdfast import events as e
+from holdfast.folds.asks import SETTLED_STATES, kind_of
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
@@ -95,31 +96,41 @@ def code_of(run: Run) -> str:
     return run.cause or str(run.outcome)
 
 
-def approval_of(asked: e.ApprovalAsked) -> Frame:
-    """What a person is asked to decide."""
-    action = asked.action
-    return {
-        "approval_id": asked.approval_id,
-        "tool_call_id": asked.tool_call_id,
-        "tool": action.tool,
-        "command": action.summary,
-        "description": "; ".join(asked.findings) or action.summary,
-        "findings": list(asked.findings),
-        "action": msgspec.to_builtins(action),
-        "choices": list(asked.choices),
-        "expires_at": asked.expires_at_ms / 1000 if asked.expires_at_ms else None,
-    }
+def ask_of(asked: e.AskAsked) -> Frame:
+    """What a person is asked to decide or to say."""
+    if isinstance(asked, e.ApprovalAsked):
+        action = asked.action
+        shown: Frame = {
+            "approval_id": asked.approval_id,
+            "tool_call_id": asked.tool_call_id,
+            "tool": action.tool,
+            "command": action.summary,
+            "description": "; ".join(asked.findings) or action.summary,
+            "findings": list(asked.findings),
+            "action": msgspec.to_builtins(action),
+        }
+    else:
+        shown = {
+            "question_id": asked.question_id,
+            "tool_call_id": asked.tool_call_id,
+            "question": asked.text,
+        }
+    expires_at = asked.expires_at_ms / 1000 if asked.expires_at_ms else None
+    return shown | {"choices": list(asked.choices), "expires_at": expires_at}
 
 
-def question_of(asked: e.QuestionAsked) -> Frame:
-    """What a person is asked to say."""
-    return {
-        "question_id": asked.question_id,
-        "tool_call_id": asked.tool_call_id,
-        "question": asked.text,
-        "choices": list(asked.choices),
-        "expires_at": asked.expires_at_ms / 1000 if asked.expires_at_ms else None,
-    }
+def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
+    """How an ask was settled; hermes clients look a question's answer up themselves."""
+    fields: Frame = {f"{kind_of(event)}_id": event.ask_id}
+    match event:
+        case e.ApprovalAnswered():
+            return fields | {"choice": event.choice, "resolved": 1}
+        case e.ApprovalExpired():
+            return fields | {"cause": "expired"}
+        case e.ApprovalWithdrawn():
+            return fields | {"cause": event.cause}
+        case _:
+            return fields
 
 
 def milestone_of(run: RunReadModel) -> str:
@@ -236,18 +247,9 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
         e.ReasoningDone: _reasoning_done,
         e.ToolStarted: _tool_started,
         e.ToolEnded: _tool_ended,
-        e.ApprovalAsked: lambda _, event: approval_of(event),
-        e.ApprovalAnswered: lambda _, event: {
-            "approval_id": event.approval_id,
-            "choice": event.choice,
-            "resolved": 1,
-        },
-        e.ApprovalExpired: lambda _, event: {"approval_id": event.approval_id, "cause": "expired"},
-        e.ApprovalWithdrawn: lambda _, event: {"approval_id": event.approval_id, "cause": event.cause},
-        e.QuestionAsked: lambda _, event: question_of(event),
-        e.QuestionAnswered: lambda _, event: {"question_id": event.question_id},
-        e.QuestionExpired: lambda _, event: {"question_id": event.question_id},
-        e.QuestionWithdrawn: lambda _, event: {"question_id": event.question_id},
+        e.ApprovalAsked: lambda _, event: ask_of(event),
+        e.QuestionAsked: lambda _, event: ask_of(event),
+        **dict.fromkeys(SETTLED_STATES, _settled_ask),
         e.RunEnded: _terminal,
     }
 )

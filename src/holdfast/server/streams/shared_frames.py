@@ -62,7 +62,7 @@ class SharedFrames:
 
     def covers(self, after: int) -> bool:
         """Whether a reader that has everything up to the seq can go on with these."""
-        return self._kept_from - 1 <= after and not self._is_broken
+        return self._kept_from - 1 <= after <= self._view.last_seq and not self._is_broken
 
     def offer(self, records: Sequence[Record], *, after: int) -> None:
         """Bring the shared fold up to these records, which the log has after the seq."""
