@@ -7,6 +7,7 @@ from typing import Protocol
 
 from holdfast.agent.runlog import RunLog
 from holdfast.folds.phases import Phase
+from holdfast.folds.rows import QUIET
 from holdfast.folds.run import Run
 from holdfast.folds.session import Session
 from holdfast.folds.session_fold import RunReadModel, SessionFold
@@ -72,15 +73,18 @@ class SharedFold:
         """
         fold = self._fold
         assert after <= fold.last_seq, "records were left out"
+        is_news = False
         for record in records:
             if record.seq <= fold.last_seq:
                 continue
-            fold.apply(record.seq, record.event)
+            event = record.event
+            fold.apply(record.seq, event)
+            is_news |= type(event) not in QUIET
             self.bytes += len(record.body)
             for reference in tuple(self._listeners):
                 if (listener := reference()) is not None:
                     listener.applied(record)
-        if self._waiters:
+        if is_news and self._waiters:
             self._wake()
 
     def _wake(self) -> None:
@@ -99,7 +103,10 @@ class SharedFold:
             self.apply(records, after=after)
 
     def when(self, condition: Callable[[], bool]) -> asyncio.Future[None]:
-        """Done once the log makes the condition true; cancel it when you no longer want to know."""
+        """Done once the log makes the condition true; cancel it when you no longer want to know.
+
+        A condition must not depend on deltas: it is looked at only after other events.
+        """
         future = asyncio.get_running_loop().create_future()
         if condition():
             future.set_result(None)

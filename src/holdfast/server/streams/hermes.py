@@ -142,8 +142,8 @@ def milestone_of(run: RunReadModel) -> str:
 
 def frame_of(event: e.Event, run: RunReadModel) -> Frame | None:
     """The frame of an event of the run, if it has one; `run` is the run as it is after the event."""
-    if run.added_text:
-        return {"event": "message.delta", "delta": run.added_text}
+    if text := run.added_text:
+        return {"event": "message.delta", "delta": text}
     kind = type(event)
     if kind not in _FIELDS:
         return None

@@ -1,5 +1,6 @@
 """The hermes frames of a run: made once for all its readers at the head, or by a reader that is behind."""
 
+import sys
 from collections.abc import Sequence
 
 from holdfast import events as e
@@ -10,7 +11,7 @@ from holdfast.interfaces.journal import Record
 from holdfast.server.streams import hermes
 from holdfast.server.streams.hermes import Frame
 
-KEPT_BYTES_MAX = 256 * 1024
+KEPT_BYTES_MAX = 2 * 1024 * 1024  # as much as the window of a log; the texts are those of the fold
 FRAME_BYTES = 500  # what a frame weighs beside its text
 
 
@@ -53,6 +54,7 @@ class SharedFrames:
         self._bytes = 0
         self._bytes_max = kept_bytes_max
         self._is_broken = False
+        self._unread_from = sys.maxsize  # frames that the reader who brings their records is about to read
         view.listen(self)
 
     @property
@@ -67,7 +69,11 @@ class SharedFrames:
     def offer(self, records: Sequence[Record], *, after: int) -> None:
         """Bring the shared fold up to these records, which the log has after the seq."""
         if records and records[-1].seq > self._view.last_seq:
-            self._view.apply(records, after=after)
+            self._unread_from = records[0].seq
+            try:
+                self._view.apply(records, after=after)
+            finally:
+                self._unread_from = sys.maxsize
 
     def frame(self, record: Record) -> RunFrame | None:
         """The frame of the record, if it has one; raises FrameGone."""
@@ -77,8 +83,7 @@ class SharedFrames:
 
     def applied(self, record: Record) -> None:
         """Make the record's frame, if it has one."""
-        event = record.event
-        if run_of(event) != self._run_id:
+        if run_of(record.event) != self._run_id:
             return
         try:
             made = _made(record, self.run)
@@ -89,8 +94,7 @@ class SharedFrames:
             return
         self._kept[record.seq] = made
         self._bytes += made.size
-        while self._bytes > self._bytes_max:
-            oldest = next(iter(self._kept))
+        while self._bytes > self._bytes_max and (oldest := next(iter(self._kept))) < self._unread_from:
             self._bytes -= self._kept.pop(oldest).size
             self._kept_from = oldest + 1
 
@@ -135,18 +139,18 @@ class FrameReader:
             shared.offer(records, after=self.at)
         found: list[tuple[Record, RunFrame | None]] = []
         for record in records:
-            made = None
+            event, made = record.event, None
             if replay is not None:
-                run = replay.apply(record.seq, record.event)
+                run = replay.apply(record.seq, event)
                 if run is None:
                     continue
                 made = _made(record, run)
-            elif run_of(record.event) != self._run_id:
+            elif run_of(event) != self._run_id:
                 continue
             elif shared is not None:
                 made = shared.frame(record)
             found.append((record, made if record.seq > self._after else None))
-            if isinstance(record.event, e.RunEnded):
+            if isinstance(event, e.RunEnded):
                 break
         if records:
             self.at = records[-1].seq
