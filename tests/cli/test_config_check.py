@@ -39,7 +39,7 @@ def test_the_patience_that_counts_is_shown_for_each_target_and_so_is_the_mapping
     assert shown(lines, "gap_s") == "gap_s = 60 # HERMES_STREAM_STALE_TIMEOUT (of hermes-agent)"
     assert shown(lines, "first_event_s") == "first_event_s = 300 # default"
     assert shown(lines, "first_progress_s") == "first_progress_s = 60 # default, bounded by gap_s"
-    assert lines[-1] == "# HERMES_CODEX_TTFB_STRICT is not used: no target speaks responses"
+    assert lines[-1] == "# HERMES_CODEX_TTFB_STRICT has no effect: no target uses the wire responses"
     assert shown(list(report(loaded(TARGET))), "first_event_s") == "first_event_s = 45 # default"
 
 
@@ -125,7 +125,7 @@ def test_the_command_fails_with_all_that_is_wrong(clean: Path, capsys: pytest.Ca
         f"holdfast: {path}, line 3: lgo is not a setting; did you mean log?",
     ]
     assert check({"config": clean / "none.toml"}) == 1
-    assert "none.toml: there is no such file" in capsys.readouterr().err
+    assert "none.toml: file not found" in capsys.readouterr().err
 
 
 def test_the_reference_names_every_table_key_and_variable_with_a_sentence() -> None:

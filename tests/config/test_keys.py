@@ -23,8 +23,8 @@ def test_on_loopback_no_key_is_needed_and_a_short_one_is_a_warning(host: str) ->
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ("", "line 2: server.host is not loopback, so api_keys must hold a key"),
-        ("api_keys = []", "line 3: server.api_keys is empty, which is for loopback only"),
+        ("", "line 2: server.host is not loopback, so api_keys needs a key"),
+        ("api_keys = []", "line 3: server.api_keys may be empty on loopback only"),
         ("api_keys = ['sk-secret']", "line 3: server.api_keys[0] has fewer than 16 characters"),
         ("api_keys = ['']", "line 3: server.api_keys[0] must not be empty"),
     ],
@@ -64,7 +64,9 @@ api_keys = ["env:A", "file:keys/b", "file:~/c", "the text itself, not"]
     }
     it = loaded(text, environ={"A": f"{LONG_KEY}-a\n"}, files=files)
     assert it.settings.server.api_keys == tuple(f"{LONG_KEY}{end}" for end in ("-a", "-b", "-c", ""))
-    assert it.warnings == (f"{FILE}, line 3: server.api_keys[2] is in /home/u/c, which everybody may read",)
+    assert it.warnings == (
+        f"{FILE}, line 3: server.api_keys[2] is in /home/u/c, which every user of this machine can read",
+    )
 
 
 def test_a_file_that_a_variable_names_is_looked_for_where_we_are() -> None:
@@ -120,7 +122,7 @@ env = { A = "hunter2" }
 def test_a_key_on_an_unencrypted_way_and_a_target_without_one_are_warnings() -> None:
     it = loaded(TARGET.replace("https", "http"))
     assert it.warnings == (
-        f'{FILE}, line 5: base_url of target "main" is http, so the key travels unencrypted',
+        f'{FILE}, line 5: base_url of target "main" uses http, so the key is sent unencrypted',
     )
     it = loaded(TARGET.replace("sk-of-main-target", ""))
     assert it.warnings == (f'{FILE}, line 2: target "main" has no api_key',)
@@ -136,12 +138,13 @@ def test_real_files_are_read_next_to_the_configuration_and_their_mode_is_looked_
     it = load(ConfigInputs(file=file, environ={"HOME": "/h"}))
     assert it.settings.server.api_keys == (LONG_KEY, LONG_KEY)
     assert it.warnings == (
-        f"{file.path}, line 2: server.api_keys[0] is in {tmp_path}/open, which everybody may read",
+        f"{file.path}, line 2: server.api_keys[0] is in {tmp_path}/open, "
+        "which every user of this machine can read",
     )
     (tmp_path / "open").write_bytes(b"\xff")
     for text in ("file:open", "file:a\\u0000b", "file:."):
         file = ConfigFile(tmp_path / "holdfast.toml", f'[server]\napi_keys = ["{text}"]\n')
-        assert "cannot be read" in refused(ConfigInputs(file=file, environ={"HOME": "/h"}))
+        assert "can't be read" in refused(ConfigInputs(file=file, environ={"HOME": "/h"}))
 
 
 def test_what_is_called_like_a_secret_is_told_from_what_only_sounds_like_one() -> None:
@@ -157,7 +160,7 @@ def test_what_is_called_like_a_secret_is_told_from_what_only_sounds_like_one() -
 def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> None:
     file = ConfigFile(FILE, TARGET, open_to_all=True)
     assert load(ConfigInputs(file=file, environ={"HOME": "/h"})).warnings == (
-        f"{FILE}: holds a key, and everybody may read the file",
+        f"{FILE}: contains a key, and every user of this machine can read the file",
     )
     mcp = "[[mcp_servers]]\nname = 'a'\n"
     for text, is_key in (

@@ -71,7 +71,7 @@ def test_a_file_that_holds_a_password_and_is_open_to_all_is_warned_of() -> None:
     text = f'{keyless}proxy = "http://a:b@p.example:1"\n'
     it = given(text)
     opened = load(type(it)(environ=it.environ, file=ConfigFile(FILE, text, open_to_all=True)))
-    assert opened.warnings == (f"{FILE}: holds a key, and everybody may read the file",)
+    assert opened.warnings == (f"{FILE}: contains a key, and every user of this machine can read the file",)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_socks_proxy_is_said_to_be_of_no_use_and_stops_nobody() -> None:
     assert it.settings.model_targets()[0].proxy == ""
     (warning,) = it.warnings
     assert warning.startswith(
-        "ALL_PROXY names a SOCKS proxy, which cannot be used: models are called without"
+        "ALL_PROXY names a SOCKS proxy, which Holdfast can't use, so models are called without"
     )
     assert loaded(LOCAL, environ={"ALL_PROXY": "socks5h://127.0.0.1:1080"}).warnings == ()
 
@@ -168,7 +168,7 @@ def test_a_socks_proxy_is_said_to_be_of_no_use_and_stops_nobody() -> None:
 def test_a_proxy_that_can_be_none_is_an_error_that_names_its_place(url: str) -> None:
     """P12."""
     told = refused(given(f'{TARGET}proxy = "{url}"\n'))
-    want = "must be a URL that begins with http:// or https:// and names a host"
+    want = "must be a URL that starts with http:// or https:// and names a host"
     assert told == f'{FILE}, line 8: proxy of target "main" {want}'
 
 
@@ -181,7 +181,7 @@ def test_so_is_one_of_the_environment() -> None:
 def test_a_password_that_was_not_written_as_a_url_wants_it_is_told_how() -> None:
     """P12: what follows the slash would be a path, and the rest of the password a host."""
     told = refused(given(TARGET + 'proxy = "http://ann/b@proxy.example:3128"\n'))
-    assert "write @, / and # of a password as %40, %2F and %23" in told
+    assert "in a password, write @, / and # as %40, %2F and %23" in told
     assert "ann/b" not in told
 
 

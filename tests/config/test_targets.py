@@ -100,8 +100,8 @@ def test_own_settings_beat_the_knobs_of_hermes_agent_and_that_is_noted() -> None
     it = loaded(text, environ={"HERMES_STREAM_STALE_TIMEOUT": "60", "HERMES_CODEX_TTFB_STRICT": "1"})
     assert it.settings.targets[0].patience.gap_s == 5
     assert it.notes == (
-        "HERMES_CODEX_TTFB_STRICT is not used: no target speaks responses",
-        "HERMES_STREAM_STALE_TIMEOUT is not used for target 1: it has gap_s",
+        "HERMES_CODEX_TTFB_STRICT has no effect: no target uses the wire responses",
+        "HERMES_STREAM_STALE_TIMEOUT has no effect on target 1, which sets gap_s",
     )
 
 
@@ -110,8 +110,8 @@ def test_a_knob_of_another_program_that_is_no_number_does_not_keep_us_from_start
     it = loaded(TARGET, environ={"HERMES_STREAM_STALE_TIMEOUT": value, "API_SERVER_PORT": value})
     assert it.settings.targets[0].patience.gap_s is None
     assert [note.partition(":")[0] for note in it.notes] == [
-        "API_SERVER_PORT is not used",
-        "HERMES_STREAM_STALE_TIMEOUT is not used",
+        "API_SERVER_PORT has no effect",
+        "HERMES_STREAM_STALE_TIMEOUT has no effect",
     ]
 
 
@@ -122,7 +122,7 @@ def test_the_server_of_hermes_agent_is_taken_over_where_nothing_of_our_own_is_gi
     assert (server.api_keys, server.host, server.port) == ((key,), host, 9000)
     it = loaded("[server]\nport = 1\n", environ=environ)
     assert it.settings.server.port == 1
-    assert it.notes == ("API_SERVER_PORT is not used: port is given by /etc/hf/holdfast.toml, line 2",)
+    assert it.notes == ("API_SERVER_PORT has no effect: port is set by /etc/hf/holdfast.toml, line 2",)
 
 
 @asynccontextmanager

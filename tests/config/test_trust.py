@@ -39,7 +39,7 @@ def test_a_file_that_came_with_a_directory_does_nothing_but_is_named(here: Path)
     assert (loaded.settings.mcp_servers, loaded.settings.approvals.mode) == ((), "ask")
     (said,) = loaded.startup_warnings
     assert str(here / "holdfast.toml") in said
-    assert "is ignored: you have not trusted it yet" in said
+    assert "is ignored: you haven't trusted it yet" in said
     assert "holdfast config trust" in said
 
 
@@ -50,14 +50,14 @@ def test_check_and_doctor_say_what_is_ignored_and_how_to_let_it_count(
     file.write_text(HOSTILE + '["a\\u001b[2J"]\n')
     assert check({}) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"# {file} is ignored: you have not trusted it yet."
+    assert said[0] == f"# {file} is ignored: you haven't trusted it yet."
     assert said[1] == "# It would set: targets, approvals, mcp_servers, a."
     assert "`holdfast config trust`" in said[2]
     assert "no holdfast.toml" not in "".join(said)
     assert "targets = []" in said[4]
     assert doctor({}, report=PlainReport(), ask=ask_nobody) == 0
     first, second, third, *_ = capsys.readouterr().out.splitlines()
-    assert first == f"note  configuration: {file} is ignored: you have not trusted it yet"
+    assert first == f"note  configuration: {file} is ignored: you haven't trusted it yet"
     assert "`holdfast config trust`" in second
     assert third == "ok    configuration: no other holdfast.toml: defaults count"
     file.write_text("[")
@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_read_stops_nobody_unless_it_was_named(here: Path)
     (here / "holdfast.toml").write_bytes(b"\xff")
     found = find_file(None, {"HOME": str(here)}, directory=here)
     assert found.file is None
-    assert "holdfast.toml is ignored: cannot be read" in str(found.ignored)
+    assert "holdfast.toml is ignored: can't read" in str(found.ignored)
     with pytest.raises(BadConfiguration):
         load_configuration({"config": "holdfast.toml"})
 

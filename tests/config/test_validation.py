@@ -9,7 +9,7 @@ WRONG = [
     ("[server]\nprot = 1\n", 2, "server.prot is not a setting; did you mean port?"),
     ("port = 1\n", 1, "port is not a setting; it belongs in [server]"),
     ("[sever]\n", 1, "sever is not a setting; did you mean server?"),
-    ("[log]\nxyz = 1\n", 2, "log.xyz is not a setting; here are file, level"),
+    ("[log]\nxyz = 1\n", 2, "log.xyz is not a setting; the settings here are file, level"),
     ("\n[server]\n# why\nport = '1'\n", 4, "server.port must be a whole number, not text"),
     ("[server]\nport = true\n", 2, "server.port must be a whole number, not true or false"),
     ("[server]\nport = 1.0\n", 2, "server.port must be a whole number, not a number"),
@@ -18,10 +18,10 @@ WRONG = [
     ("[server]\nmax_concurrent_runs = 0\n", 2, "server.max_concurrent_runs must be 1 or more"),
     ("[server]\nhost = 1\n", 2, "server.host must be text, not a whole number"),
     ("[server]\nhost = 2020-01-01\n", 2, "server.host must be text, not a date or a time"),
-    ("[server]\nhost = 'a:80'\n", 2, "server.host must be an address or the name of a host"),
-    ("[server]\nhost = ''\n", 2, "server.host must be an address or the name of a host"),
+    ("[server]\nhost = 'a:80'\n", 2, "server.host must be an address or a host name"),
+    ("[server]\nhost = ''\n", 2, "server.host must be an address or a host name"),
     ("[server]\napi_keys = 'k'\n", 2, "server.api_keys must be a list, not text"),
-    ("[[mcp_servers]]\nname='a'\ncommand='npx -y b'\n", 3, 'write ["…"], with each word or item in quotes'),
+    ("[[mcp_servers]]\nname='a'\ncommand='npx -y b'\n", 3, 'write ["…"], with each item in quotes'),
     ("[server]\napi_keys = [\n1]\n", 3, "server.api_keys[0] must be text, not a whole number"),
     ("[server]\non_restart = 'resum'\n", 2, "must be one of interrupt, resume; did you mean resume?"),
     ("[server]\nlimits = 3\n", 2, "server.limits must be a table, not a whole number"),
@@ -29,20 +29,20 @@ WRONG = [
     ("[server]\ncors_origins = ['https://a.example/']\n", 2, "server.cors_origins[0] must be an origin"),
     ("[server]\ncors_origins = ['null']\n", 2, "server.cors_origins[0] must be an origin"),
     ("[server]\ncors_origins = ['https://A.example']\n", 2, "must be in lower case"),
-    ("[server]\nhosts = ['a b']\n", 2, "server.hosts[0] must be the name of a host"),
+    ("[server]\nhosts = ['a b']\n", 2, "server.hosts[0] must be a host name"),
     ("[agent]\nbudget = { tokns = 1 }\n", 2, "agent.budget.tokns is not a setting; did you mean tokens?"),
     ("agent.turns_max = 'x'\n", 1, "agent.turns_max must be a whole number, not text"),
     (
         "[agent]\ninstructions = 'file:none.md'\n",
         2,
-        "names the file /etc/hf/none.md, which cannot be read: No such",
+        "names the file /etc/hf/none.md, which can't be read: No such",
     ),
     ("[approvals]\nmode = 'yolo'\n", 2, "approvals.mode must be one of allow-workspace, ask, unattended"),
     ("[approvals]\nexpires_s = -1\n", 2, "approvals.expires_s must be 0 or more"),
     (
         "[approvals]\nrules = [{ argv = ['x'] }]\n",
         2,
-        "approvals.rules[0] cannot be meant: A rule needs exactly one",
+        "approvals.rules[0] is not valid: A rule needs exactly one",
     ),
     ("[approvals]\nrules = [{ allow = 'shell', argv = [] }]\n", 2, "argv is a list of texts, and not empty"),
     (
@@ -54,12 +54,20 @@ WRONG = [
     (
         "[[mcp_servers]]\nname='a'\nurl='ftp://x'\n",
         3,
-        'url of MCP server "a" must be a URL that begins with http',
+        'url of MCP server "a" must be a URL that starts with http',
     ),
-    ("[[mcp_servers]]\nname='a'\nurl='http://x'\nenv={A='1'}\n", 4, "is for a command; a url takes headers"),
-    ("[[mcp_servers]]\nname='a'\ncommand=['x']\nheaders={A='1'}\n", 4, "are for a url; a command takes env"),
+    (
+        "[[mcp_servers]]\nname='a'\nurl='http://x'\nenv={A='1'}\n",
+        4,
+        "only works with a command; use headers with a url",
+    ),
+    (
+        "[[mcp_servers]]\nname='a'\ncommand=['x']\nheaders={A='1'}\n",
+        4,
+        "only work with a url; use env with a command",
+    ),
     ("[[mcp_servers]]\nname='a'\nurl='http://x'\nheaders={'A B'='1'}\n", 4, "is not the name of a header"),
-    ("[[mcp_servers]]\nname='a'\ncommand=['']\n", 3, "must begin with the name of a program"),
+    ("[[mcp_servers]]\nname='a'\ncommand=['']\n", 3, "must start with the name of a program"),
     ("[[mcp_servers]]\nname='a'\ncommand=['x']\nenv={'A=B'='1'}\n", 4, "is not the name of an environment"),
     ("[server]\nhost = '[::1]'\n", 2, "without a port or brackets"),
     ("[agent]\nbudget.minutes = 0x" + "f" * 400, 2, "agent.budget.minutes must be a finite number"),
@@ -67,12 +75,12 @@ WRONG = [
     ("[[targets]]\n", 1, "target number 1 needs a model"),
     ("[[targets]]\nname='a'\n", 1, 'target "a" needs a wire: one of anthropic, chat, responses'),
     (TARGET + "wrie = 'x'\n", 8, 'wrie of target "main" is not a setting; did you mean wire?'),
-    (TARGET + TARGET, 10, 'name of target "main" is the name of another one too'),
-    (TARGET.replace("https", "ftp"), 5, 'base_url of target "main" must be a URL that begins with http'),
-    (TARGET.replace(".com", ".com:99999"), 5, "must be a URL that begins with http"),
-    (TARGET.replace('"m"', '" m"'), 6, "must be at most 256 printable characters, without spaces around"),
-    (TARGET.replace("models.", "u:pw@models."), 5, "must not hold a user or password"),
-    (TARGET.replace("/v1", "/v1?a=b"), 5, "must end with the path, without ? or #"),
+    (TARGET + TARGET, 10, 'name of target "main" is used twice; names must be unique'),
+    (TARGET.replace("https", "ftp"), 5, 'base_url of target "main" must be a URL that starts with http'),
+    (TARGET.replace(".com", ".com:99999"), 5, "must be a URL that starts with http"),
+    (TARGET.replace('"m"', '" m"'), 6, "must be at most 256 printable characters without leading"),
+    (TARGET.replace("models.", "u:pw@models."), 5, "must not contain a user or password"),
+    (TARGET.replace("/v1", "/v1?a=b"), 5, "must not contain ? or #"),
     (TARGET.replace('"m"', '""'), 6, 'model of target "main" must not be empty'),
     (
         TARGET.replace("sk-of-main-target", "env:NOPE"),
@@ -82,7 +90,7 @@ WRONG = [
     (
         TARGET.replace("sk-of-main-target", "file:/no"),
         7,
-        'api_key of target "main" names the file /no, which cannot',
+        "names the file /no, which can't",
     ),
     (TARGET.replace("sk-of-main-target", "a b"), 7, "must be printable ASCII characters without spaces"),
     (TARGET + "context_window = 0\n", 8, 'context_window of target "main" must be 1 or more'),
@@ -103,35 +111,39 @@ WRONG = [
         9,
         "must not be more than backoff_max_s, which is 20",
     ),
-    ("[server]\nport = = 1\n", 2, "is not TOML: Invalid value"),
-    ("[server\n", 1, "is not TOML: Expected ']'"),
+    ("[server]\nport = = 1\n", 2, "not valid TOML: Invalid value"),
+    ("[server\n", 1, "not valid TOML: Expected ']'"),
     ("[server]\nhost = localhost\n", 2, 'Invalid value; text needs quotes: host = "…"'),
     ("[server]\r\nhost = localhost\r\n", 2, 'Invalid value; text needs quotes: host = "…"'),
     ("[server]\nhost = “localhost”\n", 2, "it has curly quotes"),
-    ('[server]\nhost = "localhost\n', 2, "a quote is missing at the end"),
+    ('[server]\nhost = "localhost\n', 2, "the closing quote is missing"),
     ("[server]\nport: 80\n", 2, "; write key = value"),
     ('{"server": {"port": 80}}\n', 1, "it looks like JSON"),
-    ("[server]\nport = 1\nport = 2\n", 3, "the same stands further up, too: keep one of them"),
-    ("[server]\n[log]\n[server]\n", 3, "the table [server] stands further up, too"),
-    ("[[targets]]\n[targets.retry]\n[targets.retry]\n", 3, "the table [targets.retry] stands further up"),
-    ("[[targets]]\n[targets]\n", 2, "each of them begins with [[targets]]"),
-    ("[targets]\n[[targets]]\n", 2, "each of them begins with [[targets]]"),
-    ("[[targets]]\nretry = { hedge = True }\n", 2, "true and false are written in small letters"),
-    ('[server]\ndata_dir = "C:\\data"\n', 2, "write the text in single ones"),
-    ('[server]\ndata_dir = "C:\\Users"\n', 2, "write the text in single ones"),
-    ('instructions = """\nNote: use C:\\path\n"""\n', 2, "write the text in single ones"),
-    ('instructions = """\nuse “C:\\path”\n"""\n', 2, "write the text in single ones"),
-    ("server = { port = 1, port = 2 }\n", 1, "the same stands further up, too: keep one of them"),
+    ("[server]\nport = 1\nport = 2\n", 3, "this key or table appears twice: keep one of them"),
+    ("[server]\n[log]\n[server]\n", 3, "the table [server] appears twice"),
+    ("[[targets]]\n[targets.retry]\n[targets.retry]\n", 3, "the table [targets.retry] appears twice"),
+    ("[[targets]]\n[targets]\n", 2, "start each of them with [[targets]]"),
+    ("[targets]\n[[targets]]\n", 2, "start each of them with [[targets]]"),
+    ("[[targets]]\nretry = { hedge = True }\n", 2, "write true and false in lower case"),
+    ('[server]\ndata_dir = "C:\\data"\n', 2, "put the text in single quotes"),
+    ('[server]\ndata_dir = "C:\\Users"\n', 2, "put the text in single quotes"),
+    ('instructions = """\nNote: use C:\\path\n"""\n', 2, "put the text in single quotes"),
+    ('instructions = """\nuse “C:\\path”\n"""\n', 2, "put the text in single quotes"),
+    ("server = { port = 1, port = 2 }\n", 1, "this key or table appears twice: keep one of them"),
     ("[server]\ndata_dir = ''\n", 2, "server.data_dir must not be empty"),
-    ("[server]\ndata_dir = '$HOME/x'\n", 2, "begins with $HOME, which nothing replaces"),
-    ("[agent]\nworkspace = '~bob/x'\n", 2, "begins with ~bob; only ~ alone stands for a home"),
-    ("[[approvals.rules]]\ndeny = 'shel'\n", 2, "rules[0].deny names no tool; did you mean shell?"),
-    ("[[approvals.rules]]\nallow = 'bash'\n", 2, "rules[0].allow names no tool; there are shell, "),
-    (TARGET.replace("sk-of-main-target", "$MAIN_KEY"), 7, "looks like a variable, which nothing replaces"),
-    (TARGET.replace("sk-of-main-target", "${main_key}"), 7, "nothing replaces here; write env:main_key"),
-    (TARGET.replace("sk-of-main-target", "ENV:MAIN_KEY"), 7, "nothing replaces here; write env:MAIN_KEY"),
-    (TARGET.replace("/v1", "/v1/chat/completions/"), 5, "must end before /chat/completions, which every"),
-    (TARGET.replace("/v1", "/responses").replace('"chat"', '"responses"'), 5, "must end before /responses"),
+    ("[server]\ndata_dir = '$HOME/x'\n", 2, "starts with $HOME, which is not expanded here"),
+    ("[agent]\nworkspace = '~bob/x'\n", 2, "starts with ~bob; only ~ itself is expanded to a home"),
+    ("[[approvals.rules]]\ndeny = 'shel'\n", 2, "rules[0].deny is not a tool; did you mean shell?"),
+    ("[[approvals.rules]]\nallow = 'bash'\n", 2, "rules[0].allow is not a tool; the tools are shell, "),
+    (
+        TARGET.replace("sk-of-main-target", "$MAIN_KEY"),
+        7,
+        "looks like a shell variable, which is not expanded here",
+    ),
+    (TARGET.replace("sk-of-main-target", "${main_key}"), 7, "is not expanded here; write env:main_key"),
+    (TARGET.replace("sk-of-main-target", "ENV:MAIN_KEY"), 7, "is not expanded here; write env:MAIN_KEY"),
+    (TARGET.replace("/v1", "/v1/chat/completions/"), 5, "must not include /chat/completions, which every"),
+    (TARGET.replace("/v1", "/responses").replace('"chat"', '"responses"'), 5, "must not include /responses"),
     ("[[mcp_servers]]\nname='a'\nurl='http://x'\nheaders={A='é'}\n", 1, "header 'A' cannot be sent"),
     (f"[[mcp_servers]]\nname='{'n' * 65}'\nurl='http://x'\n", 1, "a printable name of 1 to 64 characters"),
 ]
@@ -147,8 +159,8 @@ def test_a_wrong_key_type_or_value_is_named_with_file_line_and_what_would_be_rig
 
 def test_a_last_line_without_a_line_end_gets_its_hint_too() -> None:
     told = refused(given("[server]\nport = 1\nport = 2"))
-    assert told.startswith(f"{FILE}, at the end: is not TOML: ")
-    assert told.endswith("; the same stands further up, too: keep one of them")
+    assert told.startswith(f"{FILE}, at the end: not valid TOML: ")
+    assert told.endswith("; this key or table appears twice: keep one of them")
     assert "curly" not in refused(given('instructions = """\nsay “hi”'))
 
 
@@ -165,7 +177,7 @@ def test_a_table_that_is_none_is_named_even_if_a_variable_sets_a_key_of_it() -> 
     told = refused(given("server = 5\n", environ={"HOLDFAST_PORT": "1"}))
     assert told == f"{FILE}, line 1: server must be a table, not a whole number"
     long = "port = " + "9" * 5000
-    assert refused(given(long)).startswith(f"{FILE}: is not TOML: Exceeds the limit")
+    assert refused(given(long)).startswith(f"{FILE}: not valid TOML: Exceeds the limit")
 
 
 def test_a_flood_of_faults_is_cut_short() -> None:
@@ -178,19 +190,19 @@ def test_a_flood_of_faults_is_cut_short() -> None:
     ("flags", "environ", "words"),
     [
         ({"port": 99_999}, {}, "--port: server.port must be 65535 or less"),
-        ({"agent_workspace": "$HOME/x"}, {}, "--workspace: agent.workspace begins with $HOME, which"),
+        ({"agent_workspace": "$HOME/x"}, {}, "--workspace: agent.workspace starts with $HOME, which"),
         ({"log_level": "loud"}, {}, "--log-level: log.level must be one of"),
         ({"no_auth": False, "host": "::"}, {}, "--host: server.host is not loopback"),
-        ({}, {"HOME": ""}, "server.data_dir begins with ~, but HOME is not set"),
+        ({}, {"HOME": ""}, "server.data_dir starts with ~, but HOME is not set"),
         ({}, {"HOLDFAST_PORT": "x"}, "HOLDFAST_PORT: server.port must be a whole number, not text"),
         ({}, {"HOLDFAST_NO_AUTH": "maybe"}, "HOLDFAST_NO_AUTH: must be 1 or 0"),
-        ({}, {"HOLDFAST_DATA_DIR": "$HOME/x"}, "HOLDFAST_DATA_DIR: server.data_dir begins with $HOME"),
+        ({}, {"HOLDFAST_DATA_DIR": "$HOME/x"}, "HOLDFAST_DATA_DIR: server.data_dir starts with $HOME"),
         ({}, {"HOLDFAST_API_KEYS": ","}, "HOLDFAST_API_KEYS: server.api_keys must be a list, not text"),
         ({}, {"HOLDFAST_HOST": "0.0.0.0"}, "HOLDFAST_HOST: server.host is not loopback"),  # noqa: S104
         (
             {"no_auth": True, "host": "::"},
             {},
-            "--no-auth: server.api_keys is empty, which is for loopback only",
+            "--no-auth: server.api_keys may be empty on loopback only",
         ),
     ],
 )

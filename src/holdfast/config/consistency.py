@@ -1,4 +1,4 @@
-"""What is wrong with settings that are each right by themselves but do not go together."""
+"""Checks settings that are each valid but don't work together."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -35,8 +35,8 @@ CALL_PATHS: Mapping[Wire, str] = {
 MCP_TOOL = "mcp__"
 
 
-def faults_of(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator[ConfigIssue]:
-    """The faults of one table whose keys are each in order; paths are from the table on."""
+def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator[ConfigIssue]:
+    """The issues of a table whose keys are each valid; paths are relative to the table."""
     match settings:
         case ServerSettings():
             yield from _server(settings)
@@ -60,13 +60,13 @@ def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue(("data_dir",), "must not be empty")
     if not loopback and server.api_keys is None:
         yield ConfigIssue(
-            ("host",), "is not loopback, so api_keys must hold a key (set HOLDFAST_API_KEY, for one)"
+            ("host",), "is not loopback, so api_keys needs a key (for example, set HOLDFAST_API_KEY)"
         )
     if not loopback and server.api_keys == ():
-        yield ConfigIssue(("api_keys",), f"is empty, which is for loopback only; host is {server.host}")
+        yield ConfigIssue(("api_keys",), f"may be empty on loopback only, but host is {server.host}")
     if server.api_keys == () and "*" in server.cors_origins:
         yield ConfigIssue(
-            ("cors_origins",), "must not be * while api_keys is empty: any web page could come in"
+            ("cors_origins",), "must not be * while api_keys is empty: any web page could use the server"
         )
     for index, key in enumerate(server.api_keys or ()):
         path: KeyPath = ("api_keys", index)
@@ -75,7 +75,7 @@ def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
         elif len(key) < KEY_CHARS_MIN:
             short = f"has fewer than {KEY_CHARS_MIN} characters"
             yield ConfigIssue(
-                path, short if loopback else f"{short}; host is not loopback", is_warning=loopback
+                path, short if loopback else f"{short}, and host is not loopback", is_warning=loopback
             )
 
 
@@ -84,11 +84,11 @@ def _target(target: TargetSettings) -> Iterator[ConfigIssue]:
     local = is_local(url.hostname or "")
     call_path = CALL_PATHS[target.wire]
     if url.path.rstrip("/").endswith(call_path):
-        yield ConfigIssue(("base_url",), f"must end before {call_path}, which every call adds")
+        yield ConfigIssue(("base_url",), f"must not include {call_path}, which every call adds")
     if not (target.api_key or target.headers or local):
         yield ConfigIssue((), "has no api_key", is_warning=True)
     if url.scheme == "http" and target.api_key and not local:
-        yield ConfigIssue(("base_url",), "is http, so the key travels unencrypted", is_warning=True)
+        yield ConfigIssue(("base_url",), "uses http, so the key is sent unencrypted", is_warning=True)
 
 
 def _retry(retry: RetrySettings) -> Iterator[ConfigIssue]:
@@ -99,16 +99,16 @@ def _retry(retry: RetrySettings) -> Iterator[ConfigIssue]:
 
 
 def _rule(table: Mapping[str, object]) -> Iterator[ConfigIssue]:
-    """As the policy reads it: an empty list that somebody wrote is not the same as none."""
+    """Check it as the policy reads it: an empty list is not the same as none."""
     try:
         rule = rule_from(table)
     except BadRule as error:
-        yield ConfigIssue((), f"cannot be meant: {error}")
+        yield ConfigIssue((), f"is not valid: {error}")
         return
     if rule.tool not in {*BUILT_IN, EVERY_TOOL} and not rule.tool.startswith(MCP_TOOL):
         near = difflib.get_close_matches(rule.tool, BUILT_IN, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(BUILT_IN)}"
-        yield ConfigIssue((rule.verdict,), f"names no tool; {hint}")
+        hint = f"did you mean {near[0]}?" if near else f"the tools are {', '.join(BUILT_IN)}"
+        yield ConfigIssue((rule.verdict,), f"is not a tool; {hint}")
 
 
 def rules_of(approvals: ApprovalSettings) -> tuple[ApprovalRule, ...]:
@@ -130,23 +130,23 @@ def _mcp_server(server: McpServerSettings) -> Iterator[ConfigIssue]:
     if bool(server.command) == bool(server.url):
         yield ConfigIssue((), "needs either a command or a url")
     elif server.command and not server.command[0].strip():
-        yield ConfigIssue(("command",), "must begin with the name of a program")
+        yield ConfigIssue(("command",), "must start with the name of a program")
     elif server.command and server.headers:
-        yield ConfigIssue(("headers",), "are for a url; a command takes env")
+        yield ConfigIssue(("headers",), "only work with a url; use env with a command")
     elif server.url and server.env:
-        yield ConfigIssue(("env",), "is for a command; a url takes headers")
+        yield ConfigIssue(("env",), "only works with a command; use headers with a url")
     else:
         yield from _unusable(server)
 
 
 def _unusable(server: McpServerSettings) -> Iterator[ConfigIssue]:
-    """As the tools read it: what they refuse must not wait until the server starts."""
+    """Check it as the tools read it, so that errors show before the server starts."""
     from holdfast.tools.mcp.config import BadMcpServer
 
     try:
         mcp_config(server)
     except BadMcpServer as error:
-        yield ConfigIssue((), f"cannot be used: {error}")
+        yield ConfigIssue((), f"can't be used: {error}")
 
 
 def mcp_config(server: McpServerSettings) -> "McpServerConfig":
@@ -165,4 +165,4 @@ def mcp_config(server: McpServerSettings) -> "McpServerConfig":
 def _together(settings: Settings) -> Iterator[ConfigIssue]:
     hedging = settings.targets and settings.targets[0].retry.hedge
     if hedging and len(settings.targets) == 1:
-        yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target to ask", is_warning=True)
+        yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target", is_warning=True)

@@ -1,4 +1,4 @@
-"""Settings from the environment and from flags, under one name each, and the knobs of hermes-agent."""
+"""Settings from the environment and from flags, and the variables of hermes-agent."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,15 +21,15 @@ API_KEYS: KeyPath = ("server", "api_keys")
 SPECIAL = {
     CONFIG: "The configuration file.",
     MODEL: "The model of the default target.",
-    NO_AUTH: "1: no key is asked for, on loopback only.",
-    API_KEY: "The one key, where api_keys is not given.",
+    NO_AUTH: "`1` lets anyone on this machine in without a key. Loopback only.",
+    API_KEY: "The only key, if `api_keys` is not set.",
 }
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True, slots=True)
 class HermesVariable:
-    """A variable of hermes-agent and the patience that it is here, on the wires that it is about."""
+    """A variable of hermes-agent, and the patience setting that it sets for targets on these wires."""
 
     variable: str
     key: str
@@ -51,14 +51,14 @@ HERMES_SERVER: Mapping[str, KeyPath] = {
 
 
 class Layers:
-    """The tree of all that was given, and by whom; what comes first stays."""
+    """All values and where each comes from; the first source to set a key wins."""
 
     def __init__(self) -> None:
         self.tree: Tree = {}
         self.sources: dict[KeyPath, SettingSource] = {}
 
     def put(self, path: KeyPath, value: object, source: SettingSource) -> None:
-        """Set a key that nobody has set; a place taken by something else than a table is left alone."""
+        """Set a key unless it is set already or its parent is no table."""
         table = self.tree
         for step in path[:-1]:
             inner = table.setdefault(str(step), {})
@@ -70,12 +70,12 @@ class Layers:
             self.sources[path] = source
 
     def has(self, path: KeyPath) -> bool:
-        """Whether somebody has set this key."""
+        """Whether this key is set."""
         return path in self.sources
 
 
 def variables() -> dict[str, tuple[KeyPath, inspect.Type]]:
-    """Every variable that sets a key: HOLDFAST_PORT is server.port, HOLDFAST_LOG_LEVEL is log.level."""
+    """Every variable that sets a key: HOLDFAST_PORT sets server.port, HOLDFAST_LOG_LEVEL sets log.level."""
     found: dict[str, tuple[KeyPath, inspect.Type]] = {}
     waiting: list[tuple[KeyPath, inspect.StructType]] = [((), SETTINGS)]
     while waiting:
@@ -91,7 +91,7 @@ def variables() -> dict[str, tuple[KeyPath, inspect.Type]]:
 
 
 def variable_of(path: KeyPath) -> str:
-    """The variable of a key; those of [server] go without its name."""
+    """The variable that sets a key; those of [server] leave out its name."""
     return PREFIX + "_".join(str(step) for step in path if step != "server").upper()
 
 
@@ -102,7 +102,7 @@ def _is_tables(kind: inspect.Type) -> bool:
 
 
 def put_flags(layers: Layers, flags: Mapping[str, object]) -> None:
-    """Lay the flags: agent_workspace is --workspace, log_level is --log-level; None is not given."""
+    """Apply the flags: agent_workspace is --workspace, log_level is --log-level; None means not given."""
     known = variables()
     for name, value in flags.items():
         source = SettingSource("flag", f"--{name.removeprefix('agent_').replace('_', '-')}")
@@ -123,7 +123,7 @@ def _flag_value(value: object, kind: inspect.Type) -> object:
 
 
 def put_environment(layers: Layers, environ: Mapping[str, str]) -> None:
-    """Lay the variables of our own; an empty one is as good as none. Raises BadConfiguration."""
+    """Apply HOLDFAST_* variables; an empty one counts as unset. Raises BadConfiguration."""
     for name, (path, kind) in variables().items():
         if text := environ.get(name, "").strip():
             layers.put(path, from_text(text, kind), SettingSource("environment", name))
@@ -165,34 +165,34 @@ def _number(text: str, kind: inspect.IntType | inspect.FloatType) -> int | float
 
 
 def put_hermes_server(layers: Layers, environ: Mapping[str, str]) -> Iterator[str]:
-    """Lay hermes-agent's knobs of the server where nothing of our own is given; what was not used and why."""
+    """Apply hermes-agent's server variables where nothing else is set; say which had no effect, and why."""
     for name, path in HERMES_SERVER.items():
         if not (text := environ.get(name, "").strip()):
             continue
         value: object = [f"env:{name}"] if path == API_KEYS else text
         if path[-1] == "port":
             if not text.isdecimal():
-                yield f"{name} is not used: it is not a whole number"
+                yield f"{name} has no effect: it must be a whole number"
                 continue
             value = int(text)
         if layers.has(path):
-            yield f"{name} is not used: {path[-1]} is given by {layers.sources[path]}"
+            yield f"{name} has no effect: {path[-1]} is set by {layers.sources[path]}"
         layers.put(path, value, SettingSource("hermes", name))
 
 
 def put_hermes_patience(layers: Layers, environ: Mapping[str, str]) -> Iterator[str]:
-    """Lay hermes-agent's knobs of patience on the targets of their wires; what was not used and why."""
+    """Apply hermes-agent's patience variables to targets on their wires; say which had no effect, and why."""
     for knob in HERMES_PATIENCE:
         text = environ.get(knob.variable, "").strip()
         if not text:
             continue
         value = _patience(knob, text)
         if value is None:
-            yield f"{knob.variable} is not used: it is not a number"
+            yield f"{knob.variable} has no effect: it must be a number"
             continue
         wired = [(index, table) for index, table in _targets(layers.tree) if table.get("wire") in knob.wires]
         if not wired:
-            yield f"{knob.variable} is not used: no target speaks {' or '.join(knob.wires)}"
+            yield f"{knob.variable} has no effect: no target uses the wire {' or '.join(knob.wires)}"
         for index, table in wired:
             path: KeyPath = ("targets", index, "patience", knob.key)
             patience = table.setdefault("patience", {})
@@ -200,7 +200,7 @@ def put_hermes_patience(layers: Layers, environ: Mapping[str, str]) -> Iterator[
                 cast("Tree", patience)[knob.key] = value
                 layers.sources[path] = SettingSource("hermes", knob.variable)
             else:
-                yield f"{knob.variable} is not used for target {index + 1}: it has {knob.key}"
+                yield f"{knob.variable} has no effect on target {index + 1}, which sets {knob.key}"
 
 
 def _patience(knob: HermesVariable, text: str) -> float | bool | None:
@@ -210,7 +210,7 @@ def _patience(knob: HermesVariable, text: str) -> float | bool | None:
         seconds = float(text)
     except ValueError:
         return None
-    # Below zero is off there, as zero is here.
+    # A negative number means off there; here zero does.
     return max(0.0, seconds) if seconds < float("inf") else None
 
 
@@ -222,9 +222,9 @@ def _targets(tree: Tree) -> Iterator[tuple[int, Tree]]:
 
 
 def unknown_variables(environ: Mapping[str, str], *, used: frozenset[str]) -> Iterator[str]:
-    """A warning for each variable that looks like ours, sets nothing, and is referred to by nobody."""
+    """A warning for each HOLDFAST_* variable that sets nothing and that no setting refers to."""
     known = [*variables(), *SPECIAL]
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in {*known, *used, MARK}:
             near = difflib.get_close_matches(name, known, n=1)
-            yield f"{name} sets nothing" + (f"; did you mean {near[0]}?" if near else "")
+            yield f"{name} is not a setting" + (f"; did you mean {near[0]}?" if near else "")

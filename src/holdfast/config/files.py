@@ -1,4 +1,4 @@
-"""Where holdfast.toml is looked for, and whether the one that lies about in a working directory counts."""
+"""Finds holdfast.toml, and decides whether one in the working directory is trusted."""
 
 import os
 import tomllib
@@ -20,7 +20,7 @@ from holdfast.safe_text import safe_line
 from holdfast.tools.files.regular_files import NotRegular
 
 FILE_NAME = "holdfast.toml"
-ADVICE = "Read it, then let it count with `holdfast config trust`, or this once with `--config holdfast.toml`"
+ADVICE = "Read it, then trust it with `holdfast config trust`, or use it once with `--config holdfast.toml`"
 NAMES_MAX = 20
 NAME_CHARS_MAX = 40
 
@@ -36,7 +36,7 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class IgnoredFile:
-    """The file of the working directory, which does not count: it is only named."""
+    """The file of the working directory, which is not used; it is only named."""
 
     path: Path
     why: str
@@ -50,24 +50,24 @@ class IgnoredFile:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """The file that counts, if any, and the one that does not."""
+    """The file to use, if any, and the one that is ignored."""
 
     file: ConfigFile | None = None
     ignored: IgnoredFile | None = None
 
 
 def config_home(environ: Mapping[str, str]) -> Path:
-    """Where the user's own configuration is, and the record of what they trust."""
+    """The folder of the user's own configuration and of the list of trusted files."""
     return Path(environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config") / "holdfast"
 
 
 def own_config_home() -> Path:
-    """The same of this process's user: no agent may write there."""
+    """The same for the user of this process; no agent may write there."""
     return config_home(own_environ())
 
 
 def own_environ() -> dict[str, str]:
-    """The environment of this process, with a HOME also where a service is given none."""
+    """The environment of this process, with HOME set even for a service that has none."""
     environ = dict(os.environ)  # noqa: TID251  # this is the edge
     if "HOME" not in environ and (home := os.path.expanduser("~")) != "~":  # noqa: PTH111  # never raises
         environ["HOME"] = home
@@ -75,21 +75,21 @@ def own_environ() -> dict[str, str]:
 
 
 def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Path) -> FoundFiles:
-    """The file that was named, else that of the directory if it is trusted, else that of the user.
+    """The named file, else the directory's file if it is trusted, else the user's file.
 
-    A file that lies in a directory may have come with somebody else's repository, and it could name programs
-    to start and servers to send conversations to. Raises BadConfiguration.
+    The directory's file may belong to someone else's repository, and it can name programs to start and
+    servers to send conversations to. Raises BadConfiguration.
     """
     text = str(config or environ.get(CONFIG, "").strip())
     if text:
-        # No shell replaces ~ in --config=~/x, nor in a variable of a service.
+        # A shell doesn't expand ~ in --config=~/x, and nobody does in a service's variable.
         try:
             named = Path(at_home(text, environ))
         except Unresolved as error:
             raise BadConfiguration([f"{'--config' if config else CONFIG}: {text} {error}"]) from error
         file = read_config(named)
         if file is None:
-            raise BadConfiguration([f"{named}: there is no such file"])
+            raise BadConfiguration([f"{named}: file not found"])
         return FoundFiles(file)
     home = config_home(environ)
     if directory.resolve() == home.resolve():
@@ -99,13 +99,13 @@ def find_file(config: Path | None, environ: Mapping[str, str], *, directory: Pat
 
 
 def _file_of(directory: Path, book: TrustedFiles) -> FoundFiles:
-    """The directory's file if it counts; one that is not trusted can do nothing but be named."""
+    """The directory's file if it is trusted, else only its name."""
     path = directory / FILE_NAME
     try:
         file = read_config(path, read=read_found_file)
         if file is None or book.trusts(path, file.text):
             return FoundFiles(file)
-        why = "it changed since you trusted it" if book.knows(path) else "you have not trusted it yet"
+        why = "it changed since you trusted it" if book.knows(path) else "you haven't trusted it yet"
     except NotRegular:
         return FoundFiles(ignored=IgnoredFile(path, "it is not a regular file"))
     except BadConfiguration as error:
@@ -116,7 +116,7 @@ def _file_of(directory: Path, book: TrustedFiles) -> FoundFiles:
 
 
 def _sets(text: str) -> tuple[str, ...]:
-    """What the file would set, by the names of its tables."""
+    """The names of the tables that the file sets."""
     try:
         names = list(tomllib.loads(text))
     except (ValueError, RecursionError):
@@ -125,7 +125,7 @@ def _sets(text: str) -> tuple[str, ...]:
 
 
 def read_config(path: Path, *, read: Callable[[Path], TextFile] = read_text_file) -> ConfigFile | None:
-    """The file, or None if there is none; raises BadConfiguration if it cannot be read, or NotRegular."""
+    """The file, or None if there is none. Raises BadConfiguration if it can't be read, or NotRegular."""
     try:
         file = read(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -133,7 +133,7 @@ def read_config(path: Path, *, read: Callable[[Path], TextFile] = read_text_file
     except NotRegular:
         raise
     except OSError as error:
-        raise BadConfiguration([f"{path}: cannot be read: {error.strerror}"]) from error
+        raise BadConfiguration([f"{path}: can't read the file: {error.strerror}"]) from error
     except ValueError as error:
-        raise BadConfiguration([f"{path}: cannot be read: {error}"]) from error
+        raise BadConfiguration([f"{path}: can't read the file: {error}"]) from error
     return ConfigFile(path, file.text, open_to_all=file.open_to_all)

@@ -1,4 +1,4 @@
-"""Targets that nobody had to configure: what known keys and model servers on this machine say, as data."""
+"""Targets that need no configuration: those of known keys and of model servers on this machine."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from holdfast.targets import Wire
 
 
 class KnownKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a variable of this name says about a target."""
+    """The target that a variable with a key makes."""
 
     variable: str
     name: str
@@ -61,14 +61,14 @@ def shipped_known() -> KnownTargets:
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A table of [[targets]] as a person would have written it, and what it was made of."""
+    """A [[targets]] table as a person would write it, and where it comes from."""
 
     values: dict[str, object]
     source: SettingSource
     elsewhere: SettingSource | None = None
 
     def source_of(self, key: str) -> SettingSource:
-        """What a key of it was made of."""
+        """Where a key of it comes from."""
         return self.elsewhere if key == "base_url" and self.elsewhere else self.source
 
 

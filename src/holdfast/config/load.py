@@ -38,12 +38,12 @@ from holdfast.config.toml import parsed
 from holdfast.config.toml_lines import lines_of
 from holdfast.config.validation import Checker, Tree
 
-FAULTS_TOLD_MAX = 50
+ISSUES_SHOWN_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigInputs:
-    """All that the settings are made of: nothing else is looked at but files that are referred to."""
+    """What the settings are made from; beyond this, only files that they refer to are read."""
 
     flags: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -54,7 +54,7 @@ class ConfigInputs:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The settings, where each comes from, and what a person should hear about them."""
+    """The settings, where each one comes from, and what to tell the user about them."""
 
     settings: Settings
     sources: SettingSources
@@ -66,22 +66,22 @@ class Loaded:
 
     @property
     def startup_warnings(self) -> tuple[str, ...]:
-        """What is said before anything is done: the file that does not count, and the warnings."""
+        """What to print before anything starts: the ignored file, and the warnings."""
         return (str(self.ignored), *self.warnings) if self.ignored else self.warnings
 
     @property
     def is_demo(self) -> bool:
-        """Whether there is no target at all, so that the built-in demo model has to answer."""
+        """Whether no target is configured, so that the built-in demo model answers."""
         return not self.settings.targets
 
 
 def load_configuration(flags: Mapping[str, object]) -> Loaded:
-    """The configuration of this process; raises BadConfiguration. To be called before there is a loop."""
+    """The configuration of this process. Raises BadConfiguration. Call it before the event loop starts."""
     return load_or_probe(read_environment(flags))
 
 
 def load_or_probe(inputs: ConfigInputs, *, known: KnownTargets | None = None) -> Loaded:
-    """The settings; if they have no target, the model servers of this machine are looked for."""
+    """The settings; if they name no target, look for model servers on this machine."""
     known = known or shipped_known()
     loaded = load(inputs, known=known)
     if not loaded.is_demo:
@@ -93,7 +93,7 @@ def load_or_probe(inputs: ConfigInputs, *, known: KnownTargets | None = None) ->
 
 
 def read_environment(flags: Mapping[str, object]) -> ConfigInputs:
-    """What this process was given; raises BadConfiguration if a named file cannot be read."""
+    """The flags, environment and file of this process. Raises BadConfiguration if a file can't be read."""
     environ = own_environ()
     config = flags.get("config")
     path = Path(str(config)) if config else None
@@ -104,7 +104,7 @@ def read_environment(flags: Mapping[str, object]) -> ConfigInputs:
 def load(
     inputs: ConfigInputs, *, known: KnownTargets | None = None, found: Sequence[FoundServer] = ()
 ) -> Loaded:
-    """The settings; raises BadConfiguration with all that is wrong, and nothing else."""
+    """The settings. Raises BadConfiguration that lists every error at once."""
     layers = Layers()
     put_flags(layers, inputs.flags)
     put_environment(layers, inputs.environ)
@@ -126,7 +126,7 @@ def load(
 
 
 def _base(inputs: ConfigInputs, sources: SettingSources, path: KeyPath) -> Path:
-    """Where a file that this key names is: beside the file that says so, else where we are."""
+    """The folder that a relative path starts from: that of the configuration file, else the current one."""
     return inputs.file.path.parent if inputs.file and sources.near(path).kind == "file" else Path()
 
 
@@ -142,20 +142,20 @@ def _put_file(layers: Layers, file: ConfigFile) -> None:
 
 
 def _merge(tree: Tree, below: Tree) -> None:
-    """Add what the tree does not have yet; of two tables, what the first lacks."""
+    """Add the keys that the tree doesn't have yet, table by table."""
     for key, value in below.items():
         own = tree.setdefault(key, value)
         if own is not value and isinstance(own, dict):
             if isinstance(value, dict):
                 _merge(cast("Tree", own), cast("Tree", value))
             else:
-                tree[key] = value  # a table was expected, and the check says so
+                tree[key] = value  # the check reports that a table was expected
 
 
 def _put_targets(
     layers: Layers, inputs: ConfigInputs, *, known: KnownTargets, found: Sequence[FoundServer]
 ) -> None:
-    """Targets that nobody wrote: of known keys, else of servers that were found."""
+    """Targets without a configuration: from known keys, else from servers that were found."""
     tables = list(tables_by_key(known, inputs.environ)) or [table_of(one) for one in found]
     layers.tree["targets"] = [table.values for table in tables]
     for index, table in enumerate(tables):
@@ -164,7 +164,7 @@ def _put_targets(
 
 
 def _put_model(layers: Layers, inputs: ConfigInputs) -> Iterator[str]:
-    """Lay the model of the default target; where there is none, the demo model answers by any name."""
+    """Set the model of the default target; warn if there is no target."""
     model, source = _model(inputs)
     targets = layers.tree.get("targets")
     first = cast("list[object]", targets)[0] if isinstance(targets, list) and targets else None
@@ -172,11 +172,11 @@ def _put_model(layers: Layers, inputs: ConfigInputs) -> Iterator[str]:
         first["model"] = model
         layers.sources[("targets", 0, "model")] = source
     elif model and not targets:
-        yield f"{source} is not used: no target is configured, so the built-in demo model answers"
+        yield f"{source} has no effect: no target is configured, so the built-in demo model answers"
 
 
 def _model(inputs: ConfigInputs) -> tuple[str, SettingSource]:
-    """The model that somebody wants from the default target, and who."""
+    """The model asked for by a flag or a variable, and which of the two."""
     if model := inputs.flags.get("model"):
         return str(model), SettingSource("flag", "--model")
     return inputs.environ.get(MODEL, "").strip(), SettingSource("environment", MODEL)
@@ -189,20 +189,20 @@ def _checked(layers: Layers, inputs: ConfigInputs, *, references: References, no
     sources = SettingSources(
         layers.sources, otherwise=SettingSource("file", str(file.path)) if file else SettingSource("default")
     )
-    errors = [fault for fault in checker.faults if not fault.is_warning]
+    errors = [issue for issue in checker.issues if not issue.is_warning]
     if errors:
-        raise BadConfiguration(_told(errors, sources, tree=layers.tree))
-    mild = [fault for fault in checker.faults if fault.is_warning]
+        raise BadConfiguration(_lines(errors, sources, tree=layers.tree))
+    mild = [issue for issue in checker.issues if issue.is_warning]
     mild += [
-        ConfigIssue(path, f"is in {place}, which everybody may read")
+        ConfigIssue(path, f"is in {place}, which every user of this machine can read")
         for path, place in references.open_to_all.items()
     ]
-    warnings = _told(mild, sources, tree=layers.tree)
+    warnings = _lines(mild, sources, tree=layers.tree)
     used = {text.removeprefix(ENV) for text in references.found.values() if text.startswith(ENV)}
     warnings += unknown_variables(inputs.environ, used=frozenset(used))
     settings = msgspec.convert(tree, Settings)
     if file is not None and file.open_to_all and _written_keys(settings, sources, references):
-        warnings.append(f"{file.path}: holds a key, and everybody may read the file")
+        warnings.append(f"{file.path}: contains a key, and every user of this machine can read the file")
     return Loaded(
         settings,
         sources,
@@ -214,16 +214,16 @@ def _checked(layers: Layers, inputs: ConfigInputs, *, references: References, no
     )
 
 
-def _told(faults: list[ConfigIssue], sources: SettingSources, *, tree: Tree) -> list[str]:
-    """The faults as lines, in the order of the file; a flood is cut short."""
-    ordered = sorted(faults, key=lambda fault: sources.near(fault.path).line)
-    lines = [sentence(fault, sources, tree=tree) for fault in ordered[:FAULTS_TOLD_MAX]]
-    more = len(faults) - FAULTS_TOLD_MAX
+def _lines(issues: list[ConfigIssue], sources: SettingSources, *, tree: Tree) -> list[str]:
+    """The issues as lines, in the order of the file, up to a maximum."""
+    ordered = sorted(issues, key=lambda issue: sources.near(issue.path).line)
+    lines = [sentence(issue, sources, tree=tree) for issue in ordered[:ISSUES_SHOWN_MAX]]
+    more = len(issues) - ISSUES_SHOWN_MAX
     return [*lines, f"and {more} more"] if more > 0 else lines
 
 
 def _written_keys(settings: Settings, sources: SettingSources, references: References) -> bool:
-    """Whether a key itself, not a reference to it, stands in the file."""
+    """Whether the file contains a key itself and not just a reference to one."""
     keys: list[KeyPath] = [(*API_KEYS, index) for index, _ in enumerate(settings.server.api_keys or ())]
     keys += [("targets", index, "api_key") for index, target in enumerate(settings.targets) if target.api_key]
     for index, target in enumerate(settings.targets):

@@ -25,7 +25,7 @@ class _List(msgspec.Struct, frozen=True):
 async def probe_local(
     known: KnownTargets, *, preferred: str = "", patience_s: float = PROBE_S
 ) -> tuple[FoundServer, ...]:
-    """The servers of this machine that list a model for chat, all asked at once with one short deadline."""
+    """The servers on this machine that list a chat model, all asked at once with one short deadline."""
     client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))
     async with client, asyncio.TaskGroup() as group:
         asked = [
@@ -34,12 +34,12 @@ async def probe_local(
         ]
     chosen = [_chosen(task.result(), known.models.not_for_chat, preferred=preferred) for task in asked]
     found = [FoundServer(server, model) for server, model in zip(known.local, chosen, strict=True) if model]
-    # A server that has the preferred model is the one that was meant.
+    # A server with the preferred model comes first.
     return tuple(sorted(found, key=lambda one: one.model != preferred))
 
 
 async def _models(client: aiohttp.ClientSession, base_url: str, *, patience_s: float) -> Sequence[str]:
-    """The models that a server lists; none if it is not there or is something else."""
+    """The models that a server lists; none if nothing answers or it is no model server."""
     try:
         async with (
             asyncio.timeout(patience_s),

@@ -1,4 +1,4 @@
-"""The proxies that the environment names, as other programs read it: HTTPS_PROXY, NO_PROXY and their kin."""
+"""Proxies from the environment, read as other programs do: HTTPS_PROXY, NO_PROXY and so on."""
 
 import ipaddress
 from collections.abc import Iterator, Mapping
@@ -16,28 +16,28 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 CGI = "REQUEST_METHOD"
 UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104  # nothing listens there
 PROXY_VARIABLES = {
-    "HTTPS_PROXY": "The proxy to targets at https, where their `proxy` is not given.",
-    "HTTP_PROXY": "The proxy to targets at http, where their `proxy` is not given.",
-    "ALL_PROXY": "The proxy where the one before is not set.",
-    "NO_PROXY": "Hosts, domains, addresses and networks to reach without a proxy, with commas; * is all.",
+    "HTTPS_PROXY": "The proxy for https targets that don't set `proxy`.",
+    "HTTP_PROXY": "The proxy for http targets that don't set `proxy`.",
+    "ALL_PROXY": "The proxy to use if neither of the two above is set.",
+    "NO_PROXY": "Hosts, domains and networks to reach without a proxy, separated by commas; `*` means all.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentProxy:
-    """A proxy that a variable names; only one that speaks HTTP is of use."""
+    """A proxy that a variable names; only HTTP proxies can be used."""
 
     variable: str
     url: str
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is no SOCKS proxy."""
+        """Whether it is an HTTP proxy."""
         return not self.url.lower().startswith("socks")
 
 
 def put_proxies(layers: Layers, environ: Mapping[str, str]) -> list[str]:
-    """Lay a proxy for every target that says nothing of one; gives warnings about those that are no use."""
+    """Set a proxy for every target that doesn't; returns warnings about proxies that can't be used."""
     unusable: dict[str, None] = {}
     for index, target in _tables(layers.tree):
         base_url = target.get("base_url")
@@ -48,19 +48,19 @@ def put_proxies(layers: Layers, environ: Mapping[str, str]) -> list[str]:
         elif named is not None:
             unusable[named.variable] = None
     return [
-        f"{variable} names a SOCKS proxy, which cannot be used: models are called without it. "
+        f"{variable} names a SOCKS proxy, which Holdfast can't use, so models are called without it. "
         'Name an HTTP proxy, or set proxy = "" for the target'
         for variable in unusable
     ]
 
 
 def proxy_for(base_url: str, environ: Mapping[str, str]) -> EnvironmentProxy | None:
-    """The proxy on the way to a URL; None for this machine and for what NO_PROXY excepts."""
+    """The proxy for a URL; None for this machine and for hosts in NO_PROXY."""
     try:
         url = urlsplit(base_url)
         port = url.port or DEFAULT_PORTS.get(url.scheme, 0)
     except ValueError:
-        return None  # the check of the URL says what is wrong with it
+        return None  # the check of the URL reports the error
     host = (url.hostname or "").rstrip(".")
     if not host or _is_here(host) or _excepted(host, port, environ=environ):
         return None
@@ -68,7 +68,7 @@ def proxy_for(base_url: str, environ: Mapping[str, str]) -> EnvironmentProxy | N
 
 
 def _is_here(host: str) -> bool:
-    """Whether it is this machine, also by the address that stands for all of its own."""
+    """Whether it is this machine; 0.0.0.0 counts too."""
     return is_loopback(host) or host.endswith(".localhost") or host in UNSPECIFIED
 
 
@@ -82,7 +82,7 @@ def _named(url: SplitResult, environ: Mapping[str, str]) -> EnvironmentProxy | N
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """A variable and its value; in small letters it counts first, also if it is empty."""
+    """A variable and its value; the lower-case name wins, even if it is empty."""
     variable = name if name in environ else name.upper()
     return variable, environ.get(variable, "").strip()
 
@@ -108,7 +108,7 @@ def _fits(entry: str, host: str, *, port: int) -> bool:
 
 
 def _tables(tree: Tree) -> Iterator[tuple[int, Tree]]:
-    """The targets that are tables, as the check has yet to find of all of them."""
+    """The targets that are tables; the check reports the others."""
     targets = tree.get("targets")
     for index, target in enumerate(cast("list[object]", targets) if isinstance(targets, list) else ()):
         if isinstance(target, dict):

@@ -1,4 +1,4 @@
-"""The reference of the configuration as Markdown, made from the settings themselves."""
+"""The configuration reference as Markdown, generated from the settings."""
 
 import json
 from collections.abc import Iterator
@@ -15,22 +15,22 @@ from holdfast.config.validation import SETTINGS, plain
 from holdfast.decisions.deadlines import LOCAL, REMOTE
 
 INTRO = """\
-Flags come before the environment (`HOLDFAST_*`), the environment before `holdfast.toml`, the file before the
-defaults. The file is the one that `--config` or `HOLDFAST_CONFIG` names; else `holdfast.toml` of the working
-directory, if you have trusted it (`holdfast config trust`; a change of it needs your trust again); else
-`~/.config/holdfast/holdfast.toml`. Everything is read once, at the start. A wrong key, type or value is an
-error that names file, line and the nearest right key; `holdfast config check` prints what counts and where
-each value comes from. A secret is `env:NAME`, `file:PATH` (relative to the file that says so), or the text
-itself. Other relative paths begin in the working directory; `~` at the beginning is your home directory.
-No tool for files opens the file that counts or the data directory, and a command that names the file is asked
-about.
+Flags override the environment (`HOLDFAST_*`), the environment overrides `holdfast.toml`, and the file
+overrides the defaults. Holdfast uses the file that `--config` or `HOLDFAST_CONFIG` names; otherwise
+`holdfast.toml` in the working directory, if you have trusted it (`holdfast config trust`; if the file
+changes, trust it again); otherwise `~/.config/holdfast/holdfast.toml`. It reads everything once, at the
+start. A wrong key, type or value is an error that names the file, the line and the nearest valid key.
+`holdfast config check` prints the settings in effect and where each one comes from. A secret is `env:NAME`,
+`file:PATH` (relative to the configuration file), or the text itself. Other relative paths start from the
+working directory; a leading `~` is your home directory. The file tools never open the configuration file or
+the data directory, and Holdfast asks before a command that names the file.
 """
 RULES_NOTE = """\
-The first rule that fits decides. A rule that allows a command covers the words in its `argv`, and further
-words that can do no harm: files in the workspace (not secret files, not git's own) and options that are
-known to be harmless. Holdfast still asks about a word that writes elsewhere, runs another program, reads
-settings from another file or reaches another host, and the question names that word. To allow it, add it to
-`argv`. With `exact = true` the rule covers the words in `argv` and nothing else.
+The first matching rule decides. A rule that allows a command covers the words in its `argv`, plus words
+that can do no harm: files in the workspace (except secret files and git's own) and options that are known
+to be harmless. Holdfast still asks about a word that writes elsewhere, runs another program, reads settings
+from another file or reaches another host, and the question names that word. To allow it, add it to `argv`.
+With `exact = true` the rule covers the words in `argv` and nothing else.
 
 ```toml
 [[approvals.rules]]
@@ -53,12 +53,12 @@ name the file: `grep -r` above such a file, `git log -p` in a repository that ha
 """
 NOTES = {"[[approvals.rules]]": RULES_NOTE}
 KNOWN_INTRO = """\
-Where no target is configured, each of these keys that is set makes one, in this order; the first is the
-default. A second variable may name another address, as other programs read it. Without any of them, model
-servers on this machine are looked for ({local}), and
-without those the built-in demo model answers.
+If you configure no target, each of these keys that is set makes one, in this order; the first is the default.
+A second variable can name another address, as in other programs. If none of them is set, Holdfast looks for
+model servers on this machine ({local}).
+If there are none, the built-in demo model answers.
 """
-FOLDER = {"XDG_CONFIG_HOME": "The folder of `holdfast/holdfast.toml`, where it is not `~/.config`."}
+FOLDER = {"XDG_CONFIG_HOME": "The folder that contains `holdfast/holdfast.toml`, if not `~/.config`."}
 _WORDS: dict[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",
     inspect.CustomType: "secret",
@@ -70,12 +70,12 @@ _WORDS: dict[type[inspect.Type], str] = {
 
 
 def reference() -> str:
-    """Every table and key: type, default, variable, and its one sentence."""
+    """Every table and key: type, default, variable and sentence."""
     lines = ["# Configuration reference", "", INTRO, *_tables(SETTINGS, (), header="")]
     lines += ["## Other variables", "", "| variable | what it does |", "| --- | --- |"]
     lines += [f"| `{name}` | {says} |" for name, says in (SPECIAL | FOLDER | PROXY_VARIABLES).items()]
     lines += ["", "## Targets without a configuration", "", *_known(shipped_known())]
-    lines += ["", "## Variables of hermes-agent, where nothing of our own is given", ""]
+    lines += ["", "## Variables of hermes-agent, used if nothing else sets the setting", ""]
     lines += ["| variable | setting |", "| --- | --- |"]
     lines += [
         f"| `{knob.variable}` | `targets.patience.{knob.key}` ({', '.join(knob.wires)}) |"
@@ -96,7 +96,7 @@ def _known(known: KnownTargets) -> Iterator[str]:
 
 
 def _tables(kind: inspect.StructType, path: KeyPath, *, header: str) -> Iterator[str]:
-    """A table's section, then those of the tables in it."""
+    """The section of a table, then those of the tables in it."""
     by_path = {own: name for name, (own, _) in variables().items()}
     inner: list[tuple[KeyPath, inspect.StructType, str]] = []
     rows: list[str] = []
@@ -134,9 +134,9 @@ def _type(kind: inspect.Type) -> str:
 
 def _default(field: inspect.Field) -> str:
     if field.required:
-        return "(needed)"
+        return "(required)"
     if field.default is None and (remote := getattr(REMOTE, field.name, None)) is not None:
-        return f"`{remote:g}`, on a private address `{getattr(LOCAL, field.name):g}`"
+        return f"`{remote:g}`; `{getattr(LOCAL, field.name):g}` on a private address"
     if field.default is None:
         return "(absent)"
     if field.default is msgspec.NODEFAULT:

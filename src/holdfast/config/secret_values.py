@@ -1,4 +1,4 @@
-"""Values that stand elsewhere: env:NAME, file:PATH; and ~ for the home directory."""
+"""Values kept elsewhere: env:NAME, file:PATH, and ~ for the home directory."""
 
 import os
 import re
@@ -21,27 +21,27 @@ _VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)|\$\{([A-Za-z_]\w*)\}|(?i:env):\s*(
 
 
 class Unresolved(Exception):
-    """A reference leads nowhere; the text is the predicate of a sentence."""
+    """A reference can't be resolved; the text is the predicate of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """The text of a file, and whether everybody on the machine may read it."""
+    """The text of a file, and whether every user of the machine can read it."""
 
     text: str
     open_to_all: bool = False
 
 
 def read_text_file(path: Path) -> TextFile:
-    """Read a small text file, with or without a byte order mark; raises OSError, or ValueError if unfit.
+    """Read a small text file, with or without a byte order mark. Raises OSError or ValueError.
 
-    For a path that the user names: it may be the pipe of a program that prints it.
+    For a path that the user names, which may be a pipe.
     """
     return _text_in(path.open("rb"))
 
 
 def read_found_file(path: Path) -> TextFile:
-    """The same for a path that somebody else may have chosen: it must be a regular file."""
+    """The same for a path that someone else may have chosen: it must be a regular file."""
     return _text_in(os.fdopen(open_regular(path), "rb"))
 
 
@@ -50,7 +50,7 @@ def _text_in(opened: BufferedReader) -> TextFile:
         mode = os.fstat(file.fileno()).st_mode
         body = file.read(TEXT_BYTES_MAX + 1)
     if len(body) > TEXT_BYTES_MAX:
-        raise ValueError("it has more than 1 MiB")
+        raise ValueError("it is larger than 1 MiB")
     try:
         return TextFile(body.decode("utf-8-sig"), open_to_all=bool(mode & stat.S_IROTH))
     except UnicodeDecodeError as error:
@@ -58,7 +58,7 @@ def _text_in(opened: BufferedReader) -> TextFile:
 
 
 def command_parts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each word of a command: what of it may be shown, and what an option that names a secret is given."""
+    """Each word of a command: the part that may be shown, and the secret in it, if any."""
     for before, word in zip(("", *words), words, strict=False):
         option, between, value = word.partition(":" if before in _HEADER_OPTIONS else "=")
         if before.startswith("-") and names_secret(before) and "=" not in before and not word.startswith("-"):
@@ -70,30 +70,30 @@ def command_parts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def at_home(text: str, environ: Mapping[str, str]) -> str:
-    """A path with the home directory in place of ~; raises Unresolved if there is none.
+    """A path with ~ replaced by the home directory. Raises Unresolved if there is none.
 
-    What only a shell would replace would become a folder of that odd name.
+    It also raises for what only a shell would replace, which would otherwise become a folder name.
     """
     first = text.partition("/")[0]
     if first.startswith("$"):
-        raise Unresolved(f"begins with {first}, which nothing replaces; write ~/ or the whole path")
+        raise Unresolved(f"starts with {first}, which is not expanded here; write ~/ or the whole path")
     if not first.startswith("~"):
         return text
     if first != "~":
-        raise Unresolved(f"begins with {first}; only ~ alone stands for a home directory")
+        raise Unresolved(f"starts with {first}; only ~ itself is expanded to a home directory")
     if not (home := environ.get("HOME", "")):
-        raise Unresolved("begins with ~, but HOME is not set")
+        raise Unresolved("starts with ~, but HOME is not set")
     return home + text[1:]
 
 
 def _shell_variable(text: str) -> str | None:
-    """The variable that a shell, or somebody in a hurry, would mean by this text."""
+    """The variable that this text would mean in a shell."""
     match = _VARIABLE.fullmatch(text)
     return match[1] or match[2] or match[3] if match else None
 
 
 class References:
-    """Looks up what a text refers to, and remembers which keys of the configuration are references."""
+    """Looks up what texts refer to, and remembers which keys are references."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class References:
         self.open_to_all: dict[KeyPath, Path] = {}
 
     def secret(self, text: str, path: KeyPath) -> Secret:
-        """The secret that a text names, or is; raises Unresolved."""
+        """The secret that a text names or is. Raises Unresolved."""
         if text.startswith(ENV):
             self.found[path] = text
             return Secret(self._variable(text.removeprefix(ENV).strip()))
@@ -124,18 +124,18 @@ class References:
                 raise Unresolved(f"names the file {place}, which is empty")
             return Secret(first)
         if (name := _shell_variable(text.strip())) is not None:
-            raise Unresolved(f"looks like a variable, which nothing replaces here; write env:{name}")
+            raise Unresolved(f"looks like a shell variable, which is not expanded here; write env:{name}")
         return Secret(text.strip())
 
     def document(self, text: str, path: KeyPath) -> str:
-        """The text that file:PATH names, or the text itself; raises Unresolved."""
+        """The text that file:PATH names, or the text itself. Raises Unresolved."""
         if not text.startswith(FILE):
             return text
         self.found[path] = text
         return self._content(self._place(text, path)).text
 
     def expanded(self, text: str) -> str:
-        """A path with the home directory in place of ~; raises Unresolved if there is none."""
+        """A path with ~ replaced by the home directory. Raises Unresolved if there is none."""
         return at_home(text, self._environ)
 
     def _variable(self, name: str) -> str:
@@ -154,6 +154,6 @@ class References:
             return self._read(place)
         except OSError as error:
             why = error.strerror or type(error).__name__
-            raise Unresolved(f"names the file {place}, which cannot be read: {why}") from error
+            raise Unresolved(f"names the file {place}, which can't be read: {why}") from error
         except ValueError as error:
-            raise Unresolved(f"names a file that cannot be read: {error}") from error
+            raise Unresolved(f"names a file that can't be read: {error}") from error

@@ -1,4 +1,4 @@
-"""What can be configured: every table and key of holdfast.toml with its default and its one sentence."""
+"""Every table and key of holdfast.toml, with its default and one sentence about it."""
 
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -10,7 +10,7 @@ from holdfast.policy.verdicts import RuleVerdict
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import ApprovalMode, Budget, Durability, OnExpiry, OnRestart
 
-# What a text stands for, where its type alone does not say.
+# The format of a text, where the type alone doesn't say it.
 TextFormat: TypeAlias = Literal[
     "",
     "host",
@@ -36,81 +36,89 @@ Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 
 class Secret(str):
-    """A text for which no repr, log line or traceback has a place; `str(secret)` is the text."""
+    """A text that no repr, log line or traceback shows; `str(secret)` is the text."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """See the class."""
+        """Hide the text."""
         return "Secret('…')" if self else "Secret('')"
 
 
 def doc(sentence: str, meaning: TextFormat = "") -> msgspec.Meta:
-    """The sentence of a key, for the reference, and what its text stands for."""
+    """The sentence about a key for the reference, and the format of its text."""
     return msgspec.Meta(description=sentence, extra={"meaning": meaning})
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[server.limits]: what one client may ask for."""
+    """[server.limits]: how much one client may ask for."""
 
-    body_bytes_max: Annotated[AtLeast1, doc("Largest request body.")] = 10_000_000
-    json_depth_max: Annotated[AtLeast1, doc("Deepest nesting of a request's JSON.")] = 64
-    content_parts_max: Annotated[AtLeast1, doc("Most content parts of one message.")] = 1_000
+    body_bytes_max: Annotated[AtLeast1, doc("The largest request body, in bytes.")] = 10_000_000
+    json_depth_max: Annotated[AtLeast1, doc("The deepest nesting of JSON in a request.")] = 64
+    content_parts_max: Annotated[AtLeast1, doc("The most content parts in one message.")] = 1_000
     queued_runs_max: Annotated[
-        AtLeast0, doc("Most runs that wait for a free place; a further one is told to come back later.")
+        AtLeast0, doc("The most runs that may wait to start. Further requests are told to come back later.")
     ] = 1_000
-    subscribers_max: Annotated[AtLeast1, doc("Most event streams open at once.")] = 1_000
-    header_s: Annotated[Seconds, doc("How long a client may take to send a request's head; 0 is off.")] = 10.0
-    body_s: Annotated[Seconds, doc("How long a client may be silent while it sends a body; 0 is off.")] = 30.0
+    subscribers_max: Annotated[AtLeast1, doc("The most event streams open at once.")] = 1_000
+    header_s: Annotated[
+        Seconds, doc("How long a client may take to send the headers of a request; 0 means no limit.")
+    ] = 10.0
+    body_s: Annotated[
+        Seconds, doc("How long a client may pause while it sends a body; 0 means no limit.")
+    ] = 30.0
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[server]: where the server listens, who may come in, and where everything is kept."""
+    """[server]: where the server listens, who may use it, and where it keeps its data."""
 
     host: Annotated[
-        str, doc("The address to listen on; any other than loopback needs a configured key.", "host")
+        str, doc("The address to listen on. Any address but loopback needs a configured key.", "host")
     ] = "127.0.0.1"
     port: Annotated[Port, doc("The port to listen on; 0 picks a free one.")] = 8642
     hosts: Annotated[
         tuple[str, ...],
         doc(
-            "Further names that the server is called by; a request for any other name is refused. One that "
-            "listens on every address is called by each of them.",
+            "Other host names of the server; requests for any other name are refused. A server that listens "
+            "on every address answers to each of its addresses.",
             "host name",
         ),
     ] = ()
-    data_dir: Annotated[str, doc("Where the database, blobs, key and lock are kept.", "path")] = (
+    data_dir: Annotated[str, doc("The directory for the database, blobs, key and lock.", "path")] = (
         "~/.local/share/holdfast"
     )
     api_keys: Annotated[
         tuple[Secret, ...] | None,
-        doc("Who may come in; absent: a key is made at first start; empty: everyone on this machine.", "key"),
+        doc(
+            "The keys that open the server. If absent, the first start makes one; if empty, none is needed.",
+            "key",
+        ),
     ] = None
     cors_origins: Annotated[
-        tuple[str, ...], doc("Web pages of other origins that may call the API; * is all of them.", "origin")
+        tuple[str, ...], doc("Other origins whose web pages may call the API; * means all.", "origin")
     ] = ()
-    max_concurrent_runs: Annotated[AtLeast1, doc("Most runs at work at once; further ones wait.")] = 64
-    on_restart: Annotated[OnRestart, doc("What happens to a run that a crash or a restart cut off.")] = (
+    max_concurrent_runs: Annotated[AtLeast1, doc("The most runs that work at once; others wait.")] = 64
+    on_restart: Annotated[OnRestart, doc("What happens to a run that a crash or restart interrupted.")] = (
         "resume"
     )
     drain_s: Annotated[
-        Seconds, doc("How long runs may go on to a safe point after the first signal to end; 0: not at all.")
+        Seconds,
+        doc("How long runs may work on to a safe point after the first signal to end; 0 means not at all."),
     ] = 10.0
     durability: Annotated[
-        Durability, doc("What an event survives: a power cut, or only the end of the process (faster).")
+        Durability, doc("What stored events survive: a power cut, or only the end of the process (faster).")
     ] = "power"
     keep_deltas_days: Annotated[
         AtLeast0,
         doc(
-            "How long the pieces in which an answer came are kept apart once the run is over; 0: for ever. "
-            "Nothing of its text goes."
+            "How long the pieces in which an answer arrived are kept after the run ends; 0 means forever. "
+            "The text itself always stays."
         ),
     ] = 30
     spool_dir: Annotated[
         str,
         doc(
-            "Where output is kept while the database cannot take it, a directory for nothing else; "
-            "empty: inside data_dir.",
+            "A directory of its own for output that can't be written to the database yet; if empty, it is "
+            "inside data_dir.",
             "path",
         ),
     ] = ""
@@ -118,71 +126,73 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[log]: the log file, which always has every line, and what is printed."""
+    """[log]: the log file, which has every line, and what is printed as well."""
 
-    file: Annotated[str, doc("The log file, rotated; empty: holdfast.log in data_dir.", "path")] = ""
-    level: Annotated[LogLevel, doc("From which level on a line is printed, too.")] = "info"
+    file: Annotated[
+        str, doc("The log file, which is rotated; if empty, holdfast.log in data_dir.", "path")
+    ] = ""
+    level: Annotated[LogLevel, doc("The lowest level that is also printed.")] = "info"
 
 
 class PatienceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[targets.patience]: how many seconds of silence each state of an attempt may last; 0 is off."""
+    """[targets.patience]: how many seconds each state of an attempt may be silent; 0 means no limit."""
 
-    connect_s: Annotated[Seconds | None, doc("Until the connection stands.")] = None
-    upload_s: Annotated[Seconds | None, doc("Without a byte of the request being taken.")] = None
+    connect_s: Annotated[Seconds | None, doc("Until the connection is made.")] = None
+    upload_s: Annotated[Seconds | None, doc("While none of the request is accepted.")] = None
     first_event_s: Annotated[Seconds | None, doc("Until the first event of any kind.")] = None
     first_event_cap_s: Annotated[
-        Seconds | None, doc("The most that size and learning may raise first_event_s to.")
+        Seconds | None, doc("The highest value that request size and learning may raise first_event_s to.")
     ] = None
     first_progress_s: Annotated[Seconds | None, doc("From the first event to the first output.")] = None
     gap_s: Annotated[Seconds | None, doc("Between two pieces of output.")] = None
-    strict: Annotated[bool, doc("Whether first_event_s holds for large requests too.")] = False
+    strict: Annotated[bool, doc("Whether first_event_s also applies to large requests.")] = False
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[targets.retry]: how often one call may try, and for how long if nobody is there."""
+    """[targets.retry]: how often a call may try, and how long if nothing answers."""
 
     attempts_max: Annotated[
-        AtLeast1, doc("Most attempts of one call on all targets; the default target's number counts.")
+        AtLeast1, doc("The most attempts of one call on all targets; the default target's value applies.")
     ] = 5
-    attempts_per_target_max: Annotated[AtLeast1, doc("Most attempts of one call on one target.")] = 3
+    attempts_per_target_max: Annotated[AtLeast1, doc("The most attempts of one call on one target.")] = 3
     unreachable_s: Annotated[
         Seconds,
         doc(
-            "How long a target is tried again while nobody answers at its address; this uses up no attempts. "
-            "A target that has never answered gets at most 10 s, one with a fallback elsewhere 5 s."
+            "How long to retry a target while nothing answers at its address; this uses up no attempts. A "
+            "target that has never answered gets at most 10 s, one with a fallback elsewhere 5 s."
         ),
     ] = 60.0
     unreachable_resumed_s: Annotated[
         Seconds,
-        doc("The same in a run that goes on after a crash or a restart: the model may come back later."),
+        doc("The same for a run that resumes after a crash or restart, when the model may come back later."),
     ] = 300.0
     backoff_base_s: Annotated[
-        Seconds, doc("The wait before a second attempt, doubled for each further one.")
+        Seconds, doc("The wait before a second attempt; it doubles with each further one.")
     ] = 1.0
     backoff_max_s: Annotated[Seconds, doc("The longest such wait.")] = 20.0
     hedge: Annotated[
         bool,
-        doc("Whether the next target is asked as well when half of the first-event patience has passed."),
+        doc("Whether to also call the next target once half of the first-event patience has passed."),
     ] = False
 
 
 class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[targets]]: the models to ask; the first is the default, the rest are fallbacks in order."""
+    """[[targets]]: the models to call; the first is the default, the others are fallbacks in order."""
 
-    name: Annotated[str, doc("What the target is called here.", "name")]
+    name: Annotated[str, doc("The name of the target in Holdfast.", "name")]
     wire: Annotated[
         Wire, doc("The protocol: OpenAI Responses, OpenAI Chat Completions or Anthropic Messages.")
     ]
-    base_url: Annotated[str, doc("The endpoint, without the path of the single call.", "url")]
-    model: Annotated[str, doc("The model, as the endpoint calls it.", "name")]
-    api_key: Annotated[Secret, doc("The key; a local server may want none.", "key")] = Secret("")
-    context_window: Annotated[AtLeast1, doc("How many tokens the model takes in at once.")] = 200_000
-    headers: Annotated[dict[str, Secret], doc("Further headers of every request.", "header")] = {}
+    base_url: Annotated[str, doc("The endpoint, without the path of a single call.", "url")]
+    model: Annotated[str, doc("The endpoint's name for the model.", "name")]
+    api_key: Annotated[Secret, doc("The key; a local server may need none.", "key")] = Secret("")
+    context_window: Annotated[AtLeast1, doc("How many tokens fit into the model's context window.")] = 200_000
+    headers: Annotated[dict[str, Secret], doc("Additional headers for every request.", "header")] = {}
     proxy: Annotated[
         Secret | None,
         doc(
-            "The HTTP proxy on the way, http://USER:PASSWORD@HOST:PORT; absent: as HTTPS_PROXY, HTTP_PROXY, "
-            "ALL_PROXY and NO_PROXY say, and none to this machine; empty: none.",
+            "The HTTP proxy, as http://USER:PASSWORD@HOST:PORT. If absent, HTTPS_PROXY, HTTP_PROXY, "
+            "ALL_PROXY and NO_PROXY apply, except to this machine; if empty, no proxy is used.",
             "proxy",
         ),
     ] = None
@@ -190,7 +200,7 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     retry: RetrySettings = RetrySettings()
 
     def target(self) -> Target:
-        """The target as the model calls know it."""
+        """The target as model calls use it."""
         return Target(
             name=self.name,
             wire=self.wire,
@@ -206,11 +216,11 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[agent.budget]: what one run may use up; 0 is no limit."""
+    """[agent.budget]: what one run may use; 0 means no limit."""
 
-    tokens: Annotated[AtLeast0, doc("Most tokens, read and written.")] = 0
-    cost_usd: Annotated[Amount, doc("Most dollars, as far as the price is known.")] = 0.0
-    minutes: Annotated[Amount, doc("Most minutes of work, without waiting for people.")] = 0.0
+    tokens: Annotated[AtLeast0, doc("The most tokens, input and output together.")] = 0
+    cost_usd: Annotated[Amount, doc("The most US dollars, as far as prices are known.")] = 0.0
+    minutes: Annotated[Amount, doc("The most minutes of work; waiting for people doesn't count.")] = 0.0
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -218,22 +228,20 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     instructions: Annotated[
         str,
-        doc(
-            "What the model is told first, or file:PATH; AGENTS.md of the workspace is added.", "text or file"
-        ),
+        doc("Instructions for the model, or file:PATH; AGENTS.md of the workspace is added.", "text or file"),
     ] = ""
-    workspace: Annotated[str, doc("The directory that runs work in.", "path")] = "."
-    turns_max: Annotated[AtLeast0, doc("Most model answers of one run; 0 is no limit.")] = 100
+    workspace: Annotated[str, doc("The directory in which agents work.", "path")] = "."
+    turns_max: Annotated[AtLeast0, doc("The most model answers in one run; 0 means no limit.")] = 100
     answer_bytes_max: Annotated[
         AtLeast1,
         doc(
-            "Most bytes of one model answer: text, reasoning and tool arguments. Past it the run is cut off."
+            "The most bytes in one model answer: text, reasoning, tool arguments. A longer one ends the run."
         ),
     ] = ANSWER_BYTES_MAX
     budget: BudgetSettings = BudgetSettings()
 
     def run_budget(self) -> Budget:
-        """What a run may use up, turns included."""
+        """What a run may use, including turns."""
         budget = self.budget
         return Budget(
             tokens=budget.tokens, cost_usd=budget.cost_usd, turns=self.turns_max, minutes=budget.minutes
@@ -241,25 +249,27 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[approvals.rules]]: which actions run unasked, ask, or never run; each says exactly one of these."""
+    """[[approvals.rules]]: which actions run without asking, always ask, or never run. Set one of these."""
 
-    allow: Annotated[str, doc("The tool whose fitting actions run unasked.", "name")] = ""
-    ask: Annotated[str, doc("The tool whose fitting actions always ask.", "name")] = ""
-    deny: Annotated[str, doc("The tool whose fitting actions never run.", "name")] = ""
+    allow: Annotated[str, doc("The tool whose matching actions run without asking.", "name")] = ""
+    ask: Annotated[str, doc("The tool whose matching actions always ask.", "name")] = ""
+    deny: Annotated[str, doc("The tool whose matching actions never run.", "name")] = ""
     argv: Annotated[
         tuple[str, ...],
-        doc("The words that a fitting command begins with; allow covers only harmless words behind them."),
+        doc("The words that a matching command starts with; allow covers only harmless words after them."),
     ] = ()
-    exact: Annotated[bool, doc("Whether an allowed command has the words of argv and no others.")] = False
+    exact: Annotated[bool, doc("Whether an allowed command must consist of exactly the words in argv.")] = (
+        False
+    )
     paths: Annotated[
         tuple[str, ...],
         doc(
-            "The paths that a fitting action may touch; "
-            "deny and ask also fit a search or listing from above.",
+            "The paths that a matching action touches; deny and ask also match a search or listing of a "
+            "folder above.",
             "path",
         ),
     ] = ()
-    host: Annotated[str, doc("The host that a fitting action calls.", "host name")] = ""
+    host: Annotated[str, doc("The host that a matching action calls.", "host name")] = ""
 
     @property
     def verdict(self) -> RuleVerdict:
@@ -273,27 +283,31 @@ class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[approvals]: when a person is asked, and what silence means (never consent)."""
+    """[approvals]: when a person is asked, and what happens if nobody answers (silence is never consent)."""
 
     mode: Annotated[
         ApprovalMode,
-        doc("Ask for all that changes something, allow it inside the workspace, or ask nobody and deny."),
+        doc("Ask about every change, allow changes inside the workspace, or ask nobody and deny."),
     ] = "ask"
-    expires_s: Annotated[AtLeast0, doc("How long a question stays open; 0: until it is answered.")] = 86_400
+    expires_s: Annotated[AtLeast0, doc("How long a question stays open; 0 means until someone answers.")] = (
+        86_400
+    )
     on_expiry: Annotated[
-        OnExpiry, doc("Whether a run goes on without the action, or ends, when nobody answered.")
+        OnExpiry, doc("Whether a run continues without the action, or stops, if nobody answers.")
     ] = "continue"
     rules: tuple[RuleSettings, ...] = ()
 
 
 class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[mcp_servers]]: servers of further tools, either started by a command or called at a URL."""
+    """[[mcp_servers]]: servers of additional tools, either started by a command or called at a URL."""
 
-    name: Annotated[str, doc("What the server is called here; its tools carry it as a prefix.", "name")]
+    name: Annotated[str, doc("The name of the server in Holdfast, and the prefix of its tools.", "name")]
     command: Annotated[tuple[str, ...], doc("The program to start and its arguments.")] = ()
-    url: Annotated[str, doc("Where a running server is.", "url with query")] = ""
-    env: Annotated[dict[str, Secret], doc("Environment variables of the started program.", "variable")] = {}
-    headers: Annotated[dict[str, Secret], doc("Further headers of every request to the URL.", "header")] = {}
+    url: Annotated[str, doc("The URL of a running server.", "url with query")] = ""
+    env: Annotated[dict[str, Secret], doc("Environment variables for the program.", "variable")] = {}
+    headers: Annotated[
+        dict[str, Secret], doc("Additional headers for every request to the URL.", "header")
+    ] = {}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -308,7 +322,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def data_dir(self) -> Path:
-        """Where everything is kept."""
+        """Where all data is kept."""
         return Path(self.server.data_dir)
 
     @property
@@ -318,12 +332,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def spool_dir(self) -> Path:
-        """Where output waits for the database."""
+        """Where output waits until the database can take it."""
         return Path(self.server.spool_dir) if self.server.spool_dir else self.data_dir / "spool"
 
     @property
     def workspace(self) -> Path:
-        """The directory that runs work in: that of the command, unless another is named."""
+        """The directory in which agents work: the current one unless another is set."""
         return Path(self.agent.workspace).absolute()
 
     @property
@@ -332,5 +346,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Path(self.log.file) if self.log.file else self.data_dir / "holdfast.log"
 
     def model_targets(self) -> tuple[Target, ...]:
-        """The targets as the model calls know them, the default first; none means the demo model."""
+        """The targets as model calls use them, the default first; none means the demo model."""
         return tuple(map(TargetSettings.target, self.targets))

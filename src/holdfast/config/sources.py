@@ -1,4 +1,4 @@
-"""Where a setting comes from, and how an error names the place."""
+"""Where each setting comes from, and how errors name that place."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ LISTED = {"targets": "target", "mcp_servers": "MCP server"}
 
 @dataclass(frozen=True, slots=True)
 class SettingSource:
-    """Who gave a setting its value."""
+    """Where a setting's value comes from."""
 
     kind: SourceKind
     name: str = ""
     line: int = 0
 
     def __str__(self) -> str:
-        """The place, as a person would look for it."""
+        """The place, so that a person can find it."""
         match self.kind:
             case "file":
                 return f"{self.name}, line {self.line}" if self.line else self.name
@@ -40,7 +40,7 @@ DEFAULT = SettingSource("default")
 
 @dataclass(frozen=True, slots=True)
 class ConfigIssue:
-    """What is wrong with a setting, as the predicate of a sentence; no text of it holds a value."""
+    """What is wrong with a setting, as the predicate of a sentence that never contains the value."""
 
     path: KeyPath
     text: str
@@ -48,7 +48,7 @@ class ConfigIssue:
 
 
 class BadConfiguration(Exception):
-    """The configuration cannot be used; each line names a place and what is wrong there."""
+    """The configuration has errors; each line names a place and what is wrong there."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -56,33 +56,33 @@ class BadConfiguration(Exception):
 
 
 class SettingSources:
-    """The source of every key that somebody has set."""
+    """The source of every key that is set."""
 
     def __init__(self, given: Mapping[KeyPath, SettingSource], *, otherwise: SettingSource = DEFAULT) -> None:
         self._given = dict(given)
         self._otherwise = otherwise
 
     def of(self, path: KeyPath) -> SettingSource:
-        """Who set exactly this key."""
+        """What set exactly this key."""
         return self._given.get(path, DEFAULT)
 
     def near(self, path: KeyPath) -> SettingSource:
-        """Where to look for a fault of this key: at the key itself, else at what it stands in."""
+        """Where to look for an error in this key: at the key itself, else at the table around it."""
         for length in range(len(path), 0, -1):
             if (source := self._given.get(path[:length])) is not None:
                 return source
         return self._otherwise
 
 
-def sentence(fault: ConfigIssue, sources: SettingSources, *, tree: Mapping[str, object]) -> str:
-    """The fault with its place in front."""
-    place = sources.near(fault.path)
-    subject = subject_of(fault.path, tree)
-    return f"{place}: {subject} {fault.text}" if place != DEFAULT else f"{subject} {fault.text}"
+def sentence(issue: ConfigIssue, sources: SettingSources, *, tree: Mapping[str, object]) -> str:
+    """The issue with its place in front."""
+    place = sources.near(issue.path)
+    subject = subject_of(issue.path, tree)
+    return f"{place}: {subject} {issue.text}" if place != DEFAULT else f"{subject} {issue.text}"
 
 
 def subject_of(path: KeyPath, tree: Mapping[str, object]) -> str:
-    """How a person calls a key: server.port, api_key of target "main"."""
+    """What a person calls a key: server.port, api_key of target "main"."""
     if len(path) > 1 and path[0] in LISTED and isinstance(path[1], int):
         owner = f"{LISTED[str(path[0])]} {_name(tree.get(str(path[0])), path[1])}"
         return f"{dotted(path[2:])} of {owner}" if path[2:] else owner
@@ -98,7 +98,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def _name(listed: object, index: int) -> str:
-    """The name that a table gives itself, else its number, counted as people count."""
+    """The table's own name, else its number, counted from 1."""
     tables = cast("list[object]", listed) if isinstance(listed, list) else []
     table = tables[index] if index < len(tables) else None
     name = cast("dict[str, object]", table).get("name") if isinstance(table, dict) else None

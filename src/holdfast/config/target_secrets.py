@@ -1,4 +1,4 @@
-"""What of a target must not get out: its keys, the headers that hold one, the password of its proxy."""
+"""The secrets of a target: its key, headers that contain one, the password of its proxy."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,27 +21,27 @@ _SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 
 
 def names_secret(variable: str) -> bool:
-    """Whether a variable of this name holds a secret, as far as names tell."""
+    """Whether a variable with this name probably contains a secret."""
     return _SECRET_NAME.search(variable) is not None and _ABOUT_SECRET.search(variable) is None
 
 
 def without_scheme(text: str) -> str:
-    """What an Authorization header says behind Bearer or the like, which may be repeated alone."""
+    """An Authorization header without its scheme; errors may repeat that part alone."""
     match = _SCHEME.match(text)
     return text[match.end() :] if match else text
 
 
 def secrets_of(targets: Iterable[Target]) -> Iterator[str]:
-    """Keys, headers that hold one, proxies' passwords."""
+    """The keys, secret headers and proxy passwords of the targets."""
     for target in targets:
         yield from secrets_in(target.api_key, target.headers, base_url=target.base_url)
         yield from proxy_secrets(target.proxy)
 
 
 def secrets_in(key: str, headers: Mapping[str, str], *, base_url: str) -> Iterator[str]:
-    """A key, and the headers that hold one by their names; also what a server may repeat of them alone.
+    """A key and the secret headers, whole and in the parts that a server may repeat.
 
-    A server of one's own that asks for some key, whichever, is given a word (`ollama`).
+    For a local server that takes any key, people use a word such as `ollama`, which is no secret.
     """
     takes_words = is_local(urlsplit(base_url).hostname or "")
     for given in (key, *(value.strip() for name, value in headers.items() if names_secret(name))):

@@ -1,4 +1,4 @@
-"""Reads TOML, and says in a person's words what is wrong with a text that is none."""
+"""Reads TOML, and explains in plain words why a text can't be read."""
 
 import re
 import tomllib
@@ -20,11 +20,11 @@ Hint: TypeAlias = Callable[[str, str], str]
 
 
 def parsed(text: str, place: str) -> dict[str, object]:
-    """The tree of a TOML text; raises BadConfiguration with the line and, if it can be told, the mistake."""
+    """The tree of a TOML text. Raises BadConfiguration with the line and, if it can tell, the mistake."""
     try:
         return tomllib.loads(text)
     except RecursionError as error:
-        raise BadConfiguration([f"{place}: is nested too deeply"]) from error
+        raise BadConfiguration([f"{place}: the tables are nested too deeply"]) from error
     except ValueError as error:
         raise BadConfiguration([_unreadable(text, place, why=str(error))]) from error
 
@@ -32,13 +32,13 @@ def parsed(text: str, place: str) -> dict[str, object]:
 def _unreadable(text: str, place: str, *, why: str) -> str:
     match = _PLACE.search(why)
     if match is None:
-        return f"{place}: is not TOML: {why}"
+        return f"{place}: not valid TOML: {why}"
     why = why[: match.start()]
     lines = text.replace("\r\n", "\n").split("\n")
     line = lines[int(match[1]) - 1 if match[1] else -1]
     told = next((found for hint in _HINTS if (found := hint(why, line))), "")
     spot = f"line {match[1]}" if match[1] else "at the end"
-    return f"{place}, {spot}: is not TOML: {why}{f'; {told}' if told else ''}"
+    return f"{place}, {spot}: not valid TOML: {why}{f'; {told}' if told else ''}"
 
 
 def _second_table(why: str, _line: str) -> str:
@@ -47,8 +47,8 @@ def _second_table(why: str, _line: str) -> str:
         return ""
     name = ".".join(part.strip().strip("'\"") for part in match[1].split(","))
     if name in _LISTS:
-        return f"each of them begins with [[{name}]]"
-    return f"the table [{name}] stands further up, too: put their keys together"
+        return f"start each of them with [[{name}]]"
+    return f"the table [{name}] appears twice: put all its keys in one place"
 
 
 def _second_key(why: str, line: str) -> str:
@@ -56,14 +56,14 @@ def _second_key(why: str, line: str) -> str:
         return ""
     name = line.strip().strip("[]")
     if name in _LISTS:
-        return f"each of them begins with [[{name}]]"
-    return "the same stands further up, too: keep one of them"
+        return f"start each of them with [[{name}]]"
+    return "this key or table appears twice: keep one of them"
 
 
 def _curly_quotes(why: str, line: str) -> str:
     if why.startswith("Unterminated"):
         return ""
-    return "it has curly quotes: write straight ones, \" or '" if _CURLY.search(line) else ""
+    return "it has curly quotes: use straight ones, \" or '" if _CURLY.search(line) else ""
 
 
 def _no_equals(why: str, line: str) -> str:
@@ -76,11 +76,11 @@ def _no_equals(why: str, line: str) -> str:
 
 
 def _bare_text(why: str, line: str) -> str:
-    """What stands behind the equals sign may be a key, so it is not repeated."""
+    """The value may be a key, so it is not repeated."""
     if why != "Invalid value":
         return ""
     if _BIG_WORD.search(line):
-        return "true and false are written in small letters"
+        return "write true and false in lower case"
     match = _BARE_TEXT.match(line)
     return f'text needs quotes: {match[1].strip()} = "…"' if match else ""
 
@@ -88,12 +88,12 @@ def _bare_text(why: str, line: str) -> str:
 def _backslash(why: str, line: str) -> str:
     escapes = ("Unescaped", "Invalid hex value", "Escaped character")
     if "\\" in line and why.startswith(escapes):
-        return "a \\ means something in double quotes: write the text in single ones"
+        return "\\ is special inside double quotes: put the text in single quotes"
     return ""
 
 
 def _open_text(why: str, _line: str) -> str:
-    return "a quote is missing at the end" if why.startswith("Illegal character '\\n'") else ""
+    return "the closing quote is missing" if why.startswith("Illegal character '\\n'") else ""
 
 
 _HINTS: tuple[Hint, ...] = (

@@ -1,4 +1,4 @@
-"""On which line of a TOML text each key stands, which the parser of the standard library does not tell."""
+"""The line of each key in a TOML text, which the standard library's parser doesn't tell."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ _BARE = re.compile(r"[^,\]}\n#]*")
 
 
 class _Lost(Exception):
-    """The text goes on in a way that the scanner does not know."""
+    """The text continues in a way that the scanner doesn't know."""
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
@@ -29,7 +29,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
     try:
         scanner.scan()
     except (_Lost, RecursionError, tomllib.TOMLDecodeError):
-        return scanner.lines  # a line too few makes an error vaguer, never wrong
+        return scanner.lines  # a missing line makes an error vaguer, not wrong
     return scanner.lines
 
 
@@ -66,7 +66,7 @@ class _Scanner:
         return self._opened(self._keys("]"), line=line)
 
     def _opened(self, keys: list[str], *, line: int) -> KeyPath:
-        """The table that a header means: in a list of tables, the one that was opened last."""
+        """The table that a header names: in a list of tables, the last one."""
         path: KeyPath = ()
         for key in keys:
             path = (*path, key)
@@ -84,7 +84,7 @@ class _Scanner:
         self._value(path)
 
     def _keys(self, end: str) -> list[str]:
-        """A dotted key, up to and with what ends it."""
+        """A dotted key, up to and including its end."""
         keys: list[str] = []
         while True:
             match = _KEY.match(self._text, self._at)
@@ -120,7 +120,7 @@ class _Scanner:
                 raise _Lost
 
     def _skip(self, what: re.Pattern[str]) -> bool:
-        """Pass over what matches; whether anything follows."""
+        """Skip what matches; whether anything follows."""
         match = what.match(self._text, self._at)
         assert match is not None, "there may be nothing to skip"
         self._at = match.end()

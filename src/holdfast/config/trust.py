@@ -1,4 +1,4 @@
-"""Which files of working directories count: those that their user trusted, as they stood then."""
+"""The configuration files of working directories that the user trusts."""
 
 import hashlib
 import os
@@ -13,33 +13,33 @@ BYTES_MAX = 1_048_576
 
 
 class TrustUnreadable(Exception):
-    """The record of trust is there and cannot be used; the text says which file."""
+    """The list of trusted files can't be read; the text names it."""
 
 
 class TrustedFiles:
-    """The files that count without being named, each by its place and the digest of its text.
+    """The trusted files, each by its path and the digest of its text.
 
-    A file that changed after it was trusted is another file. The book lies beside the user's own
-    configuration, where no agent may write.
+    A file that changes is no longer trusted. The list is kept beside the user's own configuration, where no
+    agent may write.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
 
     def trusts(self, file: Path, text: str) -> bool:
-        """Whether this text at this place was trusted; raises TrustUnreadable."""
+        """Whether this text at this path is trusted. Raises TrustUnreadable."""
         return self._entries().get(_place(file)) == _digest(text)
 
     def knows(self, file: Path) -> bool:
-        """Whether some text at this place was trusted; raises TrustUnreadable."""
+        """Whether any text at this path is trusted. Raises TrustUnreadable."""
         return _place(file) in self._entries()
 
     def trust(self, file: Path, text: str) -> None:
-        """Let this text at this place count; raises TrustUnreadable or OSError."""
+        """Trust this text at this path. Raises TrustUnreadable or OSError."""
         self._write({**self._entries(), _place(file): _digest(text)})
 
     def forget(self, file: Path) -> bool:
-        """Let nothing at this place count any more; False if nothing did."""
+        """Trust nothing at this path any more; False if nothing was trusted."""
         entries = dict(self._entries())
         known = entries.pop(_place(file), None) is not None
         if known:
@@ -54,8 +54,8 @@ class TrustedFiles:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no JSON table of texts"
-            raise TrustUnreadable(f"{self._path} cannot be read: {why}") from error
+            why = error.strerror if isinstance(error, OSError) else "it is not a JSON object of strings"
+            raise TrustUnreadable(f"can't read {self._path}: {why}") from error
 
     def _write(self, entries: Mapping[str, str]) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

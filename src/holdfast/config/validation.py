@@ -1,4 +1,4 @@
-"""Checks a tree of values against the settings, key by key, so that all faults are told at once."""
+"""Checks values against the settings, key by key, so that all errors are reported at once."""
 
 import difflib
 import math
@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 import msgspec
 from msgspec import inspect
 
-from holdfast.config.consistency import faults_of
+from holdfast.config.consistency import issues_in
 from holdfast.config.secret_values import References, Unresolved
 from holdfast.config.settings import Secret, Settings, TextFormat
 from holdfast.config.sources import ConfigIssue, KeyPath, dotted
@@ -16,7 +16,7 @@ from holdfast.config.value_formats import format_error, name_error
 
 Tree: TypeAlias = dict[str, object]
 
-HINTS_MAX = 100  # a nearest key takes time to find, and nobody reads more of them
+HINTS_MAX = 100  # finding the nearest key takes time, and nobody reads more of them
 SETTINGS = cast("inspect.StructType", inspect.type_info(Settings))
 _WANTED: dict[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",
@@ -40,7 +40,7 @@ _GOT: tuple[tuple[type, str], ...] = (
 
 
 def plain(kind: inspect.Type) -> tuple[inspect.Type, TextFormat]:
-    """A key's type without what surrounds it, and what its text stands for."""
+    """A key's bare type, and the format of its text."""
     meaning: TextFormat = ""
     while isinstance(kind, inspect.Metadata | inspect.UnionType):
         if isinstance(kind, inspect.Metadata):
@@ -53,15 +53,15 @@ def plain(kind: inspect.Type) -> tuple[inspect.Type, TextFormat]:
 
 
 class Checker:
-    """Gathers the faults of a tree, and gives back the tree with references in place."""
+    """Collects the issues of a tree, and returns the tree with references resolved."""
 
     def __init__(self, references: References) -> None:
         self._references = references
-        self.faults: list[ConfigIssue] = []
+        self.issues: list[ConfigIssue] = []
         self._errors = 0
 
     def settings(self, tree: Tree) -> Tree:
-        """The checked tree; of use only if there is no fault that is an error."""
+        """The checked tree; use it only if there are no errors."""
         return self._struct(tree, SETTINGS, ())
 
     def _struct(self, tree: Tree, kind: inspect.StructType, path: KeyPath) -> Tree:
@@ -73,16 +73,16 @@ class Checker:
                 checked[key] = self._value(value, fields[key].type, (*path, key))
             else:
                 hint = _hint(key, path, fields) if self._errors < HINTS_MAX else ""
-                self._fault((*path, key), f"is not a setting{hint}")
+                self._error((*path, key), f"is not a setting{hint}")
         for field in kind.fields:
             if field.required and field.name not in tree:
-                self._fault(path, _missing(field))
+                self._error(path, _missing(field))
             elif field.required and tree[field.name] == "":
-                self._fault((*path, field.name), "must not be empty")
+                self._error((*path, field.name), "must not be empty")
         if self._errors == errors:
-            for fault in faults_of(msgspec.convert(checked, kind.cls), checked):
-                self.faults.append(ConfigIssue((*path, *fault.path), fault.text, is_warning=fault.is_warning))
-                self._errors += not fault.is_warning
+            for issue in issues_in(msgspec.convert(checked, kind.cls), checked):
+                self.issues.append(ConfigIssue((*path, *issue.path), issue.text, is_warning=issue.is_warning))
+                self._errors += not issue.is_warning
         return checked
 
     def _value(self, value: object, kind: inspect.Type, path: KeyPath, meaning: TextFormat = "") -> object:
@@ -114,7 +114,7 @@ class Checker:
         for index, item in enumerate(items):
             name = cast("Tree", item).get("name") if isinstance(item, dict) else None
             if isinstance(name, str) and name in seen:
-                self._fault((*path, index, "name"), "is the name of another one too")
+                self._error((*path, index, "name"), "is used twice; names must be unique")
             seen |= {name} if isinstance(name, str) else set()
         return [
             self._value(item, kind.item_type, (*path, index), meaning) for index, item in enumerate(items)
@@ -123,7 +123,7 @@ class Checker:
     def _table(self, table: Tree, kind: inspect.DictType, path: KeyPath, *, meaning: TextFormat) -> Tree:
         for name in table:
             if why := name_error(meaning, name):
-                self._fault((*path, name), why)
+                self._error((*path, name), why)
         return {
             name: self._value(value, kind.value_type, (*path, name), meaning) for name, value in table.items()
         }
@@ -137,16 +137,16 @@ class Checker:
             elif meaning == "path":
                 text = self._references.expanded(text)
         except Unresolved as error:
-            self._fault(path, str(error))
+            self._error(path, str(error))
             return Secret()
         if why := format_error(meaning, text):
-            self._fault(path, why)
+            self._error(path, why)
         return text
 
     def _choice(self, text: str, kind: inspect.LiteralType, path: KeyPath) -> str:
         choices = [str(value) for value in kind.values]
         if text not in choices:
-            self._fault(path, f"must be one of {', '.join(choices)}{_nearest(text, choices)}")
+            self._error(path, f"must be one of {', '.join(choices)}{_nearest(text, choices)}")
         return text
 
     def _number(self, value: object, kind: inspect.IntType | inspect.FloatType, path: KeyPath) -> object:
@@ -159,25 +159,25 @@ class Checker:
         except OverflowError:
             number = math.inf
         if not math.isfinite(number) if isinstance(number, float) else False:
-            self._fault(path, "must be a finite number")
+            self._error(path, "must be a finite number")
         elif kind.ge is not None and number < kind.ge:
-            self._fault(path, f"must be {kind.ge} or more")
+            self._error(path, f"must be {kind.ge} or more")
         elif kind.le is not None and number > kind.le:
-            self._fault(path, f"must be {kind.le} or less")
+            self._error(path, f"must be {kind.le} or less")
         return number
 
     def _unwanted(self, value: object, kind: inspect.Type, path: KeyPath) -> None:
         got = next((word for known, word in _GOT if isinstance(value, known)), "a date or a time")
         tables = isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType)
         if tables and isinstance(value, dict):
-            self._fault(path, f"must be a list of tables: write [[{dotted(path)}]]")
+            self._error(path, f"must be a list of tables: write [[{dotted(path)}]]")
         elif isinstance(kind, inspect.VarTupleType) and isinstance(value, str):
-            self._fault(path, 'must be a list, not text: write ["…"], with each word or item in quotes')
+            self._error(path, 'must be a list, not text: write ["…"], with each item in quotes')
         else:
-            self._fault(path, f"must be {_WANTED[type(kind)]}, not {got}")
+            self._error(path, f"must be {_WANTED[type(kind)]}, not {got}")
 
-    def _fault(self, path: KeyPath, text: str) -> None:
-        self.faults.append(ConfigIssue(path, text))
+    def _error(self, path: KeyPath, text: str) -> None:
+        self.issues.append(ConfigIssue(path, text))
         self._errors += 1
 
 
@@ -189,13 +189,13 @@ def _missing(field: inspect.Field) -> str:
 
 
 def _hint(key: str, path: KeyPath, fields: Mapping[str, inspect.Field]) -> str:
-    """The nearest right key of the same table, else the table where this very key belongs."""
+    """The nearest key of the same table, else the table that has this key."""
     if near := _nearest(key, fields):
         return near
     elsewhere = sorted(table for table, keys in known_keys().items() if key in keys)
-    if elsewhere and len(path) < 2:  # noqa: PLR2004  # deeper down, the table was meant
+    if elsewhere and len(path) < 2:  # noqa: PLR2004  # a key deeper down belongs to its own table
         return f"; it belongs in {' or '.join(elsewhere)}"
-    return f"; here are {', '.join(fields)}"
+    return f"; the settings here are {', '.join(fields)}"
 
 
 def _nearest(text: str, known: Iterable[str]) -> str:

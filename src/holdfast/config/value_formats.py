@@ -1,4 +1,4 @@
-"""Whether a text is fit for what it stands for: a URL, a host, an origin, a key, a header."""
+"""Checks the format of texts: URLs, hosts, origins, keys, headers."""
 
 import ipaddress
 import re
@@ -17,7 +17,7 @@ LOOPBACK_NAMES = ("localhost", "localhost.")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Whether only this machine can reach this address."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -25,13 +25,13 @@ def is_loopback(host: str) -> bool:
 
 
 def format_error(meaning: TextFormat, text: str) -> str:
-    """Why a text cannot stand for this, as the predicate of a sentence; empty if it can."""
+    """Why a text doesn't have this format, as the predicate of a sentence; empty if it does."""
     check = CHECKS.get(meaning)
     return check(text) if check is not None else ""
 
 
 def name_error(meaning: TextFormat, name: str) -> str:
-    """Why the name of a header or a variable cannot be one; empty if it can."""
+    """Why this can't be the name of a header or a variable; empty if it can."""
     if meaning == "header" and not _HEADER_NAME.fullmatch(name):
         return "is not the name of a header"
     if meaning == "variable" and not _VARIABLE_NAME.fullmatch(name):
@@ -41,30 +41,30 @@ def name_error(meaning: TextFormat, name: str) -> str:
 
 def _url(text: str) -> str:
     if "?" in text or "#" in text:
-        return "must end with the path, without ? or #"
+        return "must not contain ? or #"
     return _url_with_query(text)
 
 
 def _url_with_query(text: str) -> str:
     url = _split(text)
     if url is None or url.scheme not in {"http", "https"} or not url.hostname:
-        return "must be a URL that begins with http:// or https:// and names a host"
+        return "must be a URL that starts with http:// or https:// and names a host"
     if url.username is not None or url.password is not None:
-        return "must not hold a user or password; put what is secret in api_key or in headers"
+        return "must not contain a user or password; put secrets in api_key or headers"
     return ""
 
 
 def _proxy(text: str) -> str:
     url = _split(text)
     if text and (url is None or url.scheme not in {"http", "https"} or not url.hostname):
-        return "must be a URL that begins with http:// or https:// and names a host"
+        return "must be a URL that starts with http:// or https:// and names a host"
     if url is not None and (url.path.strip("/") or url.query or url.fragment):
-        return "must end with the host and port; write @, / and # of a password as %40, %2F and %23"
+        return "must end with the host and port; in a password, write @, / and # as %40, %2F and %23"
     return ""
 
 
 def _split(text: str) -> SplitResult | None:
-    """The parts of a URL, if it has any; spaces and control characters are in none."""
+    """The parts of a URL; None if it isn't one."""
     if not text.isprintable() or " " in text:
         return None
     try:
@@ -77,14 +77,12 @@ def _split(text: str) -> SplitResult | None:
 
 def _host(text: str) -> str:
     if not _is_host(text):
-        return (
-            "must be an address or the name of a host, without a port or brackets (0.0.0.0 is every address)"
-        )
+        return "must be an address or a host name, without a port or brackets (0.0.0.0 means every address)"
     return ""
 
 
 def _host_name(text: str) -> str:
-    return "" if not text or _is_host(text.strip("[]")) else "must be the name of a host, without a port"
+    return "" if not text or _is_host(text.strip("[]")) else "must be a host name without a port"
 
 
 def _is_host(text: str) -> bool:
@@ -102,13 +100,13 @@ def _origin(text: str) -> str:
     # Pages of desktop apps and extensions have schemes of their own: tauri://localhost.
     whole = url is not None and text.lower() == f"{url.scheme}://{url.netloc.lower()}"
     if url is None or not whole or not url.hostname or "@" in text:
-        return "must be an origin such as https://chat.example.com, without a path or a slash at the end"
+        return "must be an origin such as https://chat.example.com, without a path or trailing slash"
     return "" if text == text.lower() else "must be in lower case, as browsers send it"
 
 
 def _name(text: str) -> str:
     if not text.isprintable() or text != text.strip() or len(text) > NAME_CHARS_MAX:
-        return f"must be at most {NAME_CHARS_MAX} printable characters, without spaces around them"
+        return f"must be at most {NAME_CHARS_MAX} printable characters without leading or trailing spaces"
     return ""
 
 
@@ -119,11 +117,11 @@ def _key(text: str) -> str:
 
 
 def _header(text: str) -> str:
-    return "" if text.isprintable() else "must not hold line breaks or control characters"
+    return "" if text.isprintable() else "must not contain line breaks or control characters"
 
 
 def _no_nul(text: str) -> str:
-    return "must not hold a NUL character" if "\0" in text else ""
+    return "must not contain a NUL character" if "\0" in text else ""
 
 
 CHECKS: Mapping[TextFormat, Callable[[str], str]] = {
