@@ -137,10 +137,8 @@ def test_real_files_are_read_next_to_the_configuration_and_their_mode_is_looked_
     file = ConfigFile(tmp_path / "holdfast.toml", "[server]\napi_keys = ['file:open', 'file:kept']\n")
     it = load(ConfigInputs(file=file, environ={"HOME": "/h"}))
     assert it.settings.server.api_keys == (LONG_KEY, LONG_KEY)
-    assert it.warnings == (
-        f"{file.path}, line 2: server.api_keys[0] is in {tmp_path}/open, "
-        "which every user of this machine can read",
-    )
+    where = f"{file.path}, line 2: server.api_keys[0] is in {tmp_path}/open"
+    assert it.warnings == (f"{where}, which every user of this machine can read",)
     (tmp_path / "open").write_bytes(b"\xff")
     for text in ("file:open", "file:a\\u0000b", "file:."):
         file = ConfigFile(tmp_path / "holdfast.toml", f'[server]\napi_keys = ["{text}"]\n')

@@ -29,7 +29,7 @@ def list_asks(flags: Mapping[str, object], *, form: str) -> int:
         if form == "json":
             print_json(asks)
         elif not asks:
-            print("Nothing waits for you.")
+            print("Nothing is waiting for you.")
         elif sys.stdout.isatty():
             # A list would cut it, and what is approved is read to its last letter.
             for one in asks:
@@ -49,7 +49,9 @@ def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason:
         client = attached.client
         asked = next((one for one in await client.approvals() if one.ask_id == ask_id), None)
         if asked is None:
-            print(f"holdfast: nothing open has the id {safe_line(ask_id, 80)}", file=sys.stderr)
+            print(
+                f"holdfast: no open approval or question has the id {safe_line(ask_id, 80)}", file=sys.stderr
+            )
             return FAILED
         if asked.kind == "question":
             await client.answer(asked.run_id, ask_id, answer=answer)
@@ -59,7 +61,7 @@ def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason:
                 print(f"holdfast: answer with one of: {', '.join(asked.choices)}", file=sys.stderr)
                 return FAILED
             await client.approve(asked.run_id, ask_id, choice=choice, reason=reason)
-        print("Answered." if not attached.is_own else "Answered; the run goes on when Holdfast next runs.")
+        print("Answered." if not attached.is_own else "Answered. The run continues when Holdfast next runs.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -74,7 +76,7 @@ def list_rules(flags: Mapping[str, object], *, session: str, form: str) -> int:
         if form == "json":
             print_json(granted)
         elif not granted:
-            print("Nothing is allowed beyond the configuration.")
+            print("There are no standing rules beyond the configuration.")
         elif sys.stdout.isatty():
             # A list would cut it, and what is allowed is read to its last letter.
             for one in granted:
@@ -95,7 +97,7 @@ async def _all_rules(client: "Client") -> Sequence[GrantShown]:
         cursor = page.next_cursor or ""
         if not cursor:
             return found
-    print(f"holdfast: there are more; these are the first {len(found)}", file=sys.stderr)
+    print(f"holdfast: these are the first {len(found)} rules; there are more", file=sys.stderr)
     return found
 
 
@@ -108,7 +110,7 @@ def revoke_rule(flags: Mapping[str, object], grant_id: str, *, session: str) -> 
 
     async def work(attached: Attached) -> int:
         await attached.client.revoke_grant(grant_id, session_id=session)
-        print("Revoked: it is asked about again.")
+        print("Revoked. Holdfast asks about it again.")
         return OK
 
     return with_server(flags, work, works="nothing")

@@ -94,7 +94,7 @@ async def _with_running_server(directory: DataDirectory, work: Work, *, patience
 async def _url(directory: DataDirectory) -> str:
     """What to call the server; one that is just starting has no address yet."""
     found = await asyncio.to_thread(directory.address)
-    return found.url if found else f"the server of {directory.data_dir}"
+    return found.url if found else f"the server for {directory.data_dir}"
 
 
 def with_reader(flags: Mapping[str, object], work: Callable[[Reader], Awaitable[int]]) -> int:
@@ -117,7 +117,7 @@ async def _with_reader(directory: DataDirectory, work: Callable[[Reader], Awaita
 
     async with OfflineReader(directory.settings) as stored:
         if stored.is_new:
-            print(f"holdfast: nothing is kept in {directory.data_dir} yet", file=sys.stderr)
+            print(f"holdfast: there is no data in {directory.data_dir} yet", file=sys.stderr)
         return await work(stored)
 
 
@@ -125,7 +125,7 @@ async def _is_there(client: "Client", url: str) -> bool:
     try:
         await check_server(client, url, within_s=LOOK_S)
     except Unreachable as error:
-        print(f"holdfast: {error}; this is what the store holds", file=sys.stderr)
+        print(f"holdfast: {error}; reading the stored data instead", file=sys.stderr)
         return False
     return True
 
@@ -183,14 +183,14 @@ async def check_server(client: "Client", url: str, *, within_s: float) -> None:
         async with asyncio.timeout(within_s):
             found = await client.health()
     except TimeoutError:
-        raise Unreachable(url, "it did not answer in time") from None
+        raise Unreachable(url, "no answer in time") from None
     except (Refused, BadAnswer) as error:
-        raise BadAnswer(f"what answers at {url} is no Holdfast server: {error}") from error
+        raise BadAnswer(f"the program at {url} is not a Holdfast server: {error}") from error
     if found.version != __version__:
-        # It is said and not refused: mostly all goes well, and if it does not, this is why.
-        of_it = f"is Holdfast {found.version}" if found.version else "does not say its version"
+        # Only a warning: it mostly works, and if it doesn't, this is why.
+        of_it = f"is Holdfast {found.version}" if found.version else "doesn't tell its version"
         print(
-            f"holdfast: the server {of_it}, and this is {__version__}; restart it to have both the same",
+            f"holdfast: the server {of_it}, but this is {__version__}; restart the server",
             file=sys.stderr,
         )
 
@@ -199,8 +199,8 @@ def error_text(error: BaseException) -> str:
     """What went wrong, and what to do, in one line."""
     if isinstance(error, Refused) and error.code == NO_KEY:
         return (
-            "the server does not take the key of this configuration (server.api_keys, else the file api-key "
-            "in the data directory); use the --config of the server, or a key that it knows"
+            "the server rejected the key (from server.api_keys, or the file api-key in the data directory); "
+            "use the server's --config, or a key that it accepts"
         )
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"

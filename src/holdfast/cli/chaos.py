@@ -22,5 +22,5 @@ def serve_until_stopped(host: str, port: int, *, script: str | None) -> int:
 
 def _say(base_url: str) -> None:
     names = ", ".join(f"chaos/{name}" for name in SCENARIOS)
-    print(f"A bad model server on {base_url} (Responses, Chat Completions, Anthropic Messages)")
+    print(f"Misbehaving model server on {base_url} (Responses, Chat Completions, Anthropic Messages)")
     print(f"Models: {names}", flush=True)

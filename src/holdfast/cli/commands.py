@@ -12,7 +12,7 @@ STATUSES = (
     *("completed", "failed", "interrupted", "cancelled"),
 )
 SCOPES = ("chat", "approve", "admin")
-CODES = "Exit code: 0 done, 1 not possible (unknown id, no answer), 2 used wrongly."
+CODES = "Exit codes: 0 success, 1 failure (for example an unknown id), 2 wrong usage."
 
 
 def _group(about: str) -> typer.Typer:
@@ -21,7 +21,7 @@ def _group(about: str) -> typer.Typer:
 
 app = typer.Typer(
     name="holdfast",
-    help="Runs AI agents that do not get lost. Without a command: chat in the terminal.",
+    help="Runs AI agents that do not get lost. Without a command, it starts a chat in the terminal.",
     no_args_is_help=False,
     invoke_without_command=True,
     add_completion=True,
@@ -29,20 +29,20 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help reads the same in a terminal, a pipe and an old log
 )
 chaos_app = typer.Typer(
-    help="A model server that behaves badly on purpose, for anyone's tests.",
-    short_help="A model server that behaves badly, for tests.",
+    help="A model server that misbehaves on purpose, for your tests.",
+    short_help="A model server that misbehaves, for tests.",
     no_args_is_help=True,
 )
 config_app = typer.Typer(
-    help="The configuration: what counts, and which files are trusted.",
-    short_help="What is configured, and which files count.",
+    help="Show the settings in effect, and trust configuration files.",
+    short_help="Show the settings, and trust configuration files.",
     no_args_is_help=True,
 )
-import_app = typer.Typer(help="Take over from another program.", no_args_is_help=True)
-runs_app = _group("Look at runs, follow them, stop them, try them again.")
-sessions_app = _group("Conversations: list, find, read, export, delete.")
-approvals_app = _group("What waits for a person.")
-keys_app = _group("Keys of the server, by name.")
+import_app = typer.Typer(help="Import settings and sessions from another program.", no_args_is_help=True)
+runs_app = _group("List, show, follow, stop and retry runs.")
+sessions_app = _group("List, search, read, export and delete sessions.")
+approvals_app = _group("List and answer approvals and questions.")
+keys_app = _group("List, add and revoke API keys.")
 
 app.add_typer(chaos_app, name="chaos")
 app.add_typer(config_app, name="config")
@@ -54,39 +54,41 @@ app.add_typer(keys_app, name="keys")
 
 # None is "not given": then the environment, the file and the defaults count.
 Config = Annotated[str | None, typer.Option(metavar="FILE", help="The configuration file.")]
-DataDir = Annotated[str | None, typer.Option(metavar="DIR", help="Where everything is kept.")]
-Workspace = Annotated[str | None, typer.Option(metavar="DIR", help="Where agents work.")]
+DataDir = Annotated[str | None, typer.Option(metavar="DIR", help="The data directory.")]
+Workspace = Annotated[str | None, typer.Option(metavar="DIR", help="The directory in which agents work.")]
 Model = Annotated[str | None, typer.Option(metavar="NAME", help="The model of the default target.")]
 Session = Annotated[
-    str, typer.Option("--session", "-s", metavar="ID", help="The session to go on with; last is the newest.")
+    str, typer.Option("--session", "-s", metavar="ID", help="The session to continue; last is the newest.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, metavar="N", help="How many at most.")]
-Run = Annotated[
-    str, typer.Argument(metavar="RUN", help="The id of the run (run_…), the beginning of it, or last.")
+Limit = Annotated[
+    int, typer.Option("--limit", "-n", min=1, max=200, metavar="N", help="The most entries to show.")
 ]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id (run_…), the start of it, or last.")]
 Conversation = Annotated[
-    str, typer.Argument(metavar="SESSION", help="The id of the session, the beginning of it, or last.")
+    str, typer.Argument(metavar="SESSION", help="The session's id, the start of it, or last.")
 ]
-WholeSession = Annotated[str, typer.Argument(metavar="SESSION", help="The whole id of the session.")]
+WholeSession = Annotated[str, typer.Argument(metavar="SESSION", help="The session's full id.")]
 RuleSession = Annotated[
-    str, typer.Option("--session", "-s", metavar="ID", help="Only in this session; else in all.")
+    str, typer.Option("--session", "-s", metavar="ID", help="Only this session; otherwise all.")
 ]
 KeyScope = Annotated[
     list[str] | None,
     typer.Option(
         "--scope",
         metavar="SCOPE",
-        help="chat (runs and sessions), approve (approvals and rules) or admin (keys, deleting sessions); "
-        "give it once for each. Without it the key may do everything.",
+        help="chat (runs and sessions), approve (approvals and rules) or admin (keys, deleting sessions). "
+        "Repeat the option for several. Without it, the key can do everything.",
     ),
 ]
-KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is, for example laptop.")]
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="A name for the key, for example laptop.")]
 
 
 Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
 Port = Annotated[int | None, typer.Option(metavar="N", help="The port to listen on; 0 picks a free one.")]
-NoAuth = Annotated[bool, typer.Option("--no-auth", help="Let everyone on this machine in.")]
+NoAuth = Annotated[
+    bool, typer.Option("--no-auth", help="Need no key: everyone on this machine may use the server.")
+]
 
 RUN_EXAMPLES = """Examples:
 
@@ -103,7 +105,7 @@ def options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Runs AI agents that do not get lost. Without a command: chat in the terminal."""
+    """Runs AI agents that do not get lost. Without a command, it starts a chat in the terminal."""
     if version:
         print(f"holdfast {__version__}")
         raise typer.Exit
@@ -111,7 +113,7 @@ def options(
         chat()
 
 
-@app.command(short_help="Run the server, with the page.")
+@app.command(short_help="Run the server and the web page.")
 def serve(
     host: Host = None,
     port: Port = None,
@@ -121,7 +123,7 @@ def serve(
     model: Model = None,
     no_auth: NoAuth = False,
 ) -> None:
-    """Run the server."""
+    """Run the server and the web page."""
     wanted = starting.ServeCommand(
         host=host,
         port=port,
@@ -137,12 +139,12 @@ def serve(
 @app.command("sign-in", short_help="Print a link that signs a browser in.")
 def sign_in(
     url: Annotated[
-        str, typer.Option(metavar="URL", help="The server's address as your browser reaches it, if another.")
+        str, typer.Option(metavar="URL", help="The server's URL in your browser, if it is another one.")
     ] = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Print a link for the page of the server that runs: it signs one browser in, once, within ten minutes.
+    """Print a link that signs one browser in to the running server. It works once, for ten minutes.
 
     In a container: docker exec NAME holdfast sign-in --url http://localhost:8642
     """
@@ -151,7 +153,7 @@ def sign_in(
     raise typer.Exit(command({"data_dir": data_dir, "config": config}, url=url))
 
 
-@app.command(short_help="Talk in the terminal.")
+@app.command(short_help="Chat in the terminal.")
 def chat(
     session: Session = "",
     model: Model = None,
@@ -159,9 +161,9 @@ def chat(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Talk in the terminal: on the server that runs, or on one of its own.
+    """Chat in the terminal, with the running server or one of its own.
 
-    Ctrl-C stops a run, twice leaves. What runs when you leave goes on; --session brings you back to it.
+    Ctrl-C stops a run; press it twice to leave. A run continues after you leave. Come back with --session.
     """
     wanted = starting.ChatCommand(
         session=session, model=model, workspace=workspace, data_dir=data_dir, config=config
@@ -169,10 +171,10 @@ def chat(
     raise typer.Exit(starting.start(wanted))
 
 
-@app.command(epilog=RUN_EXAMPLES, short_help="Do one task and print the answer.")
+@app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")
 def run(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="WORDS", help="The task; - stands for the standard input.")
+        list[str] | None, typer.Argument(metavar="WORDS", help="The task; - reads standard input.")
     ] = None,
     session: Session = "",
     as_json: AsJson = False,
@@ -181,10 +183,10 @@ def run(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Do one task and print the answer; with --json every event as a line.
+    """Run one task and print the answer, or with --json every event as a line.
 
-    Exit code: 0 completed, 1 failed or refused, 2 used wrongly, 130 stopped. Ctrl-C stops the run, and
-    so do SIGTERM and a terminal that is closed.
+    Exit codes: 0 completed, 1 failed or refused, 2 wrong usage, 130 stopped. Ctrl-C, SIGTERM and closing the
+    terminal stop the run.
     """
     wanted = starting.RunCommand(
         words=words or [],
@@ -198,28 +200,31 @@ def run(
     raise typer.Exit(starting.start(wanted))
 
 
-@app.command(short_help="Where the time of a run or a session went.")
+@app.command(short_help="Show where the time of a run or session went.")
 def inspect(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A run, a session, last, or a .jsonl file of events.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="A run, a session, last (the newest run), or a .jsonl file of events."
+        ),
     ] = "last",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Print a run, the last one if none is named, or a session as a timeline: where the time went."""
+    """Print a run (by default the last one) or a session as a timeline that shows where the time went."""
     from holdfast.cli.inspect import inspect as run
 
     raise typer.Exit(run(name, {"data_dir": data_dir, "config": config}))
 
 
-@app.command(short_help="Check everything here, and say what to do.")
+@app.command(short_help="Check this installation, and say what to do.")
 def doctor(
     config: Config = None,
     data_dir: DataDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask no model.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Don't call any model.")] = False,
 ) -> None:
-    """Check targets, disk, store, port and limits, and say what to do. Exit code 1 if there is a fault."""
+    """Check targets, disk, store, port and limits, and say what to do. Exit code 1: something is broken."""
     from holdfast.cli.doctor import command
 
     report = command.JsonReport() if as_json else None
@@ -227,65 +232,67 @@ def doctor(
     raise typer.Exit(command.doctor({"config": config, "data_dir": data_dir}, report=report, ask=ask))
 
 
-@app.command(short_help="A tour of what goes wrong, and what you see of it.")
+@app.command(short_help="Watch Holdfast handle failures.")
 def demo(
-    fast: Annotated[bool, typer.Option("--fast", help="Without pauses, and with little patience.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Don't pause, and use short deadlines.")] = False,
 ) -> None:
-    """A tour of what goes wrong and what you see of it: stall, drop, 429, stop, kill -9. Needs no key."""
+    """Watch Holdfast handle failures: a stall, a dropped stream, 429, a stop, kill -9. You need no key."""
     from holdfast.cli.demo.acts import CALM, FAST
     from holdfast.cli.demo.tour import demo as run
 
     raise typer.Exit(run(FAST if fast else CALM))
 
 
-@import_app.command("hermes", short_help="Take over from hermes-agent and its web UI.")
+@import_app.command("hermes", short_help="Import from hermes-agent and its web UI.")
 def import_hermes(
     home: Annotated[
-        str | None, typer.Argument(metavar="HOME", help="Its home; else HERMES_HOME, else ~/.hermes.")
+        str | None,
+        typer.Argument(metavar="HOME", help="Its home directory; by default HERMES_HOME or ~/.hermes."),
     ] = None,
     data_dir: DataDir = None,
     config: Config = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be taken.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
 ) -> None:
-    """Take targets, keys and sessions from hermes-agent and its web UI; nothing is changed there."""
+    """Import targets, keys and sessions from hermes-agent and its web UI. Nothing is changed there."""
     from holdfast.cli.hermes.command import import_hermes as run
 
     flags = {"data_dir": data_dir, "config": config}
     raise typer.Exit(run(home, flags, how="try" if dry_run else "do"))
 
 
-@config_app.command("check", short_help="Print what counts, and why.")
+@config_app.command("check", short_help="Print the settings and where they come from.")
 def config_check(config: Config = None) -> None:
-    """Print the effective values and where each comes from."""
+    """Print the settings in effect and where each one comes from."""
     from holdfast.cli.config_check import check
 
     raise typer.Exit(check({"config": config}))
 
 
-@config_app.command("trust", short_help="Let a directory's file count.")
+@config_app.command("trust", short_help="Trust a directory's configuration file.")
 def config_trust(
     file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="The file or its directory; else the one here.")
+        str | None,
+        typer.Argument(metavar="FILE", help="The file or its directory; by default the current one."),
     ] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Let it no longer count.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Stop trusting it.")] = False,
 ) -> None:
-    """Let the holdfast.toml of a directory count whenever Holdfast starts there."""
+    """Trust a directory's holdfast.toml, so that Holdfast uses it when it starts there."""
     from holdfast.cli.config_trust import distrust, trust
 
     raise typer.Exit(distrust(file) if forget else trust(file))
 
 
-@chaos_app.command("serve", short_help="Serve a bad model.")
+@chaos_app.command("serve", short_help="Serve a model that misbehaves.")
 def chaos_serve(
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", help="0 picks a free one.")] = 8199,
+    port: Annotated[int, typer.Option(metavar="N", help="The port to listen on; 0 picks a free one.")] = 8199,
     script: Annotated[
-        str | None, typer.Option(metavar="STEPS", help="What to do with every request; see above.")
+        str | None, typer.Option(metavar="STEPS", help="What to do with each request; see above.")
     ] = None,
 ) -> None:
-    """Serve a bad model: name a scenario as the model (chaos/stall), or give a script.
+    """Serve a model that misbehaves: use a scenario as the model name (chaos/stall), or give a script.
 
-    A script is steps with `;` between them and attempts with `|` between them, for example:
+    Separate the steps of a script with `;` and attempts with `|`, for example:
     say The answer is; hang | say The answer is 42.
     """
     from holdfast.cli.chaos import serve_until_stopped
@@ -304,12 +311,12 @@ def _form(as_json: bool) -> str:
 @runs_app.command("list", epilog="Example: holdfast runs list --status waiting_for_approval")
 def runs_list(
     session: Annotated[
-        str, typer.Option("--session", "-s", metavar="ID", help="Only those of this session.")
+        str, typer.Option("--session", "-s", metavar="ID", help="Only runs of this session.")
     ] = "",
     status: Annotated[
         str,
         typer.Option(
-            metavar="STATUS", help=f"Only those that are {', '.join(STATUSES[:-1])} or {STATUSES[-1]}."
+            metavar="STATUS", help=f"Only runs that are {', '.join(STATUSES[:-1])} or {STATUSES[-1]}."
         ),
     ] = "",
     limit: Limit = 20,
@@ -326,9 +333,9 @@ def runs_list(
     raise typer.Exit(list_runs(flags, session=session, status=status, limit=limit, form=_form(as_json)))
 
 
-@runs_app.command("show", short_help="Show how a run stands.")
+@runs_app.command("show", short_help="Show a run.")
 def runs_show(run: Run, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """Show how a run stands, what it used and what it said."""
+    """Show a run: its status, usage and answer."""
     from holdfast.cli.runs import show_run
 
     raise typer.Exit(show_run(_flags(data_dir, config), run, form=_form(as_json)))
@@ -336,9 +343,9 @@ def runs_show(run: Run, as_json: AsJson = False, data_dir: DataDir = None, confi
 
 @runs_app.command("tail", epilog="Example: holdfast runs tail run_… --json | jq -r .type")
 def runs_tail(run: Run, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """Follow a run from its beginning to its end. Leaving does not stop it.
+    """Follow a run from start to end. Leaving doesn't stop it.
 
-    Exit code: 0 completed, 1 failed or refused, 130 stopped.
+    Exit codes: 0 completed, 1 failed or refused, 130 stopped.
     """
     from holdfast.cli.runs import tail_run
 
@@ -347,7 +354,7 @@ def runs_tail(run: Run, as_json: AsJson = False, data_dir: DataDir = None, confi
 
 @runs_app.command("stop", short_help="Stop a run.")
 def runs_stop(run: Run, data_dir: DataDir = None, config: Config = None) -> None:
-    """Stop a run, and wait until nothing of it is left."""
+    """Stop a run, and wait until everything it started has ended."""
     from holdfast.cli.runs import stop_run
 
     raise typer.Exit(stop_run(_flags(data_dir, config), run))
@@ -357,15 +364,15 @@ def runs_stop(run: Run, data_dir: DataDir = None, config: Config = None) -> None
 def runs_retry(
     run: Run,
     session: Annotated[
-        str, typer.Option("--session", "-s", metavar="ID", help="In this copy of its session.")
+        str, typer.Option("--session", "-s", metavar="ID", help="Retry in this copy of its session.")
     ] = "",
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Answer a run's input anew and print the answer.
+    """Run the same input again and print the answer.
 
-    Exit code: 0 completed, 1 failed or refused, 130 stopped.
+    Exit codes: 0 completed, 1 failed or refused, 130 stopped.
     """
     from holdfast.cli.runs import retry_run
 
@@ -374,13 +381,13 @@ def runs_retry(
 
 @sessions_app.command("list", epilog="Example: holdfast sessions list --json | jq -r '.[].session_id'")
 def sessions_list(
-    archived: Annotated[bool, typer.Option("--archived", help="The archived ones.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="List archived sessions.")] = False,
     limit: Limit = 20,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """List conversations, newest first."""
+    """List sessions, newest first."""
     from holdfast.cli.sessions import list_sessions
 
     shown = "true" if archived else ""
@@ -390,13 +397,13 @@ def sessions_list(
 
 @sessions_app.command("search", epilog="Example: holdfast sessions search 'disk full'")
 def sessions_search(
-    words: Annotated[str, typer.Argument(metavar="WORDS", help="What was said.")],
+    words: Annotated[str, typer.Argument(metavar="WORDS", help="The words to look for.")],
     limit: Limit = 20,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Find conversations by what was said in them."""
+    """Find sessions by what was said in them."""
     from holdfast.cli.sessions import list_sessions
 
     flags = _flags(data_dir, config)
@@ -407,13 +414,16 @@ def sessions_search(
 def sessions_show(
     session: Conversation,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=500, metavar="N", help="How much of its end.")
+        int,
+        typer.Option(
+            "--limit", "-n", min=1, max=500, metavar="N", help="How many of the last entries to show."
+        ),
     ] = 100,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Read a conversation."""
+    """Print a session."""
     from holdfast.cli.sessions import show_session
 
     raise typer.Exit(show_session(_flags(data_dir, config), session, limit=limit, form=_form(as_json)))
@@ -423,15 +433,16 @@ def sessions_show(
 def sessions_export(
     session: Conversation,
     form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORM", help="json (everything) or md (to read).")
+        str, typer.Option("--format", "-f", metavar="FORM", help="json (everything) or md (for reading).")
     ] = "json",
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The file; else the standard output.")
+        str,
+        typer.Option("--output", "-o", metavar="FILE", help="The file to write; by default standard output."),
     ] = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Write a conversation to a file."""
+    """Export a session to a file."""
     from holdfast.cli.sessions import export_session
 
     if form not in {"json", "md"}:
@@ -443,19 +454,19 @@ def sessions_export(
 @sessions_app.command("delete")
 def sessions_delete(
     session: WholeSession,
-    now: Annotated[bool, typer.Option("--now", help="At once and for good.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Delete it at once and for good.")] = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Delete a conversation; its runs are stopped."""
+    """Delete a session and stop its runs."""
     from holdfast.cli.sessions import delete_session
 
     raise typer.Exit(delete_session(_flags(data_dir, config), session, how="now" if now else "soon"))
 
 
-@approvals_app.command("list", short_help="List what waits for you.")
+@approvals_app.command("list", short_help="List what is waiting for you.")
 def approvals_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List the approvals and questions that wait for you."""
+    """List the approvals and questions that are waiting for you."""
     from holdfast.cli.approvals import list_asks
 
     raise typer.Exit(list_asks(_flags(data_dir, config), form=_form(as_json)))
@@ -466,34 +477,34 @@ def approvals_list(as_json: AsJson = False, data_dir: DataDir = None, config: Co
 )
 def approvals_answer(
     ask: Annotated[
-        str, typer.Argument(metavar="ASK", help="The id of the approval (apr_…) or the question (que_…).")
+        str, typer.Argument(metavar="ASK", help="The id of the approval (apr_…) or question (que_…).")
     ],
     answer: Annotated[
         str,
-        typer.Argument(metavar="ANSWER", help="once, session, always or deny; for a question: the answer."),
+        typer.Argument(metavar="ANSWER", help="once, session, always or deny; for a question, the answer."),
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why not; the model hears it.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why you deny it; the model is told.")] = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Answer one of them, by its id."""
+    """Answer an approval or a question."""
     from holdfast.cli.approvals import answer_ask
 
     raise typer.Exit(answer_ask(_flags(data_dir, config), ask, answer, reason=reason))
 
 
-@approvals_app.command("rules", short_help="List what was allowed for longer.")
+@approvals_app.command("rules", short_help="List standing approval rules.")
 def approvals_rules(
     session: RuleSession = "", as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
 ) -> None:
-    """List what was allowed with "always", and with "session" in one session or in all."""
+    """List what you allowed with "always", and with "session" in one session or in all."""
     from holdfast.cli.approvals import list_rules
 
     raise typer.Exit(list_rules(_flags(data_dir, config), session=session, form=_form(as_json)))
 
 
 @approvals_app.command(
-    "revoke", short_help="Take such a rule back.", epilog="Example: holdfast approvals revoke gra_…"
+    "revoke", short_help="Revoke a standing rule.", epilog="Example: holdfast approvals revoke gra_…"
 )
 def approvals_revoke(
     rule: Annotated[str, typer.Argument(metavar="RULE", help="The id of the rule (gra_…).")],
@@ -501,15 +512,15 @@ def approvals_revoke(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Take such a rule back: what it allowed is asked about again."""
+    """Revoke a standing rule. Holdfast asks again about what it allowed."""
     from holdfast.cli.approvals import revoke_rule
 
     raise typer.Exit(revoke_rule(_flags(data_dir, config), rule, session=session))
 
 
-@keys_app.command("list", short_help="List keys by name.")
+@keys_app.command("list", short_help="List API keys.")
 def keys_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List keys by name; a secret is never shown again."""
+    """List the names of API keys. The keys themselves are never shown again."""
     from holdfast.cli.keys import list_keys
 
     raise typer.Exit(list_keys(_flags(data_dir, config), form=_form(as_json)))
@@ -523,11 +534,11 @@ def keys_add(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Make a key and print it, this once."""
+    """Make an API key and print it, once."""
     from holdfast.cli.keys import add_key
 
     if unknown := [one for one in scope or () if one not in SCOPES]:
-        text = f"{unknown[0]} is no scope; there are {', '.join(SCOPES)}"
+        text = f"{unknown[0]} is not a scope; the scopes are {', '.join(SCOPES)}"
         raise typer.BadParameter(text, param_hint="--scope")
     flags = _flags(data_dir, config)
     raise typer.Exit(add_key(flags, name, scopes=scope or (), form=_form(as_json)))
@@ -535,7 +546,7 @@ def keys_add(
 
 @keys_app.command("revoke")
 def keys_revoke(name: KeyName, data_dir: DataDir = None, config: Config = None) -> None:
-    """Let a key open nothing any more, at once."""
+    """Revoke an API key at once."""
     from holdfast.cli.keys import revoke_key
 
     raise typer.Exit(revoke_key(_flags(data_dir, config), name))

@@ -40,14 +40,14 @@ def report(loaded: Loaded) -> Iterator[str]:
     """The settings as they would be written, each with its source behind it."""
     if loaded.ignored is not None:
         yield from _ignored(loaded.ignored)
-        yield "# What counts without it:"
+        yield "# Settings in effect without it:"
     if loaded.file or not loaded.ignored:
         yield f"# {loaded.file}" if loaded.file else "# no holdfast.toml"
     yield from _table(loaded.settings, (), loaded=loaded)
     if loaded.is_demo:
         yield ""
         yield "# No target: the built-in demo model answers. Set a key such as ANTHROPIC_API_KEY,"
-        yield "# start a local model server, or write [[targets]] into holdfast.toml."
+        yield "# start a local model server, or configure [[targets]] in holdfast.toml."
     if loaded.notes:
         yield ""
         yield from (f"# {note}" for note in loaded.notes)
@@ -117,7 +117,7 @@ def _shown(value: object, path: KeyPath, *, loaded: Loaded) -> str:
         case bool():
             return "true" if value else "false"
         case None:
-            return "(one is made at the first start)"
+            return "(made at the first start)"
         case tuple():
             items = enumerate(cast("tuple[object, ...]", value))
             return f"[{', '.join(_shown(item, (*path, index), loaded=loaded) for index, item in items)}]"

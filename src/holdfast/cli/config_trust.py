@@ -25,7 +25,7 @@ def trust(name: str | None) -> int:
     except (BadConfiguration, TrustUnreadable, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
-    print(f"{file.path.resolve()} counts from now on, as it stands. A change of it needs your trust again.")
+    print(f"Holdfast now trusts {file.path.resolve()}. If the file changes, trust it again. It:")
     for line in powers(loaded):
         # In one line to the letter: nothing in it can take a line back or pass for another one.
         print("  " + exact(line).replace("\n", "\\n"))
@@ -40,7 +40,7 @@ def distrust(name: str | None) -> int:
     except (BadConfiguration, TrustUnreadable, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
-    print(f"{path.resolve()} no longer counts." if known else f"{path.resolve()} was not trusted.")
+    print(f"Holdfast no longer trusts {path.resolve()}." if known else f"{path.resolve()} was not trusted.")
     return OK
 
 
@@ -53,7 +53,7 @@ def _given(name: str | None) -> tuple[ConfigFile, ConfigInputs]:
     path = _path(name)
     file = read_config(path, read=read_found_file)
     if file is None:
-        raise BadConfiguration([f"{path}: there is no such file"])
+        raise BadConfiguration([f"{path}: file not found"])
     return file, read_environment({"config": str(path)})
 
 
@@ -84,7 +84,7 @@ def _of_server(loaded: Loaded) -> Iterator[str]:
     if not is_loopback(server.host):
         yield f"lets other machines call the server (server.host = {server.host})"
     if _in_file(loaded, ("server", "api_keys")):
-        who = "those who know the keys that it names" if server.api_keys else "everybody on this machine"
+        who = "everyone who has one of its keys" if server.api_keys else "everyone on this machine"
         yield f"lets {who} call the server (server.api_keys)"
     if server.cors_origins:
         yield f"lets web pages of {', '.join(server.cors_origins)} call it (server.cors_origins)"
@@ -93,15 +93,15 @@ def _of_server(loaded: Loaded) -> Iterator[str]:
 def _of_agent(loaded: Loaded) -> Iterator[str]:
     settings = loaded.settings
     if _in_file(loaded, ("agent", "workspace")):
-        yield f"lets runs work in {settings.workspace} (agent.workspace)"
+        yield f"lets agents work in {settings.workspace} (agent.workspace)"
     if settings.approvals.mode != "ask":
         yield f"asks less before it acts (approvals.mode = {settings.approvals.mode})"
     for rule in settings.approvals.rules:
         if rule.verdict == "allow":
             what = " ".join((*rule.argv, *rule.paths, rule.host)).strip() or "anything"
-            yield f"lets {rule.tool} run unasked: {what}"
+            yield f"lets {rule.tool} run without asking: {what}"
     if settings.agent.instructions:
-        yield "tells every run what to do first (agent.instructions)"
+        yield "gives every run instructions (agent.instructions)"
 
 
 def _in_file(loaded: Loaded, path: KeyPath) -> bool:

@@ -45,5 +45,5 @@ def _meant(word: str, ids: Sequence[str], *, kind: str) -> str:
     if word in meant or not meant:
         return word
     if len(meant) > 1:
-        raise AmbiguousName(f"{word} is the beginning of {len(meant)} ids of a {kind}; type more of it")
+        raise AmbiguousName(f"{word} matches {len(meant)} {kind}s; type more of the id")
     return meant[0]

@@ -35,7 +35,7 @@ def inspect(name: str, flags: Mapping[str, object]) -> int:
             return OK
     except (*EXPECTED_ERRORS, UnreadableEvent, msgspec.MsgspecError) as error:
         return report_error(error)
-    print(f"holdfast: there is no session, run or .jsonl file {where}", file=sys.stderr)
+    print(f"holdfast: no session, run or .jsonl file {where}", file=sys.stderr)
     return FAILED
 
 

@@ -42,7 +42,7 @@ def add_key(flags: Mapping[str, object], name: str, *, scopes: Sequence[str], fo
         else:
             print(made.key)
             if sys.stdout.isatty():
-                print("Keep it: it is not shown again.", file=sys.stderr)
+                print("Save this key now: it is not shown again.", file=sys.stderr)
         return OK
 
     return with_server(flags, work, works="nothing")

@@ -237,11 +237,11 @@ def _unattended(run: Run, on_restart: str) -> dict[str, Any]:
     """How a run stands that no process carries out."""
     match run.status:
         case "running":
-            then = "ends as interrupted" if on_restart == "interrupt" else "goes on"
-            return {"status": PAUSED, "hint": f"No server works on it now; it {then} when one starts."}
+            then = "ends as interrupted" if on_restart == "interrupt" else "continues"
+            return {"status": PAUSED, "hint": f"No server is running; the run {then} when one starts."}
         case "queued" | "stopping":
-            then = "ends as stopped" if run.status == "stopping" else "begins"
-            return {"hint": f"No server works on it now; it {then} when one starts."}
+            then = "ends as stopped" if run.status == "stopping" else "starts"
+            return {"hint": f"No server is running; the run {then} when one starts."}
         case "waiting_for_approval" | "ended":
             return {}
         case _:

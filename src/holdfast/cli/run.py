@@ -49,16 +49,16 @@ def _stdin() -> str:
         text = sys.stdin.read(STDIN_BYTES_MAX + 1)
         text.encode()  # where the locale says nothing, what is no text is read as half characters
     except UnicodeError as error:
-        raise SystemExit("holdfast: the standard input is not text in UTF-8") from error
+        raise SystemExit("holdfast: standard input is not UTF-8 text") from error
     if len(text) > STDIN_BYTES_MAX:
-        raise SystemExit(f"holdfast: the standard input is longer than {STDIN_BYTES_MAX} characters")
+        raise SystemExit(f"holdfast: standard input is longer than {STDIN_BYTES_MAX} characters")
     return text
 
 
 def run(flags: Mapping[str, object], task: Task) -> int:
     """Do the task; the exit code."""
     if not task.text:
-        print("holdfast: say what is to be done: holdfast run 'summarise README.md'", file=sys.stderr)
+        print("holdfast: no task given. Try: holdfast run 'summarise README.md'", file=sys.stderr)
         return 2
 
     async def work(attached: Attached) -> int:

@@ -89,7 +89,7 @@ def tail_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
             ticking.cancel()
             await asyncio.wait({ticking})
             await output.close()
-        await output.say("The run has no ending yet, and no server works on it.\n")
+        await output.say("The run has not ended, and no server is working on it.\n")
         return FAILED
 
     return with_reader(flags, work)
@@ -107,10 +107,10 @@ def stop_run(flags: Mapping[str, object], name: str) -> int:
             if error.code != "run_not_found":
                 raise
             run = await client.run(run_id)  # unknown, or over already
-            print(f"{run.run_id} {run.status} (it was over already)")
+            print(f"{run.run_id} {run.status} (it had already ended)")
             return OK
         if attached.is_own:
-            print("No server works on it now; when one does, the run ends as stopped.")
+            print("No server is running. The run ends as stopped when one starts.")
             return OK
         run = await client.ended(run_id)
         print(f"{run.run_id} {run.status}")
@@ -151,12 +151,12 @@ def _lines(run: RunShown) -> list[str]:
         lines.append(f"usage    {run.usage.input_tokens} tokens in, {run.usage.output_tokens} out{cost}")
     if run.queue_position:
         why = f": {safe_line(run.queue_reason)}" if run.queue_reason else ""
-        lines.append(f"waits    number {run.queue_position} in line{why}")
+        lines.append(f"waiting  number {run.queue_position} in the queue{why}")
     if run.approval is not None:
-        lines.append(f"waits    for an approval ({run.approval.approval_id}): {exact(run.approval.command)}")
+        lines.append(f"waiting  for approval ({run.approval.approval_id}): {exact(run.approval.command)}")
     if run.question is not None:
         lines.append(
-            f"waits    for an answer ({run.question.question_id}): {safe_line(run.question.question)}"
+            f"waiting  for an answer ({run.question.question_id}): {safe_line(run.question.question)}"
         )
     if run.error:
         lines.append(f"error    {safe_line(run.error)}")

@@ -49,7 +49,7 @@ def serve(flags: Mapping[str, object]) -> int:
     workspace = loaded.settings.workspace
     if not os.path.isdir(workspace):  # noqa: PTH112  # never raises, not even where nobody may look
         place = loaded.sources.of(("agent", "workspace"))
-        print(f"holdfast: {place}: agent.workspace names no folder: {workspace}", file=sys.stderr)
+        print(f"holdfast: {place}: agent.workspace is not a folder: {workspace}", file=sys.stderr)
         return FAILED
     os.umask(0o077)  # conversations, keys and logs are their owner's business
     for warning in loaded.startup_warnings:
@@ -109,7 +109,7 @@ def _way_in(app: Edge, url: str, keys: tuple[ApiKey, ...] | None) -> str:
         minutes = LINK_MS // 60_000
         return (
             f"Open {url}/#token={app.sign_ins.new_link(keys[0].name)}\n"
-            f"     (good once, for {minutes} minutes; `holdfast sign-in` prints another)"
+            f"     (works once, for {minutes} minutes; `holdfast sign-in` prints a new link)"
         )
     return f"Open {url} (`holdfast sign-in` prints a link that signs you in)"
 
@@ -119,7 +119,7 @@ def _greet(url: str, loaded: Loaded, *, first_key: str | None, way_in: str) -> N
     key = settings.data_dir / "api-key"
     secret = f"$(cat {shlex.quote(str(key))})" if first_key is not None else "YOUR_KEY"
     auth = f' -H "Authorization: Bearer {secret}"' if settings.server.api_keys != () else ""
-    further = " and every other address of this machine" if settings.server.host in _EVERY_ADDRESS else ""
+    further = " and on every other address of this machine" if settings.server.host in _EVERY_ADDRESS else ""
     print(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")
     if loaded.is_demo:
         print("No model is configured, so the built-in demo model answers.")
@@ -171,7 +171,9 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn; meanwhile everything is still served, and readers see their answers end."""
         if sys.stderr.isatty():
-            print("Stopping. Ctrl-C again ends it at once; nothing is lost either way.", file=sys.stderr)
+            print(
+                "Stopping. Press Ctrl-C again to quit at once; nothing is lost either way.", file=sys.stderr
+            )
         await self._app.edge.drain()
         self._app.streams.end()
         await super().shutdown(sockets)
@@ -188,7 +190,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         advice = "--port" if error.errno in _ABOUT_PORT else "--host"
         raise OSError(
-            f"cannot listen on {host}, port {port}: {error.strerror}; choose another with {advice}"
+            f"can't listen on {host}, port {port}: {error.strerror}; choose another with {advice}"
         ) from error
     listening.listen(1024)
     listening.setblocking(False)

@@ -42,7 +42,7 @@ def show_session(flags: Mapping[str, object], session_id: str, *, limit: int, fo
             print_json(page)
             return OK
         if page.has_more:
-            print("… (more with --limit)")
+            print("… (use --limit to see more)")
         if sys.stdout.isatty():
             from holdfast.cli.chat.entries import entry_text
             from holdfast.cli.terminal.style import Style
@@ -89,7 +89,7 @@ def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal
             print("Deleted.")
         else:
             await attached.client.delete(session_id)
-            print("Deleted; purged in a minute, until then it can be taken back on the page.")
+            print("Deleted. You can undo this on the web page for one minute.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -102,10 +102,10 @@ def _row(one: SessionShown) -> tuple[str, ...]:
 
 def _state(one: SessionShown) -> str:
     if one.open_asks:
-        return "waits for you"
+        return "waiting for you"
     if one.paused:
         return "paused"
-    return "at work" if one.open_runs else "-"
+    return "working" if one.open_runs else "-"
 
 
 def _hit(one: SessionShown) -> tuple[str, ...]:

@@ -45,5 +45,5 @@ async def _sign_in(directory: DataDirectory, url: str) -> int:
     print(f"{page}/#token={link.token}")
     if sys.stdout.isatty():
         minutes = link.expires_in_s // 60
-        print(f"It signs one browser in, once, within {minutes} minutes.", file=sys.stderr)
+        print(f"The link signs one browser in. It works once, for {minutes} minutes.", file=sys.stderr)
     return OK

@@ -1,4 +1,4 @@
-"""The place where a command works: its data directory, and the server that holds it, if any."""
+"""The data directory of a command, and the server that is running on it, if any."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from holdfast.host.lock import LockHolder, read_holder
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """Settings as far as files and the environment say them; model servers are looked for when needed."""
+    """A data directory with its settings; local model servers are looked for only when needed."""
 
     inputs: ConfigInputs
     settings: Settings
@@ -25,13 +25,13 @@ class DataDirectory:
         return self.settings.data_dir
 
     def completed(self) -> Loaded:
-        """The whole configuration, for one who serves; before there is an event loop."""
+        """The complete configuration for a server. Call it before the event loop starts."""
         return load_or_probe(self.inputs)
 
     def address(self) -> Address | None:
-        """The server that works on the directory, if one does.
+        """The address of the running server, if any.
 
-        The note of one that was killed may name a port that is somebody else's now: the key is not for them.
+        A killed server may have left a port that another program uses now, which must not get the key.
         """
         from holdfast.host.server_keys import key_for_clients
 
@@ -41,15 +41,15 @@ class DataDirectory:
         return Address(holder.url, key_for_clients(self.settings))
 
     async def where(self) -> Address:
-        """The same for a client, which asks again as long as its patience lasts."""
+        """The same for a client, which asks again until its patience ends."""
         found = await asyncio.to_thread(self.address)
         if found is None:
-            raise ConnectionError(f"no server works on {self.data_dir} now")
+            raise ConnectionError(f"no server is running on {self.data_dir}")
         return found
 
 
 def running_server(data_dir: Path) -> LockHolder | None:
-    """Who works on the directory, as far as a living process announced itself."""
+    """The running server of the directory, if any."""
     holder = read_holder(data_dir)
     return holder if holder is not None and _lives(holder.pid) else None
 
@@ -65,6 +65,6 @@ def _lives(pid: int) -> bool:
 
 
 def find_data_directory(flags: Mapping[str, object]) -> DataDirectory:
-    """The place that flags, environment and file name; raises BadConfiguration."""
+    """The data directory that flags, environment and file name. Raises BadConfiguration."""
     inputs = read_environment(flags)
     return DataDirectory(inputs, load(inputs).settings)

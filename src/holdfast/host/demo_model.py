@@ -29,10 +29,10 @@ PACE_S = 0.03
 FLOOD_WORDS = 20_000
 
 GREETING = (
-    "Hello. I am the demo model that comes with Holdfast: no key, no network, every word scripted. "
+    "Hello. I'm the demo model that comes with Holdfast: no key, no network, every word scripted. "
     "You said: “{said}”. Every piece of this answer was on disk before you saw it, so you can reload, "
     "open a second reader or kill the server in the middle, and nothing is lost.\n\n"
-    "Say one of these words and I behave badly: **stall**, **drop**, **overload**, **refuse**, **flood**, "
+    "Say one of these words and I misbehave: **stall**, **drop**, **overload**, **refuse**, **flood**, "
     "**slow**. Or one of these and I get to work: **think**, **tool**, **tools**, **danger** (which needs "
     "your approval), **ask**. **markdown** shows how answers look."
 )
@@ -109,7 +109,7 @@ def _faulty(first: Script, then: str) -> Callable[[bool], Script]:
 
 
 SCRIPTS: Mapping[str, Callable[[bool], Script]] = {
-    "hi": lambda _: [Say("Hi. Say **hello** and I tell you what I can do.")],
+    "hi": lambda _: [Say("Hi. Say **hello** and I'll tell you what I can do.")],
     "stall": _faulty(
         [SayWords("I was about to say something and", PACE_S), Hang()],
         "The first connection fell silent after a few words. Holdfast noticed, closed it, asked again, and "
@@ -133,7 +133,7 @@ SCRIPTS: Mapping[str, Callable[[bool], Script]] = {
     ],
     "markdown": lambda _: [SayWords(MARKDOWN, PACE_S)],
     "danger": lambda _: [
-        SayWords("I would like to remove something. That needs your word.", PACE_S),
+        SayWords("I would like to remove something. That needs your approval.", PACE_S),
         CallTool("shell", {"command": "rm -r ./a-folder-that-is-not-there"}),
     ],
     "ask": lambda _: [CallTool("ask_user", {"text": "Which colour?", "choices": ["red", "blue"]})],

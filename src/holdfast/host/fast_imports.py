@@ -1,4 +1,4 @@
-"""Importing a program quickly: nothing of it is garbage, and two can read at once."""
+"""Fast imports: no garbage collection meanwhile, and slow modules in a thread."""
 
 import gc
 from collections.abc import Generator
@@ -9,7 +9,7 @@ from threading import Thread
 
 @contextmanager
 def gc_paused() -> Generator[None]:
-    """Look for no garbage inside; what was made there is never looked at again. Saves a fifth of the time."""
+    """Pause garbage collection, and never look at what was imported again. Saves a fifth of the time."""
     gc.disable()
     try:
         yield
@@ -19,5 +19,5 @@ def gc_paused() -> Generator[None]:
 
 
 def import_in_background(module: str) -> None:
-    """Begin to import what is needed soon; whoever imports it meanwhile waits for this."""
+    """Start importing a module that is needed soon; a regular import of it waits for this one."""
     Thread(target=import_module, args=[module], name=f"import {module}").start()

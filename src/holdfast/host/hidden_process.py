@@ -1,4 +1,4 @@
-"""A process whose memory, environment and open files no other program of the same user can read."""
+"""Hides this process's memory, environment and open files from other programs of the same user."""
 
 import logging
 import sys
@@ -8,11 +8,11 @@ _PR_SET_DUMPABLE = 4
 
 
 def hide_process() -> None:
-    """Hide this process from tools that run as the same user, for as long as it lives; Linux alone has this.
+    """Hide this process from tools that run as the same user. This works on Linux only.
 
-    Its keys are in its environment and its memory, which /proc and ptrace show to every program of the same
-    user. Root can still read both. There is no core dump of a hidden process, and a debugger or profiler has
-    to be run as root. Programs that are started from here are not hidden.
+    Its environment and memory contain keys, which /proc and ptrace would show to every program of the same
+    user. Root can still read both. A hidden process leaves no core dump, and you need root to debug it.
+    Programs that it starts are not hidden.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -20,4 +20,4 @@ def hide_process() -> None:
 
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        _log.warning("this process could not be hidden (errno %d)", ctypes.get_errno())
+        _log.warning("could not hide this process from other programs (errno %d)", ctypes.get_errno())

@@ -1,4 +1,4 @@
-"""The lock of a data directory: one server at a time, and whoever comes second learns who is there."""
+"""The lock of a data directory: one server at a time, and others can find out where it listens."""
 
 import fcntl
 import logging
@@ -15,18 +15,18 @@ _log = logging.getLogger(__name__)
 
 
 class LockHolder(msgspec.Struct):
-    """Who holds the directory."""
+    """The process that holds the lock, and its URL."""
 
     pid: int
     url: str
 
 
 class DirectoryBusy(Exception):
-    """Another server works on the directory."""
+    """Another server uses the directory."""
 
 
 class DirectoryLock:
-    """Held as long as the process lives; a context manager. The system lets go of it even after kill -9."""
+    """A context manager that holds the lock; the system releases it even after kill -9."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "lock"
@@ -40,8 +40,8 @@ class DirectoryLock:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise OSError(
-                f"cannot write to {self._path.parent} ({error.strerror}): check the disk and that this user "
-                "may write there, or use another --data-dir"
+                f"can't write to {self._path.parent} ({error.strerror}): check the disk and the permissions, "
+                "or use another --data-dir"
             ) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,20 +57,20 @@ class DirectoryLock:
         os.close(self._file)
 
     def announce(self, url: str) -> None:
-        """Say who holds the directory and where to reach them."""
+        """Write down our pid and URL, so that other commands find the server."""
         self._said = msgspec.json.encode(LockHolder(os.getpid(), url))
         self._write(self._said)
 
     def _write(self, text: bytes) -> None:
-        """Blanks stay behind it, so that the next one to write needs no room on a full disk."""
+        """Pad with blanks, so that the next server needs no room on a full disk."""
         try:
             os.pwrite(self._file, text.ljust(HOLDER_BYTES), 0)
             os.ftruncate(self._file, max(len(text), HOLDER_BYTES))
         except OSError as error:
-            _log.warning("other commands cannot find this server: %s: %s", self._path, error.strerror)
+            _log.warning("other commands can't find this server: %s: %s", self._path, error.strerror)
 
     def keep(self) -> None:
-        """Take the lock again if someone removed its file: another server would start beside this one."""
+        """Take the lock again if someone removed its file, so that no second server can start."""
         try:
             if os.path.samestat(self._path.stat(), os.fstat(self._file)):
                 if self._path.stat().st_size < len(self._said):
@@ -84,16 +84,16 @@ class DirectoryLock:
         try:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
-            return  # the directory is gone: the store says so
+            return  # the directory is gone, which the store reports
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(file)
             if not self._is_shared:
                 self._is_shared = True
-                _log.error("%s was removed, and another Holdfast works on this directory now", self._path)
+                _log.error("%s was removed, and another Holdfast now uses this directory", self._path)
             return
-        _log.warning("another program removed or replaced %s; it is there again", self._path)
+        _log.warning("another program removed or replaced %s; Holdfast restored it", self._path)
         os.close(self._file)
         self._file = file
         self._write(self._said)
@@ -101,11 +101,11 @@ class DirectoryLock:
     def _who(self) -> str:
         holder = read_holder(self._path.parent)
         who = f"pid {holder.pid}, {holder.url}" if holder else "it is just starting"
-        return f"another Holdfast works on {self._path.parent} ({who}); stop it, or use another --data-dir"
+        return f"another Holdfast is using {self._path.parent} ({who}); stop it, or use another --data-dir"
 
 
 def read_holder(folder: Path) -> LockHolder | None:
-    """Who announced themselves in the directory's lock, if anyone."""
+    """What the directory's lock says about its holder, if anything."""
     try:
         return msgspec.json.decode((folder / "lock").read_bytes()[:BYTES_MAX], type=LockHolder)
     except (OSError, msgspec.MsgspecError):

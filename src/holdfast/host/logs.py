@@ -15,7 +15,7 @@ CHATTY = ("mcp", "client", "httpx2")
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
-    """A file that is made again when someone removes it; a full disk is said once, not at every line."""
+    """A log file that is created again if someone removes it; a full disk is reported once."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=LOG_BYTES_MAX, backupCount=3, encoding="utf-8")
@@ -37,11 +37,11 @@ class LogFile(logging.handlers.RotatingFileHandler):
             super().handleError(record)
         elif not self._is_failing:
             self._is_failing = True
-            print(f"holdfast: cannot write {self.baseFilename}: {error.strerror}", file=sys.stderr)
+            print(f"holdfast: can't write {self.baseFilename}: {error.strerror}", file=sys.stderr)
 
 
 def log_to_file(settings: Settings, *further: logging.Handler) -> None:
-    """Every line goes to the file, and to whatever else there is as far as that wants it."""
+    """Log every line to the file, and to the other handlers as far as they want it."""
     file = LogFile(settings.log_file)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.ERROR)
@@ -50,7 +50,7 @@ def log_to_file(settings: Settings, *further: logging.Handler) -> None:
 
 
 def terminal_log(settings: Settings) -> logging.Handler:
-    """What a person who watches a server should see."""
+    """The log lines for a person who watches the server."""
     terminal = logging.StreamHandler()
     terminal.setLevel(settings.log.level.upper())
     if settings.log.level != "debug":

@@ -1,4 +1,4 @@
-"""How many files and sockets may be open: as many as the settings allow clients to ask for."""
+"""The limit on open files and sockets, raised to what the settings allow clients to use."""
 
 import logging
 import resource
@@ -11,13 +11,13 @@ FILES_ELSE = 128  # libraries, the database, blobs, logs
 
 
 def files_wanted(settings: Settings) -> int:
-    """With every place taken."""
+    """How many a fully loaded server needs."""
     limits = settings.server
     return limits.limits.subscribers_max + 4 * limits.max_concurrent_runs + FILES_ELSE
 
 
 def files_to_allow(settings: Settings) -> int:
-    """How many this process can be allowed: as many as are wanted and there may be, or more already."""
+    """How many this process can have: what it wants, up to the hard limit, and never less than now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = files_wanted(settings)
     if soft == resource.RLIM_INFINITY:
@@ -26,7 +26,7 @@ def files_to_allow(settings: Settings) -> int:
 
 
 def connections_to_allow(settings: Settings) -> int:
-    """How many connections at once leave enough files for the store, tools and model calls."""
+    """How many connections leave enough files for the store, tools and model calls."""
     allowed = files_to_allow(settings)
     if allowed == resource.RLIM_INFINITY:
         return files_wanted(settings)
@@ -35,9 +35,9 @@ def connections_to_allow(settings: Settings) -> int:
 
 
 def allow_open_files(settings: Settings) -> None:
-    """Systems allow 1024 at first, and more to who asks; past that number nobody would be answered."""
+    """Raise the limit, which is usually 1024 and would leave further clients unanswered."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files_to_allow(settings), hard))
     except (ValueError, OSError) as error:
-        _log.warning("no more files may be open than before: %s", error)
+        _log.warning("could not raise the limit on open files: %s", error)

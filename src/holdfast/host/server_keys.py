@@ -1,4 +1,4 @@
-"""The keys of a server as its configuration and its data directory have them."""
+"""The API keys of a server: from the configuration, or the one made at the first start."""
 
 import secrets
 from pathlib import Path
@@ -13,9 +13,9 @@ KEY_BYTES_MAX = 4_096
 
 
 def first_key(settings: Settings) -> str | None:
-    """The key that is made at the first start, where the configuration has no word about keys.
+    """The key made at the first start, if the configuration doesn't mention keys.
 
-    Raises OSError, also where the file holds something that can be no key.
+    Raises OSError, also if the file doesn't contain a valid key.
     """
     if settings.server.api_keys is not None:
         return None
@@ -25,14 +25,14 @@ def first_key(settings: Settings) -> str | None:
             write_whole(path, f"hf-{secrets.token_urlsafe(32)}\n".encode())
         except OSError as error:
             raise OSError(
-                f"cannot make the first API key in {path}: {error.strerror}; free some space, or check that "
-                "this user may write there, and start Holdfast again"
+                f"can't create the first API key in {path}: {error.strerror}; free some space or check the "
+                "permissions, then start Holdfast again"
             ) from error
     return _kept(path)
 
 
 def keys_of(settings: Settings, made: str | None) -> tuple[ApiKey, ...] | None:
-    """None is a server open to everyone on this machine; the configuration allows that on loopback only."""
+    """None means that no key is needed, which the configuration allows on loopback only."""
     if made is not None:
         return (ApiKey("first", made, "made"),)
     given = settings.server.api_keys or ()
@@ -40,20 +40,20 @@ def keys_of(settings: Settings, made: str | None) -> tuple[ApiKey, ...] | None:
 
 
 def key_for_clients(settings: Settings) -> str:
-    """A key that opens the server of this data directory; nothing if none is needed or known."""
+    """A key for the server of this data directory; empty if none is needed or known."""
     if settings.server.api_keys is not None:
         return next((str(key) for key in settings.server.api_keys), "")
     return _kept(_path(settings))
 
 
 def _kept(path: Path) -> str:
-    """The key that is kept there; empty if there is none, as after a start that a full disk ended."""
+    """The key in the file; empty if there is none, as after a start on a full disk."""
     try:
         key = path.read_bytes()[:KEY_BYTES_MAX].decode("ascii", "replace").strip()
     except FileNotFoundError:
         return ""
     if format_error("key", key) or 0 < len(key) < KEY_CHARS_MIN:
-        raise OSError(f"{path} holds no whole key; remove it, and the next start makes one")
+        raise OSError(f"{path} contains no valid key; delete it, and the next start makes a new one")
     return key
 
 

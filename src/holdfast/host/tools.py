@@ -1,4 +1,4 @@
-"""The tools of a server: the built-in ones, those of MCP servers, and the processes that they leave."""
+"""The tools of a server: the built-in ones, those of MCP servers, and the processes they leave behind."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from holdfast.tools.shell.reaper import OrphanReaper, become_subreaper, collect_
 
 @dataclass(frozen=True, slots=True)
 class HostTools:
-    """What a run can be given."""
+    """The tools and what they share."""
 
     registry: Registry
     from_mcp: Callable[[], Sequence[Tool]]
@@ -36,9 +36,9 @@ class HostTools:
 async def open_tools(
     settings: Settings, now_ms: Callable[[], int], *, config: Path | None = None
 ) -> AsyncGenerator[HostTools]:
-    """All tools; leaving ends MCP servers and lets background processes live on.
+    """Open all tools; leaving ends MCP servers and keeps background processes running.
 
-    `config` is the file that counts, if any: like all that is Holdfast's own, no tool for files opens it.
+    `config` is the configuration file, if any; the file tools never open it.
     """
     environment = child_environment(os.environ)  # noqa: TID251  # this is the edge
     background = Background(settings.data_dir / "background", now_ms=now_ms)
@@ -70,7 +70,7 @@ async def open_tools(
 
 
 def own_folders(settings: Settings) -> tuple[Path, ...]:
-    """The folders that are Holdfast's own."""
+    """Holdfast's own folders, which the file tools never open."""
     return (settings.data_dir, settings.spool_dir, own_config_home())
 
 

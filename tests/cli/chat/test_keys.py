@@ -94,7 +94,7 @@ async def test_tab_completes_a_command_and_a_steer_reaches_the_run_at_its_next_s
             assert "/steer" not in told
             await answered(window, "as you wish")
             await window.say("/stee")
-            await window.until("Say what: /steer use the other file")
+            await window.until("Add a message: /steer use the other file")
 
 
 async def test_a_completed_command_is_sent_by_the_first_enter(tmp_path: Path) -> None:

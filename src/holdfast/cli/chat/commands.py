@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 COMMANDS = (
-    ("/help", "what there is"),
+    ("/help", "list the commands"),
     ("/stop", "stop the run"),
-    ("/steer", "TEXT: tell the run something now (plain typing does the same)"),
-    ("/queue", "TEXT: for after the run; alone: what waits; resume, pause or clear"),
-    ("/retry", "answer the last message anew"),
-    ("/model", "NAME: for the next messages; alone: what there is"),
-    ("/sessions", "ID: go on with another session; alone: the newest ones"),
-    ("/new", "begin a new session"),
-    ("/fork", "go on in a copy of this session"),
-    ("/export", "FILE: write the conversation as markdown"),
-    ("/exit", "leave (so does Ctrl-D)"),
+    ("/steer", "TEXT: message the agent while it works (or just type)"),
+    ("/queue", "TEXT: send after the run; alone, show the queue; resume, pause or clear"),
+    ("/retry", "answer the last message again"),
+    ("/model", "NAME: use it for the next messages; alone, list the models"),
+    ("/sessions", "ID: switch to a session; alone, list the newest"),
+    ("/new", "start a new session"),
+    ("/fork", "continue in a copy of this session"),
+    ("/export", "FILE: save the conversation as Markdown"),
+    ("/exit", "leave (or press Ctrl-D)"),
 )
 SESSIONS_SHOWN = 15
 
@@ -58,8 +58,8 @@ class Commands:
         if not (meant in (["/steer"], ["/queue"]) and _is_message(rest)):
             await self._chat.prompt.print(person_text(self._chat.style, line))
         if len(meant) != 1:
-            what = f"Which one: {', '.join(meant)}?" if meant else f"There is no {safe_line(word, 40)}."
-            await self._say(f"{what} /help says what there is.")
+            what = f"Which one: {', '.join(meant)}?" if meant else f"Unknown command: {safe_line(word, 40)}."
+            await self._say(f"{what} /help lists the commands.")
         elif meant == ["/exit"]:
             return False
         else:
@@ -74,9 +74,9 @@ class Commands:
         width = max(len(name) for name, _ in COMMANDS) + 2
         lines = [style.line(f"{name:<{width}}{about}", "dim", hang=width) for name, about in COMMANDS]
         keys = (
-            "Enter sends, Esc Enter makes a new line, Ctrl-C stops the run and twice leaves, Tab completes."
+            "Enter sends, Esc Enter adds a line, Tab completes. Ctrl-C stops the run, twice leaves the chat."
         )
-        busy = "What you type while a run works is told to it at its next step."
+        busy = "The agent reads what you type while it works at its next step."
         await self._chat.prompt.print("".join([*lines, "\n", style.dim(keys), style.dim(busy)]))
 
     async def _stop(self, _: str) -> None:
@@ -84,7 +84,7 @@ class Commands:
 
     async def _steer(self, text: str) -> None:
         if not text:
-            await self._say("Say what: /steer use the other file")
+            await self._say("Add a message: /steer use the other file")
         else:
             await self._chat.send(text)
 
@@ -94,22 +94,22 @@ class Commands:
             await chat.send(text, when_busy="queue")
             return
         if not chat.session_id:
-            await self._say("Nothing waits.")
+            await self._say("The queue is empty.")
             return
         if text == "resume" or text == "pause" or text == "clear":  # noqa: PLR1714  # a type checker reads this
             shown = await chat.client.change_queue(chat.session_id, text)
         else:
             shown = await chat.client.queued(chat.session_id)
         lines = [f"{number}. {safe_line(one.text, 100)}" for number, one in enumerate(shown.data, 1)]
-        state = "The queue is paused: /queue resume or /queue clear." if shown.paused else ""
-        await self._say("\n".join([*(lines or ["Nothing waits."]), *([state] if state else [])]))
+        state = "The queue is paused. Use /queue resume or /queue clear." if shown.paused else ""
+        await self._say("\n".join([*(lines or ["The queue is empty."]), *([state] if state else [])]))
 
     async def _retry(self, _: str) -> None:
         chat = self._chat
         if not chat.renderer.last_run:
-            await self._say("There is nothing to try again.")
+            await self._say("There is nothing to retry.")
         elif chat.renderer.run_id:
-            await self._say("A run is under way; stop it first (/stop).")
+            await self._say("A run is in progress. Stop it first with /stop.")
         else:
             await chat.client.retry(chat.renderer.last_run, session_id=chat.session_id)
 
@@ -117,13 +117,13 @@ class Commands:
         chat = self._chat
         if name:
             chat.model = name
-            await self._say(f"The next message is for {safe_line(name, 80)}.")
+            await self._say(f"The next messages go to {safe_line(name, 80)}.")
             return
         lines = [
-            f"{safe_line(one.name)}  {safe_line(one.model)}{'  (waits)' if one.gated_ms else ''}"
+            f"{safe_line(one.name)}  {safe_line(one.model)}{'  (waiting)' if one.gated_ms else ''}"
             for one in await chat.client.targets()
         ]
-        await self._say("\n".join([*lines, "Choose one: /model NAME"]))
+        await self._say("\n".join([*lines, "Use /model NAME to choose one."]))
 
     async def _sessions(self, session_id: str) -> None:
         chat = self._chat
@@ -133,11 +133,13 @@ class Commands:
         page = await chat.client.sessions(limit=SESSIONS_SHOWN)
         chat.known = [(one.session_id, _about(one, 50)) for one in page.data]
         lines = [f"{one.session_id}  {_about(one, chat.style.width() - 40)}" for one in page.data]
-        await self._say("\n".join([*(lines or ["There are none yet."]), "Go on with one: /sessions ID"]))
+        await self._say(
+            "\n".join([*(lines or ["There are no sessions yet."]), "Use /sessions ID to open one."])
+        )
 
     async def _new(self, _: str) -> None:
         await self._chat.close_session()
-        await self._say("A new session begins with what you say next.")
+        await self._say("Your next message starts a new session.")
 
     async def _fork(self, _: str) -> None:
         chat = self._chat
@@ -147,21 +149,21 @@ class Commands:
         forked = await chat.client.fork(chat.session_id)
         await chat.close_session()
         await chat.open(forked.session_id)
-        await self._say(f"This is a copy now: {forked.session_id}")
+        await self._say(f"You are now in a copy: {forked.session_id}")
 
     async def _export(self, name: str) -> None:
         chat = self._chat
         if not chat.session_id:
-            await self._say("There is nothing to write yet.")
+            await self._say("There is nothing to export yet.")
             return
         data = await chat.client.export(chat.session_id, form="md")
         name = name or f"session-{time.strftime('%Y-%m-%d-%H%M%S')}.md"
         try:
             path = await asyncio.to_thread(_write_new, name, data)
         except (OSError, RuntimeError) as error:
-            await self._say(f"Not written: {safe_line(str(error))}")
+            await self._say(f"Could not save the file: {safe_line(str(error))}")
         else:
-            await self._say(f"Written to {path}")
+            await self._say(f"Saved to {path}")
 
 
 def looks_like_command(line: str) -> bool:
@@ -181,7 +183,7 @@ def _is_message(rest: str) -> bool:
 
 def _about(one: SessionShown, columns_max: int) -> str:
     words = safe_line(one.title or one.preview or "(empty)", max(10, columns_max))
-    return words + (" · at work" if one.open_runs else "")
+    return words + (" · working" if one.open_runs else "")
 
 
 def _write_new(name: str, data: bytes) -> Path:

@@ -40,7 +40,7 @@ def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
     if not (sys.stdin.isatty() and is_drawable(sys.stdout)):
         is_dumb = sys.stdin.isatty() and sys.stdout.isatty()
         kind = "a terminal" + (" that can move its cursor (TERM is dumb)" if is_dumb else "")
-        print(f"holdfast: chat needs {kind}; holdfast run works everywhere", file=sys.stderr)
+        print(f"holdfast: chat needs {kind}; use holdfast run instead", file=sys.stderr)
         return FAILED
 
     async def work(attached: Attached) -> int:
@@ -74,7 +74,6 @@ class ChatScreen:
         self._commands = Commands(self)
         self._watching: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._stopped: set[str] = set()  # runs that took the stop, though their end may not be told yet
         self._interrupted_s = -TWICE_S
 
     def _live(self) -> str:
@@ -127,21 +126,19 @@ class ChatScreen:
         where = "" if self.attached.is_own else f" · attached to {self.attached.url}"
         text = self.style.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
         if self.attached.loaded is not None and self.attached.loaded.is_demo:
-            text += self.style.dim(
-                "No model is configured, so the built-in demo model answers. Say hello to it."
-            )
-        text += self.style.dim("/help says what there is. Ctrl-C stops a run, twice leaves.")
+            text += self.style.dim("No model is configured, so the built-in demo model answers. Say hello.")
+        text += self.style.dim("Type /help for commands. Ctrl-C stops a run; press it twice to leave.")
         await self.prompt.print(text)
 
     def _goodbye(self) -> str:
         if not self.session_id:
             return ""
         again = f"holdfast chat --session {self.session_id}"
-        if self._stopped.issuperset(self.renderer.open_runs):
+        if self.renderer.stopped_here.issuperset(self.renderer.open_runs):
             return f"To come back: {again}"
         if self.attached.is_own:
-            return f"The run is paused, and goes on when you come back: {again}"
-        return f"The run goes on in the server. To come back: {again}"
+            return f"The run is paused and continues when you come back: {again}"
+        return f"The run continues on the server. To come back: {again}"
 
     async def _take_lines(self) -> None:
         while (typed := await self.prompt.lines.get()) is not None:
@@ -175,7 +172,9 @@ class ChatScreen:
             )
         except (Refused, Unreachable, BadAnswer) as error:
             await self.complain(error)
-            await self.prompt.print(self.style.dim("  It was not sent; it is back in the input line."))
+            await self.prompt.print(
+                self.style.dim("  Your message was not sent. It is back in the input line.")
+            )
             self.prompt.put_back(text)
             return
         if started.session_id != self.session_id:
@@ -192,7 +191,7 @@ class ChatScreen:
             await self.complain(error)
             if isinstance(error, Refused) and error.code == "session_not_found":
                 there = "/sessions" if self.prompt.is_running else "holdfast sessions list"
-                await self.prompt.print(self.style.dim(f"  {there} shows those that are there."))
+                await self.prompt.print(self.style.dim(f"  {there} lists the sessions that exist."))
             return False
         await self.close_session()
         working = {run.run_id for run in runs.data if run.outcome is None}
@@ -247,14 +246,14 @@ class ChatScreen:
         except ClientError as error:
             await self.complain(error)
             await self.prompt.print(
-                self.style.dim(f"  Go on with /sessions {session_id} when the server is there.")
+                self.style.dim(f"  When the server is back, continue with /sessions {session_id}.")
             )
             self.renderer.away = None
 
     async def _hear(self, event: e.Event) -> None:
         await self.prompt.print(self.renderer.hear(event))
         if isinstance(event, e.RunEnded) and event.outcome not in {"completed", "refused", "cancelled"}:
-            await self.prompt.print(self.style.dim("  /retry tries it again."))
+            await self.prompt.print(self.style.dim("  Type /retry to try again."))
         await self.asks.update()
         if isinstance(event, e.RunEnded):
             with suppress(ClientError):  # what was read here is not unread on the page; only a courtesy
@@ -272,19 +271,20 @@ class ChatScreen:
             self.prompt.clear()
             self._interrupted_s = -TWICE_S
         else:
-            self._stopping = asyncio.create_task(self.prompt.print(self.style.dim("Ctrl-C again leaves.")))
+            self._stopping = asyncio.create_task(
+                self.prompt.print(self.style.dim("Press Ctrl-C again to leave."))
+            )
 
     async def stop(self) -> None:
         """Ask the run under way to stop."""
         run_id = self.renderer.run_id
         if not run_id:
-            await self.prompt.print(self.style.dim("Nothing is under way."))
+            await self.prompt.print(self.style.dim("No run is in progress."))
             return
         try:
+            self.renderer.stopped_here.add(run_id)
             await self.client.stop(run_id)
-            self._stopped.add(run_id)
-        except Refused as error:
-            if error.code != "run_not_found":
-                await self.complain(error)
         except ClientError as error:
-            await self.complain(error)
+            self.renderer.stopped_here.discard(run_id)
+            if not isinstance(error, Refused) or error.code != "run_not_found":
+                await self.complain(error)

@@ -45,7 +45,7 @@ class Act:
 STALL = Act(
     said="What is the capital of Portugal?",
     title="A stalled first byte",
-    happens="The provider accepts the connection and then says nothing at all.",
+    happens="The provider accepts the connection and then sends nothing.",
 )
 DROP = Act(
     said="Once more: the capital of Portugal?",
@@ -55,17 +55,17 @@ DROP = Act(
 LIMIT = Act(
     said="And again, please.",
     title="429: too many requests",
-    happens="The provider refuses and names a time at which to come back.",
+    happens="The provider refuses the request and says when to come back.",
 )
 STOP = Act(
     said="Please wait for an hour.",
     title="A stop, with a child process running",
-    happens="The model started a program that would run for an hour. A person presses stop.",
+    happens="The model starts a program that would run for an hour. A person presses stop.",
 )
 CRASH = Act(
     said="Tell me something long.",
     title="kill -9 in the middle of an answer",
-    happens="The whole server is killed, without warning, and started again.",
+    happens="The whole server is killed without warning and started again.",
 )
 ACTS = (STALL, DROP, LIMIT, STOP, CRASH)
 

@@ -58,7 +58,7 @@ async def naive_answer(base_url: str, said: str, *, patience_s: float) -> str:
                 text += _said(line)
     except TimeoutError:
         return (
-            f"had not a byte after {patience_s:g} s, when we stopped watching; "
+            f"had received nothing after {patience_s:g} s, when we stopped watching; "
             f"by default it waits {USUAL_TIMEOUT_S} s"
         )
     except aiohttp.ClientError as error:
@@ -87,7 +87,7 @@ async def naive_crash(base_url: str, said: str, *, pieces: int) -> str:
         if reader.returncode is None:
             reader.kill()
         await reader.communicate()
-    return f"was killed in the same way after {heard} pieces; they were in its memory, so nothing is left"
+    return f"was killed the same way after {heard} pieces; they were only in memory, so nothing is left"
 
 
 async def naive_stop() -> str:
@@ -105,7 +105,7 @@ async def naive_stop() -> str:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
     if alive:
-        return f"kills the shell, and the program (pid {child}) runs on; the tour had to end it by hand"
+        return f"kills the shell, but the program (pid {child}) keeps running; the demo had to kill it"
     return "was lucky this time: the program ended with its shell"
 
 

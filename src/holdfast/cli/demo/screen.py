@@ -54,13 +54,11 @@ class Screen:
 
     def opening(self) -> None:
         """What is going to happen."""
-        self._line(Text("Holdfast: a tour of what goes wrong, and what you see of it", style="bold"))
+        self._line(Text("Holdfast demo: what goes wrong, and what you see of it", style="bold"))
         self._line(
-            "A bad model server and a real Holdfast server run now, in a temporary directory. Nothing below"
+            "A misbehaving model server and a real Holdfast server now run in a temporary directory. Nothing"
         )
-        self._line(
-            "is staged: the timelines are read back from the server's log, and the plain code really ran."
-        )
+        self._line("is faked: the timelines come from the server's log, and the plain code really runs.")
 
     def act(self, act: Act) -> None:
         """The title of an act."""
@@ -81,17 +79,17 @@ class Screen:
                 self._console.print(Text(delta.text), end="")
                 self._in_line = True
             case Seen(event=e.AttemptSuperseded()):
-                self._line(Text("  [the half answer no longer counts]", style="yellow"))
+                self._line(Text("  [the partial answer is discarded]", style="yellow"))
             case Seen(event=e.AttemptFailed() as failed):
                 self._line(Text(f"  [{failed.failure.text}]", style="red"))
             case Seen(event=e.ToolStarted()):
-                self._line(Text("  [the program runs]", style="yellow"))
+                self._line(Text("  [the program is running]", style="yellow"))
             case Seen(event=e.RunResumed()):
-                self._line(Text("  [the run goes on]", style="magenta"))
+                self._line(Text("  [the run continues]", style="magenta"))
             case LiveLine(text=text):
                 self._line(Text(f"  … {text}", style="dim"))
             case Away(tries=1):
-                self._line(Text("  [the server is away]", style="red"))
+                self._line(Text("  [the server is gone]", style="red"))
             case Seen() | Away() | Back():
                 pass
 
@@ -129,19 +127,21 @@ class Screen:
 
     def wrong(self, what: str) -> None:
         """The tour did not see what it promised to show."""
-        self._line(Text(f"This is not what should have happened: {what}", style="bold red"))
+        self._line(Text(f"This should not have happened: {what}", style="bold red"))
 
     def closing(self, took_s: float) -> None:
         """Where to go from here."""
         self._line("")
         self._line(
-            Text(f"That was all, in {took_s:.0f} s. The server is stopped, its directory gone.", style="bold")
+            Text(f"Done in {took_s:.0f} s. The server is stopped and its directory is deleted.", style="bold")
         )
-        self._line("Next: `holdfast serve`, and say stall, drop, overload, slow or danger to the demo model.")
+        self._line(
+            "Next, run `holdfast serve` and say stall, drop, overload, slow or danger to the demo model."
+        )
 
     def wait(self) -> None:
         """Let a person read."""
-        self._console.input(Text("Enter goes on ", style="dim"))
+        self._console.input(Text("Press Enter to continue ", style="dim"))
 
     def _line(self, text: str | Text) -> None:
         if self._in_line:

@@ -84,7 +84,7 @@ class TourServer:
                         raise NotServing(await self._last_words())
                     await asyncio.sleep(LOOK_S)
         except TimeoutError as error:
-            raise NotServing(f"it did not come up in {START_S:g} s") from error
+            raise NotServing(f"it did not start within {START_S:g} s") from error
 
     async def _last_words(self) -> str:
         assert self._process is not None

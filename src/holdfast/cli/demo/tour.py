@@ -121,7 +121,7 @@ async def _answered(stage: DemoStage, act: acts.Act) -> None:
         if run.output != acts.WHOLE or not failures:
             raise NotAsPromised(f"the answer is {run.output!r} after {len(failures)} failed attempts")
         took_s = (seen[-1].event.at_ms - seen[0].event.at_ms) / 1000
-        ours = f"had the whole answer {took_s:.1f} s after the question; a chat shows one pause and no error."
+        ours = f"had the whole answer after {took_s:.1f} s; a chat shows a pause and no error."
         stage.screen.verdict(ours, f"{await naive}.")
 
 
@@ -143,8 +143,8 @@ async def _stopped(stage: DemoStage, act: acts.Act) -> None:
     if not isinstance(ended, e.RunEnded) or ended.outcome != "cancelled" or left:
         raise NotAsPromised(f"the run ended so: {ended}; still there: {left}")
     asked_ms = next(one.event.at_ms for one in seen if isinstance(one.event, e.StopRequested))
-    gone = "the program was gone" if running else "it was"
-    ours = f"said “cancelled” {ended.at_ms - asked_ms} ms after the stop, and not before {gone}."
+    gone = "once the program was gone" if running else "once it was true"
+    ours = f"said “cancelled” {ended.at_ms - asked_ms} ms after the stop, and only {gone}."
     stage.screen.verdict(ours, f"{await naive_stop()}.")
 
 
@@ -182,7 +182,7 @@ async def _crashed(stage: DemoStage, act: acts.Act) -> None:
         resumed = [one for one in seen if isinstance(one.event, e.RunResumed)]
         if run.output != acts.LONG or len(resumed) != 1 or log != [one.seq for one in seen]:
             raise NotAsPromised(f"the answer is {run.output!r}, resumed {len(resumed)} times")
-        ours = f"finished the run by itself; the log holds all {killing.words} words shown before the kill."
+        ours = f"finished the run by itself; the log has all {killing.words} words shown before the kill."
         stage.screen.verdict(ours, f"{await naive}.")
 
 
@@ -207,7 +207,7 @@ class _Killing:
         if self.words >= self._stage.pace.words_before_kill:
             self._is_done = True
             server = self._stage.server
-            self._stage.screen.aside(f"kill -9 {server.pid}, and a new start")
+            self._stage.screen.aside(f"kill -9 {server.pid}, then a new start")
             await server.kill()
             await server.start()
 

@@ -59,7 +59,9 @@ def doctor(flags: Mapping[str, object], *, report: Report | None = None, ask: As
 
 async def ask_nobody(targets: Sequence[Target]) -> Sequence[DoctorFinding]:
     """In place of asking."""
-    return [note(f"target {target.name}", "not asked", "run it without --offline") for target in targets]
+    return [
+        note(f"target {target.name}", "not checked", "run doctor without --offline") for target in targets
+    ]
 
 
 def examine(
@@ -69,7 +71,9 @@ def examine(
     try:
         loaded = load_configuration(flags)
     except BadConfiguration as error:
-        yield fault("configuration", str(error), "correct it; `holdfast config check` shows what counts")
+        yield fault(
+            "configuration", str(error), "correct it; `holdfast config check` shows the settings in effect"
+        )
         yield machine.versions()
         return
     yield from _configuration(loaded)
@@ -89,10 +93,10 @@ def examine(
     yield machine.page()
     yield from machine.programs(settings)
     if loaded.is_demo:
-        advice = "set a key such as ANTHROPIC_API_KEY, start a local model server, or write [[targets]]"
-        yield note("targets", "none: the built-in demo model answers", advice)
+        advice = "set a key such as ANTHROPIC_API_KEY, start a local model server, or configure [[targets]]"
+        yield note("targets", "none configured, so the built-in demo model answers", advice)
     else:
-        with report.busy(f"asking {counted(len(settings.targets), 'target')}"):
+        with report.busy(f"calling {counted(len(settings.targets), 'target')}"):
             answers = asyncio.run(_answers(ask, settings.model_targets()))
         yield from answers
 
@@ -107,9 +111,9 @@ def _configuration(loaded: Loaded) -> Iterator[DoctorFinding]:
             "configuration", f"{loaded.ignored.path} is ignored: {loaded.ignored.why}", loaded.ignored.advice
         )
     other = "no other holdfast.toml" if loaded.ignored else "no holdfast.toml"
-    yield ok("configuration", f"read from {loaded.file}" if loaded.file else f"{other}: defaults count")
+    yield ok("configuration", f"read from {loaded.file}" if loaded.file else f"{other}; using the defaults")
     for warning in loaded.warnings:
-        yield note("configuration", warning, "see `holdfast config check`")
+        yield note("configuration", warning, "run `holdfast config check` for details")
 
 
 def _store(loaded: Loaded, report: Report) -> Iterator[DoctorFinding]:
@@ -197,5 +201,5 @@ def summary(findings: Sequence[DoctorFinding]) -> str:
     notes = sum(finding.state == "note" for finding in findings)
     told = [counted(n, word) for n, word in ((faults, "fault"), (notes, "note")) if n]
     if faults:
-        return f"{', '.join(told)}. What to do stands below each."
-    return f"All is well{f', with {told[0]}' if told else ''}."
+        return f"{', '.join(told)}. Each finding says what to do."
+    return f"Everything works{f', with {told[0]}' if told else ''}."

@@ -45,7 +45,7 @@ def ripgrep(path: str | None = None) -> DoctorFinding:
     found = shutil.which("rg", path=path)
     if found:
         return ok("ripgrep", f"found at {found}")
-    return note("ripgrep", "not found: search_files works, but slower", "install ripgrep (the program rg)")
+    return note("ripgrep", "not found; search_files works, but slower", "install ripgrep (the program rg)")
 
 
 def page() -> DoctorFinding:
@@ -53,18 +53,18 @@ def page() -> DoctorFinding:
     if (files("holdfast") / "web" / "index.html").is_file():
         return ok("page", "built")
     return note(
-        "page", "not built: the server answers programs only", "install a whole wheel, or run `make serve`"
+        "page", "not built; only the API is available", "install a complete wheel, or run `make serve`"
     )
 
 
 def programs(settings: Settings) -> list[DoctorFinding]:
     """Whether the programs of MCP servers can be started."""
     return [
-        ok(f"MCP server {server.name}", f"its program is {found}")
+        ok(f"MCP server {server.name}", f"runs {found}")
         if (found := shutil.which(server.command[0]))
         else fault(
             f"MCP server {server.name}",
-            f"there is no program {server.command[0]}",
+            f"program not found: {server.command[0]}",
             "install it, or correct `command` in the configuration",
         )
         for server in settings.mcp_servers
@@ -76,8 +76,8 @@ def daemons(bash: str = BASH) -> DoctorFinding:
     """Whether what a tool left running is found after a crash."""
     why = why_daemons_hide(bash)
     if not why:
-        return ok("processes of tools", "after a crash, the next start finds and ends them")
-    advice = "look for them yourself (`ps`) after the server was killed; the tool's result says so too"
+        return ok("processes of tools", "the next start after a crash finds and ends them")
+    advice = "if the server is killed, look for them with `ps`; the tool's result reminds you"
     return note("processes of tools", why, advice)
 
 
@@ -86,8 +86,8 @@ def open_files(settings: Settings) -> DoctorFinding:
     allowed, wanted = files_to_allow(settings), files_wanted(settings)
     if allowed == resource.RLIM_INFINITY or allowed >= wanted:
         return ok("open files", f"up to {allowed}", allowed=allowed, wanted=wanted)
-    advice = f"let this user have {wanted} (`ulimit -Hn`), or lower subscribers_max and max_concurrent_runs"
-    text = f"up to {allowed}; with every place taken the server may need {wanted}"
+    advice = f"raise the limit to {wanted} (`ulimit -Hn`), or lower subscribers_max and max_concurrent_runs"
+    text = f"up to {allowed}; a fully loaded server may need {wanted}"
     make = fault if allowed < FILES_MIN else note
     return make("open files", text, advice, allowed=allowed, wanted=wanted)
 
@@ -102,7 +102,7 @@ def files_of_server(holder: LockHolder) -> DoctorFinding | None:
     text = f"the server has {used} of {allowed} open"
     if allowed == resource.RLIM_INFINITY or allowed - used >= FREE_MIN:
         return ok("server's files", text, used=used, allowed=allowed)
-    advice = "raise the limit (`ulimit -n`), or end some connections, runs or tools"
+    advice = "raise the limit (`ulimit -n`), or close some connections, runs or tools"
     return fault("server's files", text, advice, used=used, allowed=allowed)
 
 
@@ -110,12 +110,12 @@ def clock(newest_ms: int, now_ms: int | None = None) -> DoctorFinding:
     """Whether the clock can be right: it is not behind what has been written."""
     now_ms = round(time.time() * 1000) if now_ms is None else now_ms
     shown = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now_ms / 1000))
-    advice = "set the clock: with a wrong one, certificates and waiting times are misread"
+    advice = "set the clock; a wrong one breaks certificates and waiting times"
     if now_ms < CLOCK_MIN_MS:
-        return fault("clock", f"says {shown}, which cannot be", advice)
+        return fault("clock", f"says {shown}, which is wrong", advice)
     if newest_ms > now_ms + CLOCK_SLACK_MS:
         behind_s = (newest_ms - now_ms) // 1000
-        return fault("clock", f"says {shown}, {behind_s} s behind the newest event of the store", advice)
+        return fault("clock", f"says {shown}, {behind_s} s behind the newest stored event", advice)
     return ok("clock", f"says {shown}")
 
 
@@ -125,16 +125,16 @@ def data_directory(folder: Path) -> DoctorFinding:
     if not os.path.exists(folder):  # noqa: PTH110  # never raises, not even where nobody may look
         parent = existing(folder)
         if os.access(parent, os.W_OK | os.X_OK):
-            return ok(name, f"{folder} will be made at the first start")
-        return fault(name, f"{folder} cannot be made", f"let this user write to {parent}, or use --data-dir")
+            return ok(name, f"{folder} will be created at the first start")
+        return fault(name, f"can't create {folder}", f"let this user write to {parent}, or use --data-dir")
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return fault(name, f"{folder} cannot be written", "give it to this user, or use another --data-dir")
+        return fault(name, f"can't write to {folder}", "give this user access, or use another --data-dir")
     open_to = [path for path in (folder, *folder.glob("api-key"), *folder.glob("*.db")) if _is_open(path)]
     if open_to:
         mode = stat.S_IMODE(open_to[0].stat().st_mode)
-        advice = f"run `chmod -R go= {folder}`: it holds conversations and a key"
-        return note(name, f"others on this machine may look into {open_to[0]} (mode {mode:04o})", advice)
-    return ok(name, f"{folder}, for its owner alone")
+        advice = f"run `chmod -R go= {folder}`; it contains conversations and a key"
+        return note(name, f"other users of this machine can read {open_to[0]} (mode {mode:04o})", advice)
+    return ok(name, f"{folder}, accessible only to its owner")
 
 
 def existing(folder: Path) -> Path:
@@ -152,7 +152,7 @@ def serving(folder: Path) -> tuple[DoctorFinding, LockHolder | None]:
     holder = read_holder(folder) if _is_locked(folder / "lock") else None
     if holder is not None:
         return ok("server", f"running at {holder.url} (pid {holder.pid})", url=holder.url), holder
-    return ok("server", "nobody serves this data directory now"), None
+    return ok("server", "not running"), None
 
 
 def _is_locked(path: Path) -> bool:
@@ -173,16 +173,16 @@ def port(settings: Settings, holder: LockHolder | None) -> DoctorFinding:
     """Whether the server can listen where it is told to."""
     host, number = settings.server.host, settings.server.port
     if holder is not None and urlsplit(holder.url).port == number:
-        return ok("port", f"{host}:{number} is this server's own")
+        return ok("port", f"{host}:{number} is in use by this server")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, number))
         except OSError as error:
-            advice = "end the program that has it, or choose another with --port or server.port"
-            return fault("port", f"cannot listen on {host}:{number}: {error.strerror}", advice)
-    return ok("port", f"{host}:{number} is free" if number else f"a free one of {host} is picked")
+            advice = "stop the program that uses it, or choose another port with --port or server.port"
+            return fault("port", f"can't listen on {host}:{number}: {error.strerror}", advice)
+    return ok("port", f"{host}:{number} is free" if number else f"a free port on {host} is picked")
 
 
 def disk_room(folder: Path) -> DoctorFinding:
@@ -191,8 +191,8 @@ def disk_room(folder: Path) -> DoctorFinding:
     text = f"{free / MIB / 1024:.1f} GiB free"
     if free < FREE_BYTES_MIN:
         return fault(
-            "disk room", text, "free some space: inputs are refused when the disk is full", free=free
+            "disk room", text, "free some space; messages are refused when the disk is full", free=free
         )
     if free < FREE_BYTES_WANTED:
-        return note("disk room", text, "free some space before long", free=free)
+        return note("disk room", text, "free some space soon", free=free)
     return ok("disk room", text, free=free)

@@ -30,10 +30,10 @@ def integrity(settings: Settings, *, on_progress: Progress) -> tuple[DoctorFindi
     """Whether everything in the store is readable and as it was written."""
     path = settings.store_path
     if not os.path.exists(path):  # noqa: PTH110  # never raises
-        return ok("store", "there is none yet"), Checked()
+        return ok("store", "none yet"), Checked()
     advice = (
-        f"stop the server, keep a copy of {settings.data_dir} as it is, and restore a backup "
-        "(docs/operations.md says how); nothing here repairs it silently"
+        f"stop the server, copy {settings.data_dir} as it is, and restore a backup "
+        "(see docs/operations.md); Holdfast never repairs it silently"
     )
     try:
         checked = check_store(path, on_progress=on_progress)
@@ -44,7 +44,7 @@ def integrity(settings: Settings, *, on_progress: Progress) -> tuple[DoctorFindi
     sizes = (one.stat().st_size for one in (path, path.with_name(f"{path.name}-wal")) if one.exists())
     mib = sum(sizes) / 1024 / 1024
     read = f"{counted(checked.events, 'event')} and {counted(checked.blobs, 'blob')}"
-    text = f"whole: {read} read back, {mib:.1f} MiB"
+    text = f"intact: {read} checked, {mib:.1f} MiB"
     return ok("store", text, events=checked.events, blobs=checked.blobs), checked
 
 
@@ -54,14 +54,12 @@ def spool(settings: Settings) -> DoctorFinding:
         files = spool_files(settings.spool_dir)
         records = sum(1 for file in files for _ in read_spool(file))
     except OSError as error:
-        return fault(
-            "spool", f"{settings.spool_dir} cannot be read: {error.strerror}", "let this user read it"
-        )
+        return fault("spool", f"can't read {settings.spool_dir}: {error.strerror}", "give this user access")
     if not files:
         return ok("spool", "empty")
     wait = "waits" if records == 1 else "wait"
     text = f"{counted(records, 'append')} {wait} in {counted(len(files), 'file')} of {settings.spool_dir}"
-    return note("spool", text, "leave them: a start of the server takes them into the store", records=records)
+    return note("spool", text, "leave them; the next start of the server stores them", records=records)
 
 
 def saving(settings: Settings) -> DoctorFinding:
@@ -73,17 +71,17 @@ def saving(settings: Settings) -> DoctorFinding:
             power_ms = _median_ms(asyncio.run(_commits(folder / "power.db", "power")))
             process_ms = _median_ms(asyncio.run(_commits(folder / "process.db", "process")))
     except (OSError, JournalError) as error:
-        return fault("saving", f"a trial write failed: {error}", "check the disk and who may write to it")
+        return fault("saving", f"a trial write failed: {error}", "check the disk and its permissions")
     facts = {"sync_ms": raw_ms, "commit_ms": power_ms, "commit_without_sync_ms": process_ms}
     text = (
-        f"an event is safe {power_ms:.2f} ms after it came (median; a bare sync takes {raw_ms:.2f} ms); "
-        f'with durability = "process" it would be {process_ms:.2f} ms'
+        f"an event is safe on disk after {power_ms:.2f} ms (median; a bare sync takes {raw_ms:.2f} ms); "
+        f'with durability = "process" it would take {process_ms:.2f} ms'
     )
     if settings.server.durability == "process":
-        advice = 'a power cut may take the last events: durability = "power" prevents that'
+        advice = 'a power cut can lose the last events; durability = "power" prevents that'
         return note("saving", text, advice, **facts)
     if power_ms > SLOW_MS:
-        advice = "this disk is slow to save: put data_dir on a local SSD, not on a network or USB drive"
+        advice = "this disk is slow; put data_dir on a local SSD, not on a network or USB drive"
         return note("saving", text, advice, **facts)
     return ok("saving", text, **facts)
 

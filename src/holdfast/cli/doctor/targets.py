@@ -32,19 +32,19 @@ CALL_S, CALL_LOCAL_S, GRACE_S = 30.0, 90.0, 5.0
 WORKS: frozenset[FailureKind] = frozenset({"truncated", "empty", "overflow_output", "content_refused"})
 
 _WAIT = "wait a while and try again; runs wait or fall back by themselves"
-_SILENT = "it is overloaded or unreachable now: try again, or put another target behind it"
-_REQUEST = "check `wire`, `base_url` and `model` of the target: the endpoint does not take our request"
+_SILENT = "it is overloaded or unreachable; try again, or add another target as a fallback"
+_REQUEST = "check `wire`, `base_url` and `model` of the target; the endpoint rejects the request"
 ADVICE: Mapping[FailureKind, str] = MappingProxyType(
     {
         "cancelled": "try again",
-        "local_bug": "this is a fault of Holdfast: please report it with the line above",
+        "local_bug": "this is a bug in Holdfast; please report it with the line above",
         "bad_request": _REQUEST,
         "payload_too_large": _REQUEST,
-        "model_missing": "check `model`: the endpoint does not have it, or not for this key",
-        "content_refused": "the model refused a plain greeting: look at the provider's console",
-        "auth": "check `api_key`: the provider does not know it, or it has expired",
-        "entitlement": "this key's plan does not include the model: choose another, or upgrade the plan",
-        "quota_exhausted": "the account has no credit left: add some, or use another key",
+        "model_missing": "check `model`; the endpoint doesn't offer it, or not for this key",
+        "content_refused": "the model refused a plain greeting; check the provider's console",
+        "auth": "check `api_key`; the provider doesn't know it, or it has expired",
+        "entitlement": "this key's plan doesn't include the model; choose another, or upgrade the plan",
+        "quota_exhausted": "the account has no credit left; add some, or use another key",
         "rate_limited": _WAIT,
         "overloaded": _SILENT,
         "server_error": _SILENT,
@@ -52,10 +52,10 @@ ADVICE: Mapping[FailureKind, str] = MappingProxyType(
         "upload_stalled": _SILENT,
         "no_first_event": _SILENT,
         "stalled": _SILENT,
-        "dropped": "something between here and the provider breaks streams: check proxies and VPNs",
-        "malformed": "check `wire`: the endpoint speaks another protocol",
-        "tls_untrusted": "the certificate is not trusted here: check `base_url`, or add the CA to the system",
-        "overflow_input": "raise the model's window: a greeting does not fit into it",
+        "dropped": "something between here and the provider breaks streams; check proxies and VPNs",
+        "malformed": "check `wire`; the endpoint speaks another protocol",
+        "tls_untrusted": "the certificate is not trusted; check `base_url`, or add the CA to the system",
+        "overflow_input": "raise the model's context window; even a greeting doesn't fit",
         "overflow_output": _REQUEST,
         "truncated": _REQUEST,
         "empty": _REQUEST,
@@ -64,7 +64,7 @@ ADVICE: Mapping[FailureKind, str] = MappingProxyType(
 )
 PROXY_RULES = frozenset({"407"} | {rule.name for rule in RULES if rule.name.startswith("proxy.")})
 PROXY_ADVICE = (
-    "check the proxy: `proxy` of the target, or the variable that `holdfast config check` names beside it"
+    "check the proxy: `proxy` of the target, or the variable that `holdfast config check` shows for it"
 )
 
 
@@ -149,14 +149,14 @@ async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> DoctorFindi
 
 
 def _answered(target: Target, took_s: float, *, first_s: float) -> DoctorFinding:
-    first = f", the first word after {first_s:.1f} s" if first_s > 0 else ""
+    first = f", first word after {first_s:.1f} s" if first_s > 0 else ""
     way = f", through {proxy_place(target)}" if target.proxy else ""
     told = f"{target.model} answered in {took_s:.1f} s{first}{way}"
     return ok(f"target {target.name}", told, took_s=took_s)
 
 
 def failed(target: Target, failure: Failure) -> DoctorFinding:
-    """What a failure means for the person who configured the target; the key is in no word of it."""
+    """What a failure means for the person who configured the target; it never contains the key."""
     secrets = Redactor([target.api_key, *target.headers.values(), *proxy_secrets(target.proxy)])
     text = f"{failure.kind.replace('_', ' ')}: {secrets.redact_text(failure.text)}"
     name = f"target {target.name}"

@@ -83,7 +83,7 @@ def _document(path: Path, stored: StoredKeys) -> Mapping[str, object]:
     found = json_of(text.removeprefix("\ufeff"))
     table = table_of(found)
     if table is not found:
-        stored.problems.append(f"{path}: cannot be read: it is no JSON object")
+        stored.problems.append(f"{path}: can't read the file: it is not a JSON object")
     return table
 
 

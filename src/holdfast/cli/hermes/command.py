@@ -57,7 +57,10 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         return FAILED
     folder = hermes_home(home, inputs)
     if not os.path.isdir(folder):  # noqa: PTH112  # never raises, not even where nobody may look
-        print(f"holdfast: there is no directory {folder}; name the home of hermes-agent", file=sys.stderr)
+        print(
+            f"holdfast: directory not found: {folder}; give the home directory of hermes-agent",
+            file=sys.stderr,
+        )
         return FAILED
     taken = read_settings(folder)
     plan = plan_of(taken, config_home(inputs.environ))
@@ -171,28 +174,28 @@ def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutco
     if taken.server_key:
         print("the key of its API server, so that its clients keep working")
     words: Mapping[FileOutcome, str] = {
-        "nothing": "no targets to take",
-        "written": f"to {plan.path}, with the keys in files beside it",
-        "same": f"{plan.path} holds them already",
-        "other": f"{plan.path} is yours and stays as it is; add what you want of this:\n\n{plan.text}",
-        "wrong": f"{plan.path} is not written: a server would not start with it",
+        "nothing": "no targets to import",
+        "written": f"saved to {plan.path}, with the keys in files beside it",
+        "same": f"{plan.path} already has them",
+        "other": f"{plan.path} exists and was not changed; add what you need from this:\n\n{plan.text}",
+        "wrong": f"{plan.path} was not written, because a server would not start with it",
     }
     print(words[outcome])
 
 
 def _tell_sessions(tally: ImportCounts, *, problems: Sequence[str]) -> None:
     fates = tally.fates
-    print(f"{fates.get('taken', 0)} sessions taken, {fates.get('known', 0)} there already")
+    print(f"{fates.get('taken', 0)} sessions imported, {fates.get('known', 0)} already there")
     left: Mapping[Fate, str] = {
-        "empty": "hold no message of a person",
-        "unfit": "have an id that cannot be one here",
+        "empty": "contain no message from a person",
+        "unfit": "have an id that Holdfast can't use",
     }
     for fate, why in left.items():
         if fates.get(fate):
-            print(f"not taken: {fates[fate]} sessions that {why}")
+            print(f"skipped: {fates[fate]} sessions that {why}")
     if tally.lost:
-        print(f"not taken: {tally.lost} attached files, sounds, or messages that belong to nothing")
+        print(f"skipped: {tally.lost} attached files, sounds or stray messages")
     for problem in problems[:PROBLEMS_TOLD_MAX]:
-        print(f"not taken: {safe_line(problem, PROBLEM_CHARS_MAX)}")
+        print(f"skipped: {safe_line(problem, PROBLEM_CHARS_MAX)}")
     if len(problems) > PROBLEMS_TOLD_MAX:
-        print(f"not taken: and {len(problems) - PROBLEMS_TOLD_MAX} more")
+        print(f"skipped: and {len(problems) - PROBLEMS_TOLD_MAX} more")

@@ -25,7 +25,7 @@ class ImportPlan:
 
     def __repr__(self) -> str:
         """The keys stay out of logs and tracebacks."""
-        return f"Plan({self.folder}, {sorted(self.keys)})"
+        return f"ImportPlan({self.folder}, {sorted(self.keys)})"
 
     @property
     def path(self) -> Path:
@@ -77,7 +77,7 @@ def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     if not (taken.targets or taken.server or taken.server_key):
         return ImportPlan(folder, "", {})
     keys = {f"hermes-{target.name}": target.key for target in taken.targets if target.key}
-    lines = ["# Taken over from hermes-agent. Keys are in the files that are named here.", *_server(taken)]
+    lines = ["# Imported from hermes-agent. The keys are in the files named here.", *_server(taken)]
     for target in taken.targets:
         lines += _target(target)
     if taken.server_key:

@@ -125,7 +125,7 @@ def read_settings(home: Path) -> TakenSettings:
     _server(taken, environ)
     if servers := _table(config.get("mcp_servers")):
         names = ", ".join(sorted(servers))
-        taken.problems.append(f"MCP servers ({names}): write them as [[mcp_servers]] yourself, after a look")
+        taken.problems.append(f"MCP servers ({names}): review them, then configure them as [[mcp_servers]]")
     return taken
 
 
@@ -182,7 +182,7 @@ def _config(path: Path, taken: TakenSettings) -> Table:
     try:
         found = cast("object", yaml.safe_load(read_found_file(path).text))
     except FileNotFoundError:
-        taken.problems.append(f"{path}: there is none, so there are no targets to take")
+        taken.problems.append(f"{path}: file not found, so there are no targets to import")
         return {}
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         first = str(error).partition("\n")[0]
@@ -227,7 +227,7 @@ def _target(provider: str, entry: Table, sources: _Sources) -> TakenTarget:
         raise Unfit("it names no model")
     elsewhere = environ.get(known.base_url_variable, "") if known else ""
     if merged.get("key_cmd"):
-        raise Unfit("its key comes from a command (key_cmd); give a key of its own")
+        raise Unfit("its key comes from a command (key_cmd); configure a key instead")
     names = known.names if known else (provider, f"custom:{_plain(provider.removeprefix('custom:'))}")
     found = _key(merged, known, names=names, sources=sources)
     base_url = _resolved(merged.get("base_url"), environ) or elsewhere or found.base_url
@@ -273,7 +273,7 @@ def _known(name: str, *, base_url: str, sources: _Sources) -> Provider:
     text = (files("holdfast.cli.hermes") / "providers.toml").read_text("utf-8")
     data = msgspec.convert(tomllib.loads(text), _Providers)
     if name in data.signs_in.names:
-        raise Unfit("it signs in through a browser or another program, so there is no key to take")
+        raise Unfit("it signs in through a browser or another program, so there is no key to import")
     if name in UNNAMED:
         found = [
             one
@@ -282,12 +282,12 @@ def _known(name: str, *, base_url: str, sources: _Sources) -> Provider:
         ]
         custom = next(one for one in data.providers if "custom" in one.names)
         if not found and not base_url:
-            raise Unfit("no provider is named, and there is no key that would tell")
+            raise Unfit("it names no provider, and no key shows which one it is")
         return found[0] if found else custom
     for one in data.providers:
         if name in one.names:
             return one
-    raise Unfit("this provider is not known here; write it as [[targets]] with its base_url")
+    raise Unfit("Holdfast doesn't know this provider; configure it as [[targets]] with its base_url")
 
 
 def _has_key(one: Provider, sources: _Sources) -> bool:
@@ -304,7 +304,7 @@ def _key(entry: Table, known: Provider | None, *, names: tuple[str, ...], source
             return StoredKey(environ[variable])
         if (kept := sources.stored.key_for(*names)) is not None:
             return kept
-        raise Unfit(f"its key is in {variable}, which .env does not hold")
+        raise Unfit(f"its key is in {variable}, which .env doesn't contain")
     for variable in known.keys if known else ():
         if variable in environ:
             return StoredKey(environ[variable])
@@ -312,7 +312,7 @@ def _key(entry: Table, known: Provider | None, *, names: tuple[str, ...], source
         return kept
     if known is None or known.keyless:
         return StoredKey("")
-    raise Unfit(f"neither .env nor auth.json holds a key for it ({' or '.join(known.keys)})")
+    raise Unfit(f"neither .env nor auth.json has a key for it ({' or '.join(known.keys)})")
 
 
 def _resolved(value: object, environ: Mapping[str, str]) -> str:
@@ -320,7 +320,7 @@ def _resolved(value: object, environ: Mapping[str, str]) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         if match[1] not in environ:
-            raise Unfit(f"it refers to {match[1]}, which .env does not hold")
+            raise Unfit(f"it refers to {match[1]}, which .env doesn't contain")
         return environ[match[1]]
 
     return _VARIABLE.sub(replaced, _text(value))

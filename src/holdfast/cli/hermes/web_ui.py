@@ -90,9 +90,9 @@ def _read(path: Path) -> Table:
     except TooLarge as error:
         raise ValueError("it is too large") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"it is no JSON ({error})") from error
+        raise ValueError(f"it is not JSON ({error})") from error
     if not isinstance(found, dict):
-        raise ValueError("it holds no session")  # noqa: TRY004  # a file, not an argument
+        raise ValueError("it contains no session")  # noqa: TRY004  # a file, not an argument
     return cast("Table", found)
 
 

@@ -4,7 +4,7 @@ from holdfast.cli.terminal.blocks import Block, BlockCutter
 from holdfast.cli.terminal.style import Style
 
 LIVE_CHARS_MAX = 4_000  # more than a screen shows
-AGAIN = "↻ the connection broke, so the answer starts again:"
+AGAIN = "↻ the connection broke, so the answer starts over:"
 
 
 class AnswerText:

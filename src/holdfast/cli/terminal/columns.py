@@ -19,7 +19,7 @@ def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     cells = [[safe_line(cell) for cell in row] for row in rows]
     room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
     if not cells and room:
-        print("There are none.")
+        print("Nothing to show.")
         return
     for line in fitted([list(head), *cells], room):
         print(cut(line, room) if room else line)

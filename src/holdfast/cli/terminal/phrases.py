@@ -14,7 +14,7 @@ DIFF_LINES_MAX = 60
 
 CHOICE_WORDS: Mapping[str, str] = {
     "once": "once (only this time)",
-    "session": "session (in this conversation)",
+    "session": "session (in this session)",
     "always": "always (from now on)",
     "deny": "deny [why]",
 }
@@ -60,7 +60,7 @@ def ask_text(style: Style, asked: e.ApprovalAsked | e.QuestionAsked, rule: Grant
 def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None) -> str:
     """One exact action, everything that was found in it, and the possible answers."""
     action = asked.action
-    text = "\n" + style.line(f"May this be done?  ({exact(action.tool)})", "bold yellow")
+    text = "\n" + style.line(f"Allow this action?  ({exact(action.tool)})", "bold yellow")
     for line in exact(action.summary).split("\n"):
         text += style.line(f"  {line}", "bold")
     # A command may name any path, and still run in another.
@@ -77,14 +77,14 @@ def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None)
     for finding in asked.findings:
         text += style.line(f"  · {exact(finding)}", "yellow")
     if rule is not None and {"session", "always"} & set(asked.choices):
-        text += style.dim(f"  session and always would allow: {_rule_text(rule)}")
+        text += style.dim(f"  session and always allow: {_rule_text(rule)}")
     return text + _choices_text(style, asked.choices)
 
 
 def _choices_text(style: Style, choices: tuple[str, ...]) -> str:
     """The words that can be answered."""
     said = " · ".join(CHOICE_WORDS.get(one, one) for one in choices)
-    return style.line(f"  Answer with a word: {said}", "cyan")
+    return style.line(f"  Type one word: {said}", "cyan")
 
 
 def _rule_text(rule: GrantRule) -> str:
@@ -98,15 +98,18 @@ def _question_text(style: Style, asked: e.QuestionAsked) -> str:
     text = "\n" + style.line(safe(asked.text), "bold yellow")
     for number, choice in enumerate(asked.choices, 1):
         text += style.line(f"  {number}  {safe_line(choice)}")
-    how = "a number or your own words" if asked.choices else "your own words"
-    return text + style.dim(f"  Answer with {how}.")
+    how = "a number or your own answer" if asked.choices else "your answer"
+    return text + style.dim(f"  Type {how}.")
 
 
-def ending_text(style: Style, ended: e.RunEnded) -> str:
-    """How a run ended, if not simply well: with the whole trace when it failed."""
+STOPPED_HERE = "You stopped this run"
+
+
+def ending_text(style: Style, ended: e.RunEnded, *, stopped_here: bool = False) -> str:
+    """How a run ended, unless it completed, with the whole trace if it failed."""
     if ended.outcome == "completed":
         return ""
-    words = safe_line(ending_words(ended.outcome, ended.cause, failure=ended.failure))
+    words = _ending_words(ended, stopped_here=stopped_here)
     if ended.outcome == "cancelled":
         return "\n" + style.dim(f"■ {words}")
     text = "\n" + style.line(f"✗ {words}", "red")
@@ -118,12 +121,19 @@ def ending_text(style: Style, ended: e.RunEnded) -> str:
 
 
 def plain_ending(ended: e.RunEnded) -> list[str]:
-    """The same for a place without colours."""
-    words = safe_line(ending_words(ended.outcome, ended.cause, failure=ended.failure))
+    """The same without colours."""
+    words = _ending_words(ended, stopped_here=False)
     lines = [f"holdfast: {words}", *(f"  {safe_line(line)}" for line in _trace(ended))]
     if ended.failure is not None and ended.failure.hint:
         lines.append(f"  {safe_line(ended.failure.hint)}")
     return lines
+
+
+def _ending_words(ended: e.RunEnded, *, stopped_here: bool) -> str:
+    """How it ended, in one line; only a stop from this very terminal is surely yours."""
+    if stopped_here and ended.outcome == "cancelled" and ended.cause == "user_stop":
+        return STOPPED_HERE
+    return safe_line(ending_words(ended.outcome, ended.cause, failure=ended.failure))
 
 
 def _trace(ended: e.RunEnded) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class Renderer:
     server_says: LiveLine | None = None
     away: str | None = None  # why, once it takes long
     last_run: str = ""
+    stopped_here: set[str] = field(default_factory=set[str])  # runs that the person stopped on this screen
     _text: AnswerText = field(init=False)
     _thought: str = ""
     _thinking: int = 0  # the segment
@@ -176,7 +177,8 @@ class Renderer:
 
     def ended(self, event: e.RunEnded) -> str:
         """A run is over, and how."""
-        return self.finished(event) + ending_text(self.style, event)
+        is_mine = event.run_id in self.stopped_here
+        return self.finished(event) + ending_text(self.style, event, stopped_here=is_mine)
 
     def finished(self, event: e.RunEnded) -> str:
         """A run is over; how it ended is told elsewhere."""
@@ -220,7 +222,7 @@ class Renderer:
         """A message found its run."""
         if self.waiting.pop(event.message_id, None) is None:
             return ""
-        return self.style.dim("↳ taken up by the run")
+        return self.style.dim("↳ read by the agent")
 
     def asked(self, event: AskEvent) -> str:
         """A person must answer; how that is shown is up to whoever asks them."""
@@ -235,7 +237,7 @@ class Renderer:
 
 def _approved(renderer: Renderer, event: e.ApprovalAnswered) -> str:
     renderer.settled(event)
-    said = "not allowed" if event.choice == "deny" else f"allowed: {event.choice}"
+    said = "denied" if event.choice == "deny" else f"allowed: {event.choice}"
     return renderer.style.dim(f"  {said}" + (f" ({safe_line(event.reason, 80)})" if event.reason else ""))
 
 
@@ -249,7 +251,7 @@ def _removed(renderer: Renderer, event: e.MessageRemoved) -> str:
 
 
 def _expired(renderer: Renderer, event: Any) -> str:
-    return renderer.settled(event) + renderer.style.dim("  nobody answered in time, so it was not done")
+    return renderer.settled(event) + renderer.style.dim("  nobody answered in time, so it was denied")
 
 
 _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyType(
@@ -277,10 +279,12 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.ApprovalWithdrawn: Renderer.settled,
         e.QuestionWithdrawn: Renderer.settled,
         e.TargetSwitched: _notice(lambda event: f"answered by {event.to_target}, because {event.why}"),
-        e.ContextCompacted: _notice(lambda _: "the model goes on from a summary of what came before"),
+        e.ContextCompacted: _notice(
+            lambda _: "the earlier conversation was summarized to fit the model's context"
+        ),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
-        e.SessionRewound: _notice(lambda _: "the last answer was taken back"),
-        e.QueuePaused: _notice(lambda _: "the queue is paused: /queue resume or /queue clear"),
+        e.SessionRewound: _notice(lambda _: "the last answer was removed"),
+        e.QueuePaused: _notice(lambda _: "the queue is paused; use /queue resume or /queue clear"),
         e.RunEnded: Renderer.ended,
     }
 )
