@@ -39,7 +39,7 @@ async def answering(answer: bytes) -> AsyncGenerator[str]:
 async def test_a_server_that_says_nothing_is_not_waited_for_longer_than_one_means_to() -> None:
     """P3: a command that only reads goes on without it."""
     async with answering(b"") as url, Client(url) as client:
-        with pytest.raises(Unreachable, match=f"no answer from {url} .it did not answer in time"):
+        with pytest.raises(Unreachable, match=f"no answer from {url} .no answer in time"):
             await check_server(client, url, within_s=0.05)
 
 
@@ -47,13 +47,13 @@ async def test_a_server_that_says_nothing_is_not_waited_for_longer_than_one_mean
 async def test_what_answers_and_is_none_of_ours_is_called_so(answer: bytes) -> None:
     """P12: the port may be somebody else's by now."""
     async with answering(answer) as url, Client(url, patience=ONCE) as client:
-        with pytest.raises(BadAnswer, match=f"what answers at {url} is no Holdfast server"):
+        with pytest.raises(BadAnswer, match=f"the program at {url} is not a Holdfast server"):
             await check_server(client, url, within_s=20)
 
 
 @pytest.mark.parametrize(
     ("version", "words"),
-    [(__version__, ""), ("0.0.1", "the server is Holdfast 0.0.1"), ("", "does not say its version")],
+    [(__version__, ""), ("0.0.1", "the server is Holdfast 0.0.1"), ("", "doesn't tell its version")],
 )
 async def test_another_version_is_said_in_one_line_and_the_same_one_is_not(
     capsys: pytest.CaptureFixture[str], version: str, words: str
@@ -80,7 +80,7 @@ async def test_a_key_that_the_server_does_not_take_is_said_with_what_to_do() -> 
         with pytest.raises(Refused) as refused:
             await client.runs()
     text = error_text(refused.value)
-    assert "use the --config of the server" in text
+    assert "use the server's --config" in text
     assert "a-wrong-key" not in text
 
 

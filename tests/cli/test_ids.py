@@ -57,5 +57,5 @@ async def test_a_beginning_that_fits_several_is_not_guessed_at(tmp_path: Path) -
         assert await resolve_session(client, "ses_a") == "ses_a"
         await client.ended((await client.start("hello", session_id="ses_ac")).run_id)
         await client.purge("ses_a")
-        with pytest.raises(AmbiguousName, match="the beginning of 2 ids"):
+        with pytest.raises(AmbiguousName, match="matches 2 sessions"):
             await resolve_session(client, "ses_a")

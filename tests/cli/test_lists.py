@@ -33,13 +33,13 @@ async def test_a_list_in_a_terminal_says_what_each_run_was_about_and_cuts_no_app
         await asyncio.to_thread(configure, tmp_path, chaos)
         async with terminal("bash", str(script), folder=tmp_path) as window:
             screen = await window.until("must be one of queued, running")
-            assert "There are none." in screen
+            assert "Nothing to show." in screen
             shown = screen.splitlines()
             about = next(at for at, line in enumerate(shown) if line.startswith("    tidy up the attic"))
             assert shown[about] == "    tidy up the attic, and then write a long report"
             assert shown[about - 1].split()[1] == "completed"
         async with terminal(*HOLDFAST, "chat", *on.split(), folder=tmp_path) as window:
-            await window.until("twice leaves.")
+            await window.until("twice to leave.")
             await window.say("make it")
             await window.until("answer>")
             async with terminal(*HOLDFAST, "approvals", "list", *on.split(), folder=tmp_path) as other:

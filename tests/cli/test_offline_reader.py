@@ -85,7 +85,9 @@ async def test_a_run_that_nobody_carries_out_is_said_to_be_paused_and_not_runnin
         ]
         assert await listed(stored, status="running") == []
         assert [run_id for run_id, *_ in await listed(stored, status="paused")] == [cut.run_id]
-        assert (await stored.run(cut.run_id)).hint == "No server works on it now; it goes on when one starts."
+        assert (
+            await stored.run(cut.run_id)
+        ).hint == "No server is running; the run continues when one starts."
         (session,) = (await stored.sessions()).data
         assert (session.paused, session.open_runs) == (True, 2)
         (found,) = (await stored.sessions(words="planets")).data

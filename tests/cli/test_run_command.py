@@ -159,7 +159,7 @@ def test_what_is_piped_in_and_is_no_text_is_told_in_a_line(
     """P12: also where the locale says nothing, and Python reads bytes as half characters."""
     piped = io.TextIOWrapper(io.BytesIO(b"a picture: \xff\xd8"), encoding="utf-8", errors=errors)
     monkeypatch.setattr(sys, "stdin", piped)
-    with pytest.raises(SystemExit, match="the standard input is not text in UTF-8"):
+    with pytest.raises(SystemExit, match="standard input is not UTF-8 text"):
         text_of(["describe", "-"])
 
 
@@ -234,7 +234,7 @@ async def test_runs_are_stopped_tried_again_and_approved_through_the_server_that
             await gate.reached()
             assert (await command(tmp_path, "runs", "stop", run_id)).out == f"{run_id} cancelled\n"
             again = await command(tmp_path, "runs", "stop", run_id)
-            assert again == Ended(0, f"{run_id} cancelled (it was over already)\n", "")
+            assert again == Ended(0, f"{run_id} cancelled (it had already ended)\n", "")
             assert await command(tmp_path, "runs", "retry", run_id) == Ended(0, "again\n", "")
 
 
@@ -243,7 +243,7 @@ async def test_without_a_server_the_commands_work_on_the_store_alone(tmp_path: P
     async with ChaosServer([Say("the walrus")]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
         nothing = await command(tmp_path, "sessions", "list", "--json")
-        assert nothing == Ended(0, "[]\n", f"holdfast: nothing is kept in {tmp_path}/data yet\n")
+        assert nothing == Ended(0, "[]\n", f"holdfast: there is no data in {tmp_path}/data yet\n")
         assert (await command(tmp_path, "run", "find it")).code == 0
     found = await command(tmp_path, "sessions", "search", "walrus")
     session_id = next(word for word in found.out.split() if word.startswith("ses_"))

@@ -1,4 +1,4 @@
-"""A real terminal for tests: a program in tmux, its screen read back, waited for by what it shows."""
+"""A real terminal for tests: a program in tmux, its screen checked, waited for by what it shows."""
 
 import asyncio
 import shutil

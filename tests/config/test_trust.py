@@ -59,7 +59,7 @@ def test_check_and_doctor_say_what_is_ignored_and_how_to_let_it_count(
     first, second, third, *_ = capsys.readouterr().out.splitlines()
     assert first == f"note  configuration: {file} is ignored: you haven't trusted it yet"
     assert "`holdfast config trust`" in second
-    assert third == "ok    configuration: no other holdfast.toml: defaults count"
+    assert third == "ok    configuration: no other holdfast.toml; using the defaults"
     file.write_text("[")
     assert check({}) == 0
     assert "It would set" not in capsys.readouterr().out
@@ -112,7 +112,7 @@ def test_all_that_a_file_may_do_is_said_to_the_letter_in_a_line_each(
         "  starts evil\\x1b[1A\\x1b[2K a\\n  b",
         "  sets LD_PRELOAD for x",
         "  lets web pages of https://evil.example.com call it (server.cors_origins)",
-        "  lets runs work in / (agent.workspace)",
+        "  lets agents work in / (agent.workspace)",
     ]
     keys = '[server]\nhost = "0.0.0.0"\napi_keys = ["a-key-of-somebody-else"]\n'
     (here / "holdfast.toml").write_text(keys)

@@ -34,7 +34,7 @@ def test_whoever_lost_the_directory_does_not_take_it_back(
             second.announce("http://127.0.0.1:1")
             first.keep()
             first.keep()
-            assert caplog.text.count("another Holdfast works on this directory now") == 1
+            assert caplog.text.count("another Holdfast now uses this directory") == 1
             holder = read_holder(tmp_path)
             assert holder is not None
             assert holder.url == "http://127.0.0.1:1"

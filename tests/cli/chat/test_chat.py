@@ -12,7 +12,7 @@ from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.cli.chat.commands import looks_like_command, names_command
 from holdfast.policy.tool_names import ASK_USER
 
-READY = "twice leaves."
+READY = "twice to leave."
 
 
 def chat(folder: Path, *arguments: str) -> tuple[str, ...]:
@@ -216,14 +216,14 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.say("/retry")
             await window.until(lambda screen: "third" in screen and "⋯" not in screen)
             await window.say("/export talk.md")
-            await window.until("Written to")
+            await window.until("Saved to")
             assert "third" in await asyncio.to_thread((tmp_path / "talk.md").read_text)
             await window.say("/fork")
-            await window.until("This is a copy now")
+            await window.until("You are now in a copy")
             await window.say("/retry")
             await window.until(lambda screen: "third again" in screen and "⋯" not in screen)
             await window.say("/sessions")
-            screen = await window.until("Go on with one")
+            screen = await window.until("to open one")
             assert len({word for word in screen.split() if word.startswith("ses_")}) == 2
             await window.say("/model other")
             await window.until("The next message is for other.")

@@ -105,5 +105,5 @@ async def test_a_completed_command_is_sent_by_the_first_enter(tmp_path: Path) ->
             await window.keys("/he", "Tab")
             await until_typed(window, "/help")
             await window.keys("Enter")
-            await window.until("begin a new session")
+            await window.until("start a new session")
             assert chaos.seen.requests_seen == 0, "a command is no message to the model"

@@ -142,7 +142,7 @@ async def test_damage_is_named_by_its_place(config: Path) -> None:
     await _fill(folder)
     whole = await asyncio.to_thread(found, config, "store")
     assert (whole.state, whole.facts) == ("ok", {"events": 2, "blobs": 1})
-    assert "2 events and 1 blob read back" in whole.text
+    assert "2 events and 1 blob checked" in whole.text
     await asyncio.to_thread(_damage_event, folder)
     await asyncio.to_thread(_damage_blob, folder)
     broken = await asyncio.to_thread(found, config, "store")
@@ -185,14 +185,14 @@ def test_a_file_that_is_no_database_is_a_fault(config: Path) -> None:
 
 def test_who_serves_the_directory_is_said_and_their_port_is_theirs(config: Path) -> None:
     folder = config.parent / "data"
-    assert "nobody" in found(config, "server").text
+    assert "not running" in found(config, "server").text
     with DirectoryLock(folder) as lock:
         lock.announce("http://127.0.0.1:8642")
         assert "http://127.0.0.1:8642" in found(config, "server").text
         _, holder = machine.serving(folder)
         settings = Settings(server=ServerSettings(port=8642, data_dir=str(folder)))
-        assert "this server's own" in machine.port(settings, holder).text
-    assert "nobody" in found(config, "server").text
+        assert "in use by this server" in machine.port(settings, holder).text
+    assert "not running" in found(config, "server").text
 
 
 def test_a_taken_port_is_a_fault(config: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_directory_that_cannot_even_be_looked_for_is_a_fault_and_all_else_is_c
     flags = {"config": config, "data_dir": str(config.parent / name)}
     findings = {one.name: one for one in examine(flags, PlainReport(), ask=ask_nobody)}
     assert {"store", "spool", "saving", "disk room", "target main"} <= set(findings)
-    assert findings["store"].text == "there is none yet"
+    assert findings["store"].text == "none yet"
 
 
 async def test_a_spool_that_was_left_is_noted(config: Path) -> None:
@@ -253,4 +253,4 @@ def test_on_a_terminal_a_finding_has_a_mark_and_its_advice_below(capsys: pytest.
     report.end([fault("store", "broken", "x"), note("spool", "1 waits", "y")])
     out = capsys.readouterr().out
     assert "✗ store  broken [bold]\n  → restore a backup\n" in out
-    assert out.endswith("1 fault, 1 note. What to do stands below each.\n")
+    assert out.endswith("1 fault, 1 note. Each finding says what to do.\n")

@@ -104,13 +104,13 @@ def test_a_second_import_adds_nothing_and_the_old_home_is_untouched(
     make_page_session(home, "s2")
     before = contents(home)
     assert import_hermes(str(home), {}, how="try") == 0
-    assert "2 sessions taken, 0 there already" in capsys.readouterr().out
+    assert "2 sessions imported, 0 already there" in capsys.readouterr().out
     assert not data_dir(home).exists()
     assert import_hermes(str(home), {}, how="do") == 0
     first = log_of(home, "s1")
     capsys.readouterr()
     assert import_hermes(str(home), {}, how="do") == 0
-    assert "0 sessions taken, 2 there already" in capsys.readouterr().out
+    assert "0 sessions imported, 2 already there" in capsys.readouterr().out
     assert log_of(home, "s1") == first
     assert contents(home) == before
 
@@ -149,10 +149,10 @@ def test_what_cannot_be_read_or_taken_is_said(home: Path, capsys: pytest.Capture
     make_page_session(home, "other", session_id="a/b")
     assert import_hermes(None, {}, how="do") == 0
     out = capsys.readouterr().out
-    assert "1 sessions taken" in out
+    assert "1 sessions imported" in out
     assert "state.db: cannot be read" in out
     assert "bad.json: cannot be read" in out
-    assert "1 sessions that have an id that cannot be one here" in out
+    assert "1 sessions that have an id that Holdfast can't use" in out
 
 
 def test_a_directory_that_is_served_is_left_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

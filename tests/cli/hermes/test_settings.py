@@ -102,7 +102,7 @@ def test_a_configuration_that_is_there_stays_and_the_tables_are_shown(
     assert [path.name for path in own.parent.iterdir()] == ["holdfast.toml"]
     own.unlink()
     assert import_hermes(None, {}, how="do") == import_hermes(None, {}, how="do") == 0
-    assert "holds them already" in capsys.readouterr().out
+    assert "already has them" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -184,14 +184,17 @@ def test_an_address_tells_what_is_spoken_there(
     [
         (
             "model: {default: m, provider: openrouter}\n",
-            "nor auth.json holds a key for it (OPENROUTER_API_KEY)",
+            "nor auth.json has a key for it (OPENROUTER_API_KEY)",
         ),
-        ("model: {default: m, provider: nowhere}\n", "not known here"),
+        ("model: {default: m, provider: nowhere}\n", "doesn't know this provider"),
         ("model: {provider: openrouter}\n", "names no model"),
-        ("model: {default: m}\n", "no provider is named"),
+        ("model: {default: m}\n", "names no provider"),
         ("model: {default: m, provider: custom}\n", "no base_url"),
         ("model: {default: m, provider: custom, base_url: 'http://h', key_cmd: x}\n", "key_cmd"),
-        ("model: {default: m, base_url: 'http://h', api_key: '${GONE}'}\n", "GONE, which .env does not hold"),
+        (
+            "model: {default: m, base_url: 'http://h', api_key: '${GONE}'}\n",
+            "GONE, which .env doesn't contain",
+        ),
         ("a: [\n", "cannot be read"),
     ],
 )
@@ -259,7 +262,7 @@ def test_keys_that_hermes_auth_stored_are_taken_and_never_shown(
     tokens = ["codex-sign-in", "codex-again-1", "sk-or-", "proxy-key-of-pool", "sk-ant-oat", "sk-deep-unused"]
     assert not [token for token in tokens if token in said.out + said.err]
     for words in (
-        "target anthropic: neither .env nor auth.json holds a key",
+        "target anthropic: neither .env nor auth.json has a key",
         "1 more of the keys for openrouter in auth.json",
         "keys in auth.json that no target uses: deepseek",
         "sign-ins in auth.json (anthropic, openai-codex)",

@@ -95,7 +95,7 @@ def test_the_status_says_what_is_waited_for_and_a_steer_waits_until_it_is_taken_
     steer = e.MessageAccepted(at_ms=5000, message_id="m2", text="more", client_id="mine", mode="steer")
     assert telling.hear(steer) == ""
     assert telling.status(5000).endswith("· 1 waiting")
-    assert "taken up" in telling.hear(e.MessageDispatched(at_ms=5000, run_id=RUN, message_id="m2"))
+    assert "read by the agent" in telling.hear(e.MessageDispatched(at_ms=5000, run_id=RUN, message_id="m2"))
     telling.lost(Away("refused", 1))
     assert telling.status(5000) == "reconnecting …"
     telling.lost(Away("refused", 20))
@@ -136,7 +136,7 @@ def test_an_approval_shows_the_exact_action_and_all_findings() -> None:
         "it runs what it fetches",
     ):
         assert words in screen.text
-    assert "session and always would allow: shell  rm -r build" in screen.text
+    assert "session and always allow: shell  rm -r build" in screen.text
     screen = Screen(60)
     screen.write(ask_text(Style(lambda: 60), QUESTION))
     assert "2  blue" in screen.text
