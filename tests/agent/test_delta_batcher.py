@@ -4,8 +4,7 @@ import asyncio
 
 from agent.world import World, process, send
 from holdfast import events as e
-from holdfast.agent.delta_batcher import DeltaBatcher
-from holdfast.agent.runlog import RunLog
+from holdfast.agent.runlog import DeltaBatcher, RunLog
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore

@@ -14,8 +14,8 @@ from holdfast.model_events import (
     TokensUsed,
 )
 from holdfast.models.chat_completions import ChatParser
-from holdfast.models.counts import COUNT_MAX
 from holdfast.models.sse import Frame, MalformedFrame
+from holdfast.models.wire import COUNT_MAX
 
 from .chat_frames import DONE, USAGE, called, delta, finish, heard
 from .reading import (

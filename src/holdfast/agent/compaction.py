@@ -14,11 +14,10 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import since_summary
 from holdfast.folds.entries import Ending, Entry, Person, Text, ToolCard
 from holdfast.interfaces.model import Answer
-from holdfast.messages import ModelRequest, UserMessage
+from holdfast.messages import CHARS_PER_TOKEN, ModelRequest, UserMessage
 
 NEAR = 0.8  # of the window: past this the next answer may not fit
 KEPT = 0.25  # of the window stays as it is
-CHARS_PER_TOKEN = 4
 PIECE_CHARS_MAX = 4_000
 _SPEAKERS: Mapping[str, str] = MappingProxyType({"user": "USER", "assistant": "ASSISTANT", "tool": "TOOL"})
 ASK = (

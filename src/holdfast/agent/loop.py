@@ -20,8 +20,7 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import context_for, history_instructions
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.messages import AssistantMessage, Message, ModelRequest, UserMessage
-from holdfast.models.size import estimated_tokens
+from holdfast.messages import AssistantMessage, Message, ModelRequest, UserMessage, estimated_tokens
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
 from holdfast.values import Failure, OutcomeKind

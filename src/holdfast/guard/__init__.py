@@ -29,7 +29,7 @@ from holdfast.guard.errors import (
 )
 from holdfast.guard.listening import Listener, listener_for
 from holdfast.guard.waits import DeadlinePassed, DeadlineWatch, WatchedUpload
-from holdfast.models.size import CHARS_PER_TOKEN
+from holdfast.messages import CHARS_PER_TOKEN
 from holdfast.targets import Patience
 
 __all__ = [

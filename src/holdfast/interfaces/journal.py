@@ -6,6 +6,7 @@ An implementation is done when the conformance suite in tests/journal is green f
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, TypeAlias
+from zlib import crc32
 
 import msgspec
 
@@ -27,6 +28,16 @@ class Record(msgspec.Struct, eq=False, gc=False):
     body: bytes
     decoded: Event | None = None
     framed: bytes | None = None
+
+    @classmethod
+    def verified(cls, session_id: str, seq: int, *, crc: int, body: bytes) -> Self:
+        """A stored event as a record; raises StoreDamaged if the body does not match its CRC-32."""
+        if crc32(body) != crc:
+            raise StoreDamaged(
+                f"integrity check failed at session {session_id} seq {seq}: the stored event is not the one "
+                "that was written; restore a backup"
+            )
+        return cls(session_id, seq, body=body)
 
     @property
     def event(self) -> AnyEvent:

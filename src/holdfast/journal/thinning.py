@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.codec import encode
 from holdfast.interfaces.journal import Record
-from holdfast.journal.checked import checked_record
 
 STRETCH_RECORDS_MAX = 512
 STRETCH_CHARS_MAX = 16 * 1024
@@ -184,7 +183,7 @@ class Joining:
                 "list[tuple[int, int, bytes, int]]", db.execute(sql["read_stretch"], bounds).fetchall()
             )
             if len(rows) == stretch.count:
-                records = [checked_record(self.session_id, row[0], crc=row[1], body=row[2]) for row in rows]
+                records = [Record.verified(self.session_id, row[0], crc=row[1], body=row[2]) for row in rows]
                 body = joined_body(records)
                 length = sum(row[3] for row in rows)
                 joins.append({**bounds, "crc": crc32(body), "body": body, "length": length})

@@ -21,10 +21,9 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
-from holdfast.models.counts import Count, tokens_used
 from holdfast.models.error_bodies import find_error, read_error
 from holdfast.models.sse import Frame, MalformedFrame, Run
-from holdfast.models.wire import NOTHING, UNREADABLE, OpenItem, decoded, raw_text
+from holdfast.models.wire import NOTHING, UNREADABLE, Count, OpenItem, decoded, raw_text, tokens_used
 
 STOPS: dict[str, FinishReason] = {
     "end_turn": "stop",

@@ -19,14 +19,13 @@ from holdfast.ids import new_attempt_id
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Answer, Voice
-from holdfast.messages import AssistantMessage, ModelRequest
+from holdfast.messages import AssistantMessage, ModelRequest, estimated_tokens
 from holdfast.models.adapters import ADAPTERS
+from holdfast.models.call_texts import live_line
 from holdfast.models.exchange import Ended, Exchange
 from holdfast.models.http import ModelHttp
-from holdfast.models.live import live_line
 from holdfast.models.prices import Prices
 from holdfast.models.shared import Shared
-from holdfast.models.size import estimated_tokens
 from holdfast.models.speaker import Speaker
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import REASONING_OFF

@@ -15,9 +15,8 @@ from holdfast.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, NoAnswer, Voice
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.attempt import Attempt, CallDeps, Hooks, Place
-from holdfast.models.call_texts import GAVE_UP, done_after, exhausted, would_do
+from holdfast.models.call_texts import GAVE_UP, away_line, done_after, exhausted, waiting_line, would_do
 from holdfast.models.hedge import SLOWER, Contender, HeldVoice, Race
-from holdfast.models.live import away_line, waiting_line
 from holdfast.models.reconnects import Reconnects
 from holdfast.targets import Target
 from holdfast.values import CallPurpose, Failure, FailureKind

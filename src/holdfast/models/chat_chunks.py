@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.folds.gathered import Gathered
 from holdfast.model_events import TokensUsed
-from holdfast.models.counts import Count, tokens_used
+from holdfast.models.wire import Count, tokens_used
 
 
 class _PromptDetails(msgspec.Struct, gc=False):

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.model_events import TokensUsed
-from holdfast.models.counts import Count, tokens_used
+from holdfast.models.wire import Count, tokens_used
 
 
 class Part(msgspec.Struct):

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -18,6 +18,7 @@ from holdfast.model_events import (
     Lifecycle,
     ModelEvent,
     TextPiece,
+    TokensUsed,
 )
 from holdfast.models.sse import Frame, MalformedFrame, Run
 from holdfast.targets import Target
@@ -242,3 +243,29 @@ def args_text(asked: AskedTool) -> str:
 def effort_of(request: ModelRequest) -> str:
     """The reasoning effort to ask for, empty for the model's own."""
     return "" if request.reasoning_effort == REASONING_OFF else request.reasoning_effort
+
+
+Count: TypeAlias = int | float | None
+
+COUNT_MAX = 10**12  # more than any window or any month of answers
+
+
+def tokens_used(
+    *, sent: Count, made: Count, cached: Count = None, written: Count = None, reasoning: Count = None
+) -> TokensUsed:
+    """The counts in our terms, where what was cached or written to the cache is a part of what was sent."""
+    cached_tokens, written_tokens = _count(cached), _count(written)
+    input_tokens = _count(sent)
+    if cached_tokens > input_tokens:
+        input_tokens += cached_tokens  # a server that counts apart what it had cached
+    return TokensUsed(
+        input_tokens=max(input_tokens, cached_tokens + written_tokens),
+        output_tokens=_count(made),
+        cached_tokens=cached_tokens,
+        cache_write_tokens=written_tokens,
+        reasoning_tokens=_count(reasoning),
+    )
+
+
+def _count(given: Count) -> int:
+    return int(max(0, min(given or 0, COUNT_MAX)))

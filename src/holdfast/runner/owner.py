@@ -15,11 +15,10 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.calls import stopped
-from holdfast.agent.delta_batcher import DeltaBatcher
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
-from holdfast.agent.runlog import RunLog, Unwritable
+from holdfast.agent.runlog import DeltaBatcher, RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.asks import withdrawn
 from holdfast.folds.doing import WORDS

@@ -2,19 +2,20 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from holdfast.agent.delta_batcher import BEAT_S, DeltaBatcher
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import Judge
+from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.interfaces.journal import JournalError
+from holdfast.folds.rows import RunRow, RunStatus
+from holdfast.interfaces.journal import Index, JournalError, RunQuery
 from holdfast.journal.retrying_append import ready
 from holdfast.runner.lag import LoopLag
-from holdfast.runner.open_runs import open_runs
 from holdfast.runner.owner import RunnerShared, SessionOwner, Turn
 from holdfast.runner.shared_folds import SharedFolds
 from holdfast.runner.slots import Slots
@@ -226,3 +227,20 @@ class Supervisor:
 def _say_why_nothing_goes_on(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and (error := starting.exception()) is not None:
         _log.error("what was interrupted does not go on: %s", error, exc_info=error)
+
+
+PAGE = 200
+OPEN: tuple[RunStatus, ...] = ("running", "stopping", "queued")
+
+
+async def open_runs(index: Index) -> AsyncGenerator[RunRow]:
+    """All of them, those that were running first."""
+    for status in OPEN:
+        before: tuple[int, str] | None = None
+        while True:
+            runs = await index.runs(RunQuery(limit=PAGE, before=before, status=status))
+            for run in runs:
+                yield run
+            if len(runs) < PAGE:
+                break
+            before = (runs[-1].created_ms, runs[-1].run_id)

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.metrics import Metrics
-from holdfast.runner.open_runs import open_runs
+from holdfast.runner.supervisor import open_runs
 from holdfast.server.deps import RouteDeps
 
 

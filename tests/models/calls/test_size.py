@@ -12,8 +12,8 @@ from holdfast.messages import (
     ToolMessage,
     ToolSpec,
     UserMessage,
+    estimated_tokens,
 )
-from holdfast.models.size import estimated_tokens
 from holdfast.values import FilePart, ImagePart, TextPart
 
 LONG = "x" * 40_000

@@ -10,7 +10,6 @@ import apsw
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
 from holdfast.interfaces import journal as seams
 from holdfast.interfaces.journal import Record
-from holdfast.journal.checked import checked_record
 from holdfast.journal.sqlite.connection import sqlite_errors_named
 from holdfast.journal.sqlite.connections import Connections
 from holdfast.journal.sqlite.histories import read_rows
@@ -209,7 +208,7 @@ def _records(
     session_id, after = place
     bindings = {"session_id": session_id, "after": min(after, SEQ_MAX), "limit": max(limit, 0)}
     found = read_rows(db, sql, "read_events", bindings)
-    return [checked_record(session_id, seq, crc=crc, body=body) for seq, crc, body in found]
+    return [Record.verified(session_id, seq, crc=crc, body=body) for seq, crc, body in found]
 
 
 def _looked(

@@ -16,7 +16,6 @@ from holdfast.folds.rows import RunRow, SessionRow
 from holdfast.interfaces import journal as seams
 from holdfast.interfaces.journal import Record
 from holdfast.journal.blobs import FileBlobs
-from holdfast.journal.checked import checked_record
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.histories import read_rows
@@ -278,7 +277,7 @@ class SqliteStore(SqliteReader):
             bindings = {"session": key, "after": after, "limit": READ_AT_ONCE}
             seq = 0
             for seq, crc, body in read_rows(db, sql, "read_to_thin", bindings):
-                plan.add(seq, checked_record(session_id, seq, crc=crc, body=body).event)
+                plan.add(seq, Record.verified(session_id, seq, crc=crc, body=body).event)
                 if plan.is_over:
                     break
             return seq

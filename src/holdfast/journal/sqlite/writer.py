@@ -18,8 +18,7 @@ from typing import Any
 
 from holdfast.interfaces import journal as seams
 from holdfast.journal.sqlite.commits import Commits
-from holdfast.journal.sqlite.job_queue import JobQueue
-from holdfast.journal.sqlite.jobs import Job
+from holdfast.journal.sqlite.jobs import Job, JobQueue
 from holdfast.journal.sqlite.tuning import Tuning
 
 GROUP_BYTES_MAX = 16 * 1024 * 1024
