@@ -18,7 +18,7 @@ import openai
 from holdfast import events as e
 from holdfast.agent.runlog import RunLog
 from holdfast.interfaces.journal import Store
-from holdfast.interfaces.model import Answer, Voice
+from holdfast.interfaces.model import Answer, EventSink
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
@@ -27,7 +27,7 @@ from holdfast.models.adapters import ADAPTERS
 from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
-from holdfast.models.shared import Shared
+from holdfast.models.target_states import TargetStates
 from holdfast.targets import Target, Wire
 
 REQUEST = ModelRequest(messages=(UserMessage("hi"),))
@@ -102,7 +102,7 @@ class Clients:
 
     port: int
     http: ModelHttp
-    shared: Shared
+    shared: TargetStates
     memory: MemoryStore
     sqlite: SqliteStore
     plain: aiohttp.ClientSession
@@ -183,9 +183,9 @@ class Clients:
         async for _ in stream:
             pass
 
-    async def _call(self, wire: Wire, what: str, voice: Voice) -> None:
+    async def _call(self, wire: Wire, what: str, sink: EventSink) -> None:
         deps = CallDeps(self.http, self.shared, self.memory, SystemClock(), lambda: 0.5)
-        answer = await ModelCalls(deps, (self.target(wire, what),)).answer(REQUEST, voice, turn=1)
+        answer = await ModelCalls(deps, (self.target(wire, what),)).answer(REQUEST, sink, turn=1)
         assert isinstance(answer, Answer), answer
 
     async def _logged(self, wire: Wire, what: str, store: Store) -> None:
@@ -214,7 +214,7 @@ async def clients_of(port: int) -> AsyncGenerator[Clients]:
             openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0) as of_openai,
             anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0) as of_anthropic,
         ):
-            shared = Shared(memory, SystemClock())
+            shared = TargetStates(memory, SystemClock())
             yield Clients(port, http, shared, memory, sqlite, plain, httpx, of_openai, of_anthropic)
         await sqlite.close()
         await memory.close()

@@ -8,7 +8,7 @@ import pytest
 from agent.world import ending, process, send
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.interfaces.model import Voice
+from holdfast.interfaces.model import EventSink
 
 
 async def test_a_call_that_is_slow_to_end_is_waited_for_however_often_its_run_is_cancelled(
@@ -17,14 +17,14 @@ async def test_a_call_that_is_slow_to_end_is_waited_for_however_often_its_run_is
     """P4, P5: the server may end while a stop is under way, and nothing is said behind the run's ending."""
     begun, told, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def slow(_self: object, _request: object, voice: Voice, **_rest: Any) -> None:
+    async def slow(_self: object, _request: object, sink: EventSink, **_rest: Any) -> None:
         begun.set()
         try:
             await asyncio.get_running_loop().create_future()
         finally:
             told.set()
             await over.wait()
-            voice.emit(e.CallStarted(at_ms=1, run_id=voice.run_id, call_id="last words", turn=0))
+            sink.emit(e.CallStarted(at_ms=1, run_id=sink.run_id, call_id="last words", turn=0))
 
     monkeypatch.setattr("holdfast.models.call.ModelCalls.answer", slow)
     async with ChaosServer() as chaos, process(chaos) as world:

@@ -13,12 +13,12 @@ from holdfast.decisions.deadlines import (
     SIGNS,
     TRANSITIONS,
     WHY_TEXT,
-    Asked,
+    ClockReading,
     Deadline,
     DeadlineKind,
     Deadlines,
     Limit,
-    Reading,
+    RequestFacts,
     Sign,
     State,
     Watch,
@@ -46,17 +46,17 @@ from holdfast.model_events import (
 )
 from holdfast.targets import Patience
 
-SMALL = Asked(local=False, input_tokens=100)
-LARGE = Asked(local=False, input_tokens=30_000)
-NEAR = Asked(local=True, input_tokens=100)
-NEAR_LARGE = Asked(local=True, input_tokens=30_000)
+SMALL = RequestFacts(local=False, input_tokens=100)
+LARGE = RequestFacts(local=False, input_tokens=30_000)
+NEAR = RequestFacts(local=True, input_tokens=100)
+NEAR_LARGE = RequestFacts(local=True, input_tokens=30_000)
 
 
-def slow(asked: Asked, p95_s: float) -> Asked:
+def slow(asked: RequestFacts, p95_s: float) -> RequestFacts:
     return msgspec.structs.replace(asked, learned_p95_s=p95_s)
 
 
-def first(asked: Asked, **given: float | bool) -> Limit:
+def first(asked: RequestFacts, **given: float | bool) -> Limit:
     return effective(msgspec.convert(given, Patience), asked).first_event
 
 
@@ -78,7 +78,7 @@ def test_the_defaults_are_those_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("asked", [SMALL, NEAR])
-def test_a_reasoning_model_gets_more_time_to_its_first_progress(asked: Asked) -> None:
+def test_a_reasoning_model_gets_more_time_to_its_first_progress(asked: RequestFacts) -> None:
     thinker = msgspec.structs.replace(asked, reasoning=True)
     assert effective(Patience(), thinker).first_progress.patience_s == 900
 
@@ -120,7 +120,7 @@ def test_the_first_event_patience(limit: Limit, patience_s: float, why: Why) -> 
 
 
 @pytest.mark.parametrize("asked", [SMALL, LARGE, slow(LARGE, 60), NEAR_LARGE])
-def test_zero_switches_the_first_event_watchdog_off_for_all_sizes_and_no_other(asked: Asked) -> None:
+def test_zero_switches_the_first_event_watchdog_off_for_all_sizes_and_no_other(asked: RequestFacts) -> None:
     with_it, without = effective(Patience(), asked), effective(Patience(first_event_s=0), asked)
     progress_s = with_it.first_progress.patience_s
     assert without.first_event == Limit("first_progress", progress_s, "ttfb_off")
@@ -157,7 +157,7 @@ PATIENCES = st.builds(
 
 
 ASKED = st.builds(
-    Asked,
+    RequestFacts,
     local=st.booleans(),
     input_tokens=st.integers(0, 400_000),
     learned_p95_s=st.none() | st.floats(0, 1_000),
@@ -166,7 +166,7 @@ ASKED = st.builds(
 
 @given(PATIENCES, ASKED, st.integers(0, 400_000))
 def test_a_larger_request_never_gets_less_patience(
-    patience: Patience, asked: Asked, more_tokens: int
+    patience: Patience, asked: RequestFacts, more_tokens: int
 ) -> None:
     larger = msgspec.structs.replace(asked, input_tokens=asked.input_tokens + more_tokens)
     less, more = (effective(patience, each).first_event.patience_s for each in (asked, larger))
@@ -292,31 +292,31 @@ def test_a_deadline_says_what_it_is_and_why() -> None:
 def test_a_watchdog_that_is_off_has_no_deadline() -> None:
     off = effective(Patience(first_event_s=0, first_progress_s=0), SMALL)
     assert next_deadline(Watch(off, State.WAITING, 0)) is None
-    assert wake(Watch(off, State.WAITING, 0), armed=Reading(0, 0), woke=Reading(9, 9)) == Watch(
+    assert wake(Watch(off, State.WAITING, 0), armed=ClockReading(0, 0), woke=ClockReading(9, 9)) == Watch(
         off, State.WAITING, 0
     )
 
 
 def test_a_timer_that_goes_off_in_time_fires() -> None:
-    fired = wake(at(State.STREAMING), armed=Reading(0, 1_000), woke=Reading(120.01, 1_120.01))
+    fired = wake(at(State.STREAMING), armed=ClockReading(0, 1_000), woke=ClockReading(120.01, 1_120.01))
     assert isinstance(fired, Deadline)
     assert fired.kind == "gap"
 
 
 def test_a_timer_that_goes_off_before_the_deadline_changes_nothing() -> None:
     watch = at(State.STREAMING, 50)
-    assert wake(watch, armed=Reading(0, 0), woke=Reading(120, 9_999)) == watch
+    assert wake(watch, armed=ClockReading(0, 0), woke=ClockReading(120, 9_999)) == watch
 
 
 @pytest.mark.parametrize(
     "woke",
     [
-        Reading(120, 1_000 + 120 + 7_200),  # the wall clock ran on while the computer slept
-        Reading(7_320, 1_000 + 7_320),  # so did the monotonic clock: the loop woke far too late
+        ClockReading(120, 1_000 + 120 + 7_200),  # the wall clock ran on while the computer slept
+        ClockReading(7_320, 1_000 + 7_320),  # so did the monotonic clock: the loop woke far too late
     ],
 )
-def test_after_a_sleep_the_gap_is_counted_anew_and_short(woke: Reading) -> None:
-    watch = wake(at(State.STREAMING), armed=Reading(0, 1_000), woke=woke)
+def test_after_a_sleep_the_gap_is_counted_anew_and_short(woke: ClockReading) -> None:
+    watch = wake(at(State.STREAMING), armed=ClockReading(0, 1_000), woke=woke)
     assert isinstance(watch, Watch)
     deadline = next_deadline(watch)
     assert deadline is not None
@@ -325,37 +325,37 @@ def test_after_a_sleep_the_gap_is_counted_anew_and_short(woke: Reading) -> None:
     fresh = next_deadline(step(watch, Sign.PROGRESS, now_s=woke.mono_s + 1))
     assert fresh is not None
     assert fresh.patience_s == 120
-    fired = wake(watch, armed=woke, woke=Reading(woke.mono_s + 15, woke.steady_s + 15))
+    fired = wake(watch, armed=woke, woke=ClockReading(woke.mono_s + 15, woke.steady_s + 15))
     assert isinstance(fired, Deadline)
 
 
 def test_a_program_that_was_held_up_hears_first_what_came_meanwhile_but_not_for_ever() -> None:
     """P3: by Ctrl-Z for a moment, or by a machine that has too much to do."""
-    fired = wake(at(State.STREAMING), armed=Reading(0, 0), woke=Reading(121.9, 121.9))
+    fired = wake(at(State.STREAMING), armed=ClockReading(0, 0), woke=ClockReading(121.9, 121.9))
     assert isinstance(fired, Deadline), "a busy loop is late by a little"
-    held_up = wake(at(State.STREAMING), armed=Reading(0, 0), woke=Reading(123, 123))
+    held_up = wake(at(State.STREAMING), armed=ClockReading(0, 0), woke=ClockReading(123, 123))
     assert isinstance(held_up, Watch)
     assert held_up.rearmed == Limit("gap", 15, "woke")
-    again = wake(held_up, armed=Reading(123, 123), woke=Reading(141, 141))
+    again = wake(held_up, armed=ClockReading(123, 123), woke=ClockReading(141, 141))
     assert isinstance(again, Deadline)
 
 
 def test_a_timer_that_goes_off_early_does_not_forget_a_sleep() -> None:
     watch = at(State.STREAMING)
-    almost = wake(watch, armed=Reading(0, 0), woke=Reading(119.999, 9_999))
+    almost = wake(watch, armed=ClockReading(0, 0), woke=ClockReading(119.999, 9_999))
     assert isinstance(almost, Watch)
     assert almost.rearmed == Limit("gap", 15, "woke"), "a millisecond is no chance to be heard"
-    early = wake(watch, armed=Reading(0, 0), woke=Reading(60, 9_999))
+    early = wake(watch, armed=ClockReading(0, 0), woke=ClockReading(60, 9_999))
     assert early == watch, "a minute is left, which is more than it would get"
-    assert wake(watch, armed=Reading(0, 0), woke=Reading(119.999, 119.999)) == watch
+    assert wake(watch, armed=ClockReading(0, 0), woke=ClockReading(119.999, 119.999)) == watch
 
 
 def test_a_short_patience_stays_short_after_a_sleep_and_a_clock_set_back_is_no_sleep() -> None:
     impatient = Watch(effective(Patience(gap_s=1), SMALL), State.STREAMING, 0)
-    watch = wake(impatient, armed=Reading(0, 0), woke=Reading(1, 3_600))
+    watch = wake(impatient, armed=ClockReading(0, 0), woke=ClockReading(1, 3_600))
     assert isinstance(watch, Watch)
     assert watch.rearmed == Limit("gap", 1, "woke")
-    assert isinstance(wake(impatient, armed=Reading(0, 9_000), woke=Reading(1, 5_000)), Deadline)
+    assert isinstance(wake(impatient, armed=ClockReading(0, 9_000), woke=ClockReading(1, 5_000)), Deadline)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from guard.ways import LONG_S, Way, client, packages, responses, was_cut, whole_chat
 from holdfast.chaos import CancelAt, ChaosServer, Gate, Hang, Headers, OpenItem, Say, Script, Wait
-from holdfast.decisions.deadlines import Asked, effective
+from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.guard.waits import DeadlineWatch
 from holdfast.targets import Patience
 
@@ -88,7 +88,7 @@ async def test_a_response_that_is_closed_unread_closes_its_connection() -> None:
 
 
 async def test_nothing_holds_a_watch_whose_wait_was_ended() -> None:
-    deadlines = effective(Patience(connect_s=LONG_S), Asked(local=True, input_tokens=0))
+    deadlines = effective(Patience(connect_s=LONG_S), RequestFacts(local=True, input_tokens=0))
     watch = DeadlineWatch(deadlines, before_kill=lambda _: None)
     waiting = asyncio.create_task(watch.over(asyncio.get_running_loop().create_future()))
     await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from holdfast.decisions.deadlines import Asked, Sign, effective
+from holdfast.decisions.deadlines import RequestFacts, Sign, effective
 from holdfast.guard.waits import DeadlinePassed, DeadlineWatch
 from holdfast.targets import Patience
 
@@ -33,7 +33,7 @@ async def moved(by_s: float) -> None:
 
 def _run(scenario: Callable[[DeadlineWatch], Coroutine[object, object, None]]) -> None:
     async def scene() -> None:
-        deadlines = effective(PATIENCE, Asked(local=False, input_tokens=0))
+        deadlines = effective(PATIENCE, RequestFacts(local=False, input_tokens=0))
         await scenario(DeadlineWatch(deadlines, before_kill=lambda _: None))
 
     with asyncio.Runner(loop_factory=MovedLoop) as runner:

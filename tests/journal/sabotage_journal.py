@@ -16,7 +16,7 @@ from holdfast.journal.follow import Follower
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.writer import Writer
-from holdfast.journal.thinning import Plan, Stretch
+from holdfast.journal.thinning import Stretch, ThinningPlan
 from journal.labs import SqliteLab
 from journal.promise_checks import (
     Check,
@@ -120,7 +120,7 @@ class ForgetsWhatLeftTheWindow(SqliteStore):
 class JoinsWhatHasNoEnd(SqliteStore):
     """Takes text for safe elsewhere that is nowhere else."""
 
-    async def _plan_on(self, plan: Plan, session_id: str, *, key: int, after: int) -> int:
+    async def _plan_on(self, plan: ThinningPlan, session_id: str, *, key: int, after: int) -> int:
         last = await super()._plan_on(plan, session_id, key=key, after=after)
         deltas = [one for one in await self.read(session_id) if isinstance(one.event, TextDelta)]
         unsettled = [one.seq for one in deltas if cast("TextDelta", one.event).segment == 1]

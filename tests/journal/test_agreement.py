@@ -14,8 +14,8 @@ from holdfast.events import Event, Input
 from holdfast.folds import rows
 from holdfast.interfaces import journal as seams
 from holdfast.interfaces.journal import Store
+from holdfast.journal.search_terms import fts_query, passage, phrases
 from holdfast.journal.sqlite.reader import SqliteReader
-from holdfast.journal.words import fts_query, passage, phrases
 from journal.labs import MemoryLab, SqliteLab
 from journal.sample import created
 from strategies.any_event import any_events

@@ -13,7 +13,7 @@ import pytest
 from holdfast.events import MessageAccepted
 from holdfast.interfaces import journal as seams
 from holdfast.journal.blobs import FileBlobs
-from holdfast.journal.sqlite.mark import CommitMark, number_in
+from holdfast.journal.sqlite.commit_mark import CommitMark, number_in
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.transaction import Transaction
 from holdfast.journal.sqlite.tuning import Tuning

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from holdfast import events as e
-from holdfast.interfaces.journal import Hit, Store
+from holdfast.interfaces.journal import SearchHit, Store
 from journal.sample import AT_MS, begin, created, message
 
 
@@ -14,7 +14,7 @@ async def write(store: Store, **texts: str) -> None:
         await store.append(session_id, [created(), message(text)])
 
 
-def ids(hits: Sequence[Hit]) -> list[str]:
+def ids(hits: Sequence[SearchHit]) -> list[str]:
     return [hit.session_id for hit in hits]
 
 
@@ -95,7 +95,7 @@ async def test_a_hit_says_where_and_marks_what_was_found(store: Store) -> None:
     await store.append("s1", [message("a fox")])
     await store.append_run("s1", [done], fence=fence)
     (hit,) = await store.search("fox ru")
-    assert hit == Hit("s1", "a fox", 3, "see the \x02fox\x03 \x02run\x03")
+    assert hit == SearchHit("s1", "a fox", 3, "see the \x02fox\x03 \x02run\x03")
     (hit,) = await store.search("fox")
     assert hit.seq == 3
     (hit,) = await store.search("a fox")

@@ -12,7 +12,7 @@ from holdfast.model_events import ErrorReported, Finished
 from holdfast.models.anthropic import AnthropicParser
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.responses import ResponsesParser
-from holdfast.models.sse import Frame, MalformedFrame, SseParser
+from holdfast.models.sse import MalformedFrame, SseFrame, SseParser
 from holdfast.models.wire import StreamParser
 
 from .reading import read, recorded
@@ -35,7 +35,7 @@ def words(value: object) -> set[str]:
     return {value} if isinstance(value, str) else set()
 
 
-def frames_of(name: str) -> list[Frame]:
+def frames_of(name: str) -> list[SseFrame]:
     return SseParser().feed(recorded(name))
 
 
@@ -51,7 +51,7 @@ def vocabulary(name: str) -> st.SearchStrategy[object]:
     )
 
 
-def check(parser: StreamParser, frames: list[Frame]) -> None:
+def check(parser: StreamParser, frames: list[SseFrame]) -> None:
     """Nothing but events or MalformedFrame; nothing after an ending."""
     over = False
     try:
@@ -101,7 +101,7 @@ def test_damaged_frames_are_events_or_malformed(name: str) -> None:
     @given(st.integers(0, len(frames) - 1), st.integers(0, 400), st.integers(0, 20), st.binary(max_size=6))
     def holds(nth: int, at: int, gone: int, instead: bytes) -> None:
         data = frames[nth].data
-        damaged = Frame(frames[nth].event, data[:at] + instead + data[at + gone :])
+        damaged = SseFrame(frames[nth].event, data[:at] + instead + data[at + gone :])
         check(WIRES[name](), [*frames[:nth], damaged, *frames[nth:]])
 
     holds()
@@ -133,7 +133,7 @@ def test_any_json_in_the_words_of_the_wire_is_events_or_malformed(name: str) -> 
             json.dumps({"type": kind, **body} if isinstance(body, dict) else body).encode()  # pyright: ignore[reportUnknownArgumentType]
             for kind, body in drawn
         ]
-        check(WIRES[name](), [Frame(b"", body) for body in bodies])
+        check(WIRES[name](), [SseFrame(b"", body) for body in bodies])
         for body in bodies:
             try:
                 WIRES[name]().answer(body)
@@ -147,7 +147,7 @@ def test_any_json_in_the_words_of_the_wire_is_events_or_malformed(name: str) -> 
 @BOUNDED
 @given(data=st.binary(max_size=60), event=st.binary(max_size=8))
 def test_arbitrary_bytes_are_events_or_malformed(name: str, data: bytes, event: bytes) -> None:
-    check(WIRES[name](), [Frame(event, data)])
+    check(WIRES[name](), [SseFrame(event, data)])
     try:
         WIRES[name]().answer(data)
     except MalformedFrame:
@@ -158,4 +158,4 @@ def test_arbitrary_bytes_are_events_or_malformed(name: str, data: bytes, event: 
 @pytest.mark.parametrize("data", [b"{", b"null", b"[]", b"hello", b'{"type":"x","a":' + b"[" * 100_000])
 def test_what_is_not_the_protocol_is_malformed(name: str, data: bytes) -> None:
     with pytest.raises(MalformedFrame):
-        WIRES[name]().parse(Frame(b"", data))
+        WIRES[name]().parse(SseFrame(b"", data))

@@ -14,7 +14,7 @@ from holdfast.model_events import (
     TokensUsed,
 )
 from holdfast.models.chat_completions import ChatParser
-from holdfast.models.sse import Frame, MalformedFrame
+from holdfast.models.sse import MalformedFrame, SseFrame
 from holdfast.models.wire import COUNT_MAX
 
 from .chat_frames import DONE, USAGE, called, delta, finish, heard
@@ -329,7 +329,7 @@ def test_a_whole_answer_that_is_an_error_or_nothing_we_know() -> None:
 )
 def test_what_is_not_the_protocol_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedFrame):
-        ChatParser().parse(Frame(b"", data))
+        ChatParser().parse(SseFrame(b"", data))
 
 
 def test_pieces_add_up_to_what_is_closed() -> None:

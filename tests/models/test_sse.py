@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.models.sse import Frame, MalformedFrame, SseParser
+from holdfast.models.sse import MalformedFrame, SseFrame, SseParser
 
 BOUNDED = settings(max_examples=60)
 LINES = st.sampled_from(
@@ -105,7 +105,7 @@ def test_a_large_frame_in_small_pieces_is_whole() -> None:
     parser = SseParser()
     wire = b"data: " + data + b"\n\n"
     frames = [frame for at in range(0, len(wire), 7) for frame in parser.feed(wire[at : at + 7])]
-    assert frames == [Frame(b"", data)]
+    assert frames == [SseFrame(b"", data)]
 
 
 @pytest.mark.parametrize("step", [1, 50, 10_000])

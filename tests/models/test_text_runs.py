@@ -13,7 +13,7 @@ from holdfast.model_events import Lifecycle, ModelEvent, TextPiece
 from holdfast.models.anthropic import AnthropicParser
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.responses import ResponsesParser
-from holdfast.models.sse import Frame, MalformedFrame, Run, SseParser
+from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame, SseParser
 from holdfast.models.wire import StreamParser
 
 from .reading import recorded
@@ -146,7 +146,7 @@ def the_short_way(parser: StreamParser, pieces: Iterable[bytes]) -> Iterable[Mod
                 if text is not None:
                     yield text
                 else:
-                    yield from parser.parse(Frame(run.event, run.datas.pop(0)))
+                    yield from parser.parse(SseFrame(run.event, run.datas.pop(0)))
     for frame in sse.end():
         yield from parser.parse(frame)
     yield from parser.end()
@@ -218,6 +218,6 @@ def test_more_of_a_text_goes_the_short_way_as_one_piece(wire: str) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 def test_text_that_has_not_begun_goes_the_long_way(wire: str) -> None:
     (run,) = SseParser().runs(TEXTS[wire]("one"))
-    before = Run(run.event, list(run.datas))
+    before = FrameRun(run.event, list(run.datas))
     assert WIRES[wire]().text_of(run) is None
     assert run == before

@@ -19,7 +19,7 @@ from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
 from holdfast.runner.inbox import Message, Sent
-from holdfast.runner.lag import LOOKS_KEPT, STUCK_S, LoopLag
+from holdfast.runner.loop_lag import LOOKS_KEPT, STUCK_S, LoopLag
 from holdfast.runner.owner import RESUMPTIONS_MAX, SUSPECT_FROM
 from holdfast.runner.shared_folds import EVENTS_MAX, SharedFolds
 from holdfast.runner.supervisor import RunnerLimits

@@ -17,7 +17,7 @@ from folds.live_line_states import ROWS
 from holdfast import events as e
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.decisions.deadlines import Asked, effective
+from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.decisions.outages import Outage, outage_at
 from holdfast.decisions.retry import Decision, GiveUp, History, Tried, decide
 from holdfast.folds.doing import Doing
@@ -29,7 +29,7 @@ from holdfast.journal.redacting import RedactingBlobs, RedactingStore
 from holdfast.model_events import Finished, ModelEvent
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.http import ModelHttp
-from holdfast.models.sse import Frame
+from holdfast.models.sse import SseFrame
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.policy.approval_rules import ApprovalRule
@@ -46,7 +46,7 @@ from holdfast.targets import Patience, Target
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.marker import foreground, marked
-from holdfast.tools.shell.process_table import secret_finder
+from holdfast.tools.shell.process_table import look
 from holdfast.tools.shell.quick_end import end_now
 from holdfast.tools.shell.scope import find_marked, kill_leftovers
 from holdfast.tools.shell.tool import Shell
@@ -61,7 +61,7 @@ from tools.calls import ENVIRONMENT, Call, shell
 async def check_silence_ends_by_a_deadline(patience: Patience) -> None:
     """P3: a server that never answers is given up on, by a deadline that was known."""
     async with ChaosServer([Hang()]) as chaos, ModelHttp() as http:
-        watchdog = Watchdog(effective(patience, Asked(local=True, input_tokens=10)))
+        watchdog = Watchdog(effective(patience, RequestFacts(local=True, input_tokens=10)))
         request = WireRequest(url=f"{chaos.base_url}/chat/completions", headers={}, body=b"{}")
         try:
             async with asyncio.timeout(1), watchdog, http.post(request, watchdog):
@@ -117,7 +117,7 @@ class EndOfFileIsTheEnd(ChatParser):
 async def check_a_cut_answer_is_not_finished(make: Callable[[], StreamParser]) -> None:
     """P4: text and a clean end of file without the protocol's marker is dropped, not completed."""
     parser = make()
-    parser.parse(Frame(b"", b'{"choices":[{"index":0,"delta":{"content":"half"}}]}'))
+    parser.parse(SseFrame(b"", b'{"choices":[{"index":0,"delta":{"content":"half"}}]}'))
     parser.end()
     assert not parser.finished
 
@@ -197,7 +197,7 @@ async def check_a_second_signal_leaves_no_process(end: Callable[[int], None]) ->
             env={"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": ENVIRONMENT["PATH"]},
         )
         assert await process.wait() == 128 + 15
-        daemon = await asyncio.to_thread(lambda: secret_finder(int((Path(folder) / "daemon").read_text())))
+        daemon = await asyncio.to_thread(lambda: look(int((Path(folder) / "daemon").read_text())))
         left = await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
         await kill_leftovers(run_id, tool_call_ids=["call:1 \0"])
     assert left == []

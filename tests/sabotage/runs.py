@@ -23,7 +23,7 @@ from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import Message as ModelMessage
 from holdfast.messages import UserMessage
-from holdfast.models.http import ModelHttp, Reply
+from holdfast.models.http import ModelHttp, ModelResponse
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 from holdfast.runner.inbox import Inbox
@@ -72,7 +72,7 @@ class LeavesItOpen(ModelHttp):
     """Closes no connection before the process ends."""
 
     @asynccontextmanager
-    async def post(self, request: WireRequest, watchdog: Watchdog) -> AsyncGenerator[Reply]:
+    async def post(self, request: WireRequest, watchdog: Watchdog) -> AsyncGenerator[ModelResponse]:
         yield await self._stack.enter_async_context(super().post(request, watchdog))
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from holdfast import events as e
-from holdfast.agent.asking import People
 from holdfast.agent.deps import AgentDeps
+from holdfast.agent.human_asks import HumanAsks
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.phases import Phase
@@ -65,7 +65,7 @@ class Judged:
 
 
 @dataclass(slots=True)
-class OneCall:
+class RunningCall:
     """One tool call as its tool sees it; see interfaces.ToolCall."""
 
     session_id: str
@@ -112,7 +112,7 @@ class ToolCalls:
         self._view = view
         self._log = log
         self._deps = deps
-        self._people = People(view, log, deps)
+        self._people = HumanAsks(view, log, deps)
         self.tools = deps.tools_now()  # the tools that the model was offered last
         self._begun: dict[str, float] = {}  # the calls that were carried out, and since when
         self._approved: dict[str, str] = {}  # the digests of the actions that people approved, by their calls
@@ -293,7 +293,7 @@ class ToolCalls:
         )
         await self._view.settled(self._log)
         await self._view.wanted(run.run_id)
-        one = OneCall(
+        one = RunningCall(
             self._log.session_id,
             run.run_id,
             asked.tool_call_id,
@@ -344,7 +344,7 @@ def _action(tool: Tool, asked: e.ToolAsked, workspace: Path) -> Action:
         raise BadArguments(f"The tool cannot say what this would do: {error!r}") from error
 
 
-async def _carefully(tool: Tool, args: Mapping[str, object], one: OneCall) -> ToolResult:
+async def _carefully(tool: Tool, args: Mapping[str, object], one: RunningCall) -> ToolResult:
     """Run it within its patience; whatever it raises is its result, not the end of the run."""
     try:
         async with asyncio.timeout(tool.traits.patience_s):

@@ -8,7 +8,7 @@ from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.policy import Judge
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
-from holdfast.interfaces.model import Model
+from holdfast.interfaces.model import ModelCaller
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.spool import Spool
 from holdfast.messages import ANSWER_BYTES_MAX
@@ -23,7 +23,7 @@ class AgentDeps:
     """Everything that a run needs from outside; the same for all runs."""
 
     store: Store
-    model: Model
+    model: ModelCaller
     clock: Clock
     judge: Judge
     tools: Registry = field(default_factory=Registry)

@@ -91,7 +91,7 @@ class RunLog:
         self.live: Callable[[], str] | None = None
         self.last_seq = 0
         self.journal = journal
-        self._late = RetryingAppend(journal, clock, run=run, fence=fence, spool=spool)
+        self._appender = RetryingAppend(journal, clock, run=run, fence=fence, spool=spool)
         self._clock = clock
         self.fence = fence
         self.secrets = secrets
@@ -104,7 +104,7 @@ class RunLog:
         self._gathered_chars = 0
         self._waiting_chars = 0  # of these, what was taken and waits for a store that takes no writes
         self._loop = asyncio.get_running_loop()
-        self.company = DeltaBatcher()  # replaced by one that is shared where there are other runs
+        self.batcher = DeltaBatcher()  # replaced by one that is shared where there are other runs
         self._is_writing = False
         self._is_due = False  # something is to be written at once, not in company
         self._is_left = False
@@ -136,8 +136,8 @@ class RunLog:
 
     def live_line(self) -> str:
         """What people read while nothing comes; empty if there is nothing to say."""
-        if self._late.trouble is not None:
-            return f"saving is delayed: {self._late.trouble}"
+        if self._appender.trouble is not None:
+            return f"saving is delayed: {self._appender.trouble}"
         return self.live() if self.live is not None else ""
 
     def now_ms(self) -> int:
@@ -178,7 +178,7 @@ class RunLog:
         if not self._wanted.is_set():
             self._wanted.set()
             if not self._is_writing:
-                self.company.join(self._write)
+                self.batcher.join(self._write)
 
     def _want_now(self) -> None:
         self._wanted.set()
@@ -234,7 +234,7 @@ class RunLog:
     async def _settled_or_late(self) -> None:
         """The end of a process does not wait for a store: what is in the spool lands after the next start."""
         settled = asyncio.ensure_future(self.settled())
-        late = asyncio.ensure_future(self._late.is_late.wait())
+        late = asyncio.ensure_future(self._appender.is_late.wait())
         await race(settled, late)
         if not settled.cancelled():
             settled.result()
@@ -278,7 +278,7 @@ class RunLog:
         """Wait with the events for the store, and with what is said meanwhile."""
         error: BaseException | None = StoreClosed(NOBODY)
         try:
-            await self._heed(await self._late.wait_out(trouble, events, meanwhile=self._said_meanwhile))
+            await self._heed(await self._appender.wait_out(trouble, events, meanwhile=self._said_meanwhile))
             error = None
         except Exception as lasting:  # noqa: BLE001  # whoever waits for the events hears of it
             error = lasting
@@ -300,7 +300,7 @@ class RunLog:
         elif self._is_due:
             self._write()
         elif self._wanted.is_set():
-            self.company.join(self._write)
+            self.batcher.join(self._write)
         self._written.set()
 
     def drop_unwritable(self) -> None:
@@ -333,7 +333,7 @@ class RunLog:
     ) -> Appended | Declined | Replayed:
         """Append now, past what is gathered; trouble of the store that passes is waited for."""
         clean = [self.clean(event) for event in events]
-        return await self._heed(await self._late.append(clean, when=when))
+        return await self._heed(await self._appender.append(clean, when=when))
 
     async def _heed(self, result: Appended | Declined | Replayed) -> Appended | Declined | Replayed:
         if isinstance(result, Appended):

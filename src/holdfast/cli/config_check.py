@@ -13,7 +13,7 @@ from holdfast.config.load import Loaded, load_configuration
 from holdfast.config.secret_values import command_parts
 from holdfast.config.settings import PatienceSettings, Secret, TargetSettings
 from holdfast.config.sources import BadConfiguration, KeyPath
-from holdfast.decisions.deadlines import LOCAL, REMOTE, WHY_TEXT, Asked, Limit, effective, is_local
+from holdfast.decisions.deadlines import LOCAL, REMOTE, WHY_TEXT, Limit, RequestFacts, effective, is_local
 from holdfast.decisions.proxies import shown_proxy
 
 OK, FAILED = 0, 1
@@ -152,7 +152,7 @@ def _patience(given: PatienceSettings, path: KeyPath, *, loaded: Loaded) -> Iter
 
 def _usual(target: TargetSettings) -> dict[str, Limit]:
     local = is_local(urlsplit(target.base_url).hostname or "")
-    deadlines = effective(target.target().patience, Asked(local=local, input_tokens=0))
+    deadlines = effective(target.target().patience, RequestFacts(local=local, input_tokens=0))
     usual = LOCAL if local else REMOTE
     return {
         "connect_s": deadlines.connect,

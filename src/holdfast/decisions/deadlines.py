@@ -71,7 +71,7 @@ LOCAL = Usual(
 )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What patience depends on besides the configuration: who is asked for how much, what was seen."""
 
     local: bool
@@ -102,7 +102,7 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     tail: Limit = Limit("tail", TAIL_S, "default")
 
 
-def effective(patience: Patience, asked: Asked) -> Deadlines:
+def effective(patience: Patience, asked: RequestFacts) -> Deadlines:
     """The patience that counts for this request."""
     usual = LOCAL if asked.local else REMOTE
     own_progress = _plain("first_progress", patience.first_progress_s, _usual_progress_s(usual, asked))
@@ -119,7 +119,7 @@ def _plain(kind: DeadlineKind, given_s: float | None, usual_s: float) -> Limit:
     return Limit(kind, usual_s, "default") if given_s is None else Limit(kind, given_s, "configured")
 
 
-def _usual_progress_s(usual: Usual, asked: Asked) -> float:
+def _usual_progress_s(usual: Usual, asked: RequestFacts) -> float:
     return usual.first_progress_reasoning_s if asked.reasoning else usual.first_progress_s
 
 
@@ -134,7 +134,7 @@ def _unheard(own_progress: Limit) -> Limit:
     return Limit("first_progress", own_progress.patience_s, "ttfb_off")
 
 
-def _first_event(patience: Patience, asked: Asked, *, usual: Usual) -> Limit | None:
+def _first_event(patience: Patience, asked: RequestFacts, *, usual: Usual) -> Limit | None:
     """F, raised by size and by what was learned as far as the cap allows; None if it is switched off."""
     given = patience.first_event_s
     if given == 0:
@@ -152,14 +152,14 @@ def _first_event(patience: Patience, asked: Asked, *, usual: Usual) -> Limit | N
     return Limit("first_event", cap_s, "cap") if 0 < cap_s < limit.patience_s else limit
 
 
-def _by_size(patience: Patience, asked: Asked, *, usual: Usual) -> Limit | None:
+def _by_size(patience: Patience, asked: RequestFacts, *, usual: Usual) -> Limit | None:
     if patience.strict or asked.input_tokens < SIZED_TOKENS_MIN:
         return None
     sized_s = usual.size_base_s + usual.size_s_per_1000 * (asked.input_tokens // 1000)
     return Limit("first_event", sized_s, "size")
 
 
-def _by_learning(patience: Patience, asked: Asked) -> Limit | None:
+def _by_learning(patience: Patience, asked: RequestFacts) -> Limit | None:
     if patience.strict or patience.first_event_s is not None or asked.learned_p95_s is None:
         return None
     return Limit("first_event", round(LEARNED_FACTOR * asked.learned_p95_s, 1), "learned")
@@ -279,7 +279,7 @@ class Deadline(msgspec.Struct, frozen=True, kw_only=True):
     says: str
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ClockReading(msgspec.Struct, frozen=True):
     """A clock that stands still while the computer sleeps and one that does not, read together."""
 
     mono_s: float
@@ -327,7 +327,7 @@ def due_s(watch: Watch) -> float | None:
     return watch.since_s + limit.patience_s if limit.patience_s > 0 else None
 
 
-def wake(watch: Watch, *, armed: Reading, woke: Reading) -> Watch | Deadline:
+def wake(watch: Watch, *, armed: ClockReading, woke: ClockReading) -> Watch | Deadline:
     """What a timer that went off means: the deadline that has passed, or the watch to go on with.
 
     After a sleep of the computer the peer had no chance to be heard, so what is left of the wait is at least

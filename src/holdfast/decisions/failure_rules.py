@@ -56,7 +56,7 @@ Again: TypeAlias = Literal[
 ]
 
 
-class Rule(msgspec.Struct, frozen=True):
+class FailureRule(msgspec.Struct, frozen=True):
     """One line of the list; `again` and `advice` override what the class says."""
 
     name: str
@@ -259,104 +259,110 @@ INSPECTED_ADVICE = (
     "if the proxy looks into the traffic, let this computer trust its certificate (SSL_CERT_FILE can name it)"
 )
 
-RULES: tuple[Rule, ...] = (
-    Rule("cancelled", "cancelled", needs=("cancelled",)),
-    Rule("local_bug", "local_bug", needs=("bug",)),
-    Rule("own_count", "overflow_input", needs=("over_window",)),
-    Rule(
+RULES: tuple[FailureRule, ...] = (
+    FailureRule("cancelled", "cancelled", needs=("cancelled",)),
+    FailureRule("local_bug", "local_bug", needs=("bug",)),
+    FailureRule("own_count", "overflow_input", needs=("over_window",)),
+    FailureRule(
         "proxy.untrusted",
         "tls_untrusted",
         needs=("proxied",),
         broke=("tls_untrusted",),
         advice=INSPECTED_ADVICE,
     ),
-    Rule("tls_untrusted", "tls_untrusted", broke=("tls_untrusted",)),
+    FailureRule("tls_untrusted", "tls_untrusted", broke=("tls_untrusted",)),
     # What a proxy says before it lets anything through, and that it says nothing.
-    Rule("proxy.login", "connect_failed", broke=("proxy_login",), again="never", advice=LOGIN_ADVICE),
-    Rule("proxy.denied", "connect_failed", broke=("proxy_denied",), again="never", advice=PROXY_ADVICE),
-    Rule("proxy.failed", "connect_failed", broke=("proxy_failed",), advice=PROXY_ADVICE),
-    Rule("proxy.no_way", "connect_failed", needs=("at_proxy",), advice=PROXY_ADVICE),
+    FailureRule("proxy.login", "connect_failed", broke=("proxy_login",), again="never", advice=LOGIN_ADVICE),
+    FailureRule(
+        "proxy.denied", "connect_failed", broke=("proxy_denied",), again="never", advice=PROXY_ADVICE
+    ),
+    FailureRule("proxy.failed", "connect_failed", broke=("proxy_failed",), advice=PROXY_ADVICE),
+    FailureRule("proxy.no_way", "connect_failed", needs=("at_proxy",), advice=PROXY_ADVICE),
     # What an error says in codes.
-    Rule("code.quota", "quota_exhausted", marks=QUOTA),
-    Rule("code.usage_limit_timed", "rate_limited", marks=USAGE_LIMIT, needs=("wait",)),
-    Rule("code.usage_limit", "quota_exhausted", marks=USAGE_LIMIT),
-    Rule("code.in_flight_budget", "rate_limited", marks=IN_FLIGHT, needs=("wait",)),
-    Rule("code.plan", "entitlement", marks=NOT_IN_PLAN),
-    Rule("room.some", "overflow_output", OVERFLOWS, needs=("room",)),
-    Rule("room.none", "overflow_input", OVERFLOWS, needs=("no_room",)),
-    Rule("code.overflow_input", "overflow_input", marks=TOO_LONG),
+    FailureRule("code.quota", "quota_exhausted", marks=QUOTA),
+    FailureRule("code.usage_limit_timed", "rate_limited", marks=USAGE_LIMIT, needs=("wait",)),
+    FailureRule("code.usage_limit", "quota_exhausted", marks=USAGE_LIMIT),
+    FailureRule("code.in_flight_budget", "rate_limited", marks=IN_FLIGHT, needs=("wait",)),
+    FailureRule("code.plan", "entitlement", marks=NOT_IN_PLAN),
+    FailureRule("room.some", "overflow_output", OVERFLOWS, needs=("room",)),
+    FailureRule("room.none", "overflow_input", OVERFLOWS, needs=("no_room",)),
+    FailureRule("code.overflow_input", "overflow_input", marks=TOO_LONG),
     # What a model thought and sent in secret may be refused one day, by another key, say, or another model.
-    Rule("code.old_thoughts", "bad_request", marks=OLD_THOUGHTS, again="forgetting"),
-    Rule("code.content", "content_refused", marks=CONTENT),
-    Rule("code.image", "payload_too_large", marks=IMAGE),
-    Rule("code.model", "model_missing", marks=NO_MODEL),
-    Rule("code.overloaded", "overloaded", marks=OVERLOADED),
-    Rule("code.key", "auth", marks=BAD_KEY),
+    FailureRule("code.old_thoughts", "bad_request", marks=OLD_THOUGHTS, again="forgetting"),
+    FailureRule("code.content", "content_refused", marks=CONTENT),
+    FailureRule("code.image", "payload_too_large", marks=IMAGE),
+    FailureRule("code.model", "model_missing", marks=NO_MODEL),
+    FailureRule("code.overloaded", "overloaded", marks=OVERLOADED),
+    FailureRule("code.key", "auth", marks=BAD_KEY),
     # What it says by its status, and in words within that status.
-    Rule("401", "auth", (401,)),
-    Rule("407", "connect_failed", (407,), again="never", advice=LOGIN_ADVICE),
-    Rule("402", "quota_exhausted", (402,)),
-    Rule("403.credits", "quota_exhausted", (403,), words=CREDITS_WORDS),
-    Rule("403.flagged", "content_refused", (403,), words=FLAGGED_WORDS),
-    Rule("403.plan", "entitlement", (403,), words=PLAN_WORDS),
-    Rule("403.page", "auth", (403,), needs=("page",)),
-    Rule("403", "auth", (403,)),
-    Rule("404.model", "model_missing", (404,), words=("model", "no endpoints")),
-    Rule("404.path", "bad_request", (404,)),
-    Rule("408", "server_error", (408, 409, 424, 425), again="once"),
-    Rule("413", "payload_too_large", (413,)),
-    Rule("429.too_large", "payload_too_large", (429,), words=("request too large",)),
-    Rule("429.overloaded", "overloaded", (429,), words=BUSY_WORDS),
-    Rule("429", "rate_limited", (429,)),
-    Rule(
+    FailureRule("401", "auth", (401,)),
+    FailureRule("407", "connect_failed", (407,), again="never", advice=LOGIN_ADVICE),
+    FailureRule("402", "quota_exhausted", (402,)),
+    FailureRule("403.credits", "quota_exhausted", (403,), words=CREDITS_WORDS),
+    FailureRule("403.flagged", "content_refused", (403,), words=FLAGGED_WORDS),
+    FailureRule("403.plan", "entitlement", (403,), words=PLAN_WORDS),
+    FailureRule("403.page", "auth", (403,), needs=("page",)),
+    FailureRule("403", "auth", (403,)),
+    FailureRule("404.model", "model_missing", (404,), words=("model", "no endpoints")),
+    FailureRule("404.path", "bad_request", (404,)),
+    FailureRule("408", "server_error", (408, 409, 424, 425), again="once"),
+    FailureRule("413", "payload_too_large", (413,)),
+    FailureRule("429.too_large", "payload_too_large", (429,), words=("request too large",)),
+    FailureRule("429.overloaded", "overloaded", (429,), words=BUSY_WORDS),
+    FailureRule("429", "rate_limited", (429,)),
+    FailureRule(
         "400.credits", "quota_exhausted", BAD, words=CREDITS_WORDS, and_words=("too low", "limit", "balance")
     ),
-    Rule("400.key", "auth", BAD, words=KEY_WORDS),
-    Rule("400.plan", "entitlement", BAD, words=PLACE_WORDS),
-    Rule("400.no_room", "overflow_input", BAD, words=("must be at least 1, got -",)),
-    Rule("400.output_cap", "overflow_output", BAD, words=CAP_WORDS, and_words=OVER_WORDS),
-    Rule("400.input", "overflow_input", BAD, words=TOO_LONG_WORDS),
-    Rule("400.image", "payload_too_large", BAD, words=IMAGE_WORDS),
-    Rule("400.content", "content_refused", BAD, words=CONTENT_WORDS),
-    Rule("400.model", "model_missing", BAD, words=NO_MODEL_WORDS),
-    Rule(
+    FailureRule("400.key", "auth", BAD, words=KEY_WORDS),
+    FailureRule("400.plan", "entitlement", BAD, words=PLACE_WORDS),
+    FailureRule("400.no_room", "overflow_input", BAD, words=("must be at least 1, got -",)),
+    FailureRule("400.output_cap", "overflow_output", BAD, words=CAP_WORDS, and_words=OVER_WORDS),
+    FailureRule("400.input", "overflow_input", BAD, words=TOO_LONG_WORDS),
+    FailureRule("400.image", "payload_too_large", BAD, words=IMAGE_WORDS),
+    FailureRule("400.content", "content_refused", BAD, words=CONTENT_WORDS),
+    FailureRule("400.model", "model_missing", BAD, words=NO_MODEL_WORDS),
+    FailureRule(
         "400.crashed", "server_error", BAD, words=("model has crashed", "model unloaded", "model is unloaded")
     ),
-    Rule("400.old_thoughts", "bad_request", BAD, words=OLD_THOUGHTS_WORDS, again="forgetting"),
+    FailureRule("400.old_thoughts", "bad_request", BAD, words=OLD_THOUGHTS_WORDS, again="forgetting"),
     # A model that does not think has no thoughts to send in secret, and refuses to be asked for them.
-    Rule("400.thoughts", "bad_request", BAD, words=("encrypted content is not supported",), again="plainly"),
-    Rule("400", "bad_request", BAD),
-    Rule("498", "overloaded", (498,)),
-    Rule("4xx", "bad_request", range(400, 500)),
-    Rule(
+    FailureRule(
+        "400.thoughts", "bad_request", BAD, words=("encrypted content is not supported",), again="plainly"
+    ),
+    FailureRule("400", "bad_request", BAD),
+    FailureRule("498", "overloaded", (498,)),
+    FailureRule("4xx", "bad_request", range(400, 500)),
+    FailureRule(
         "500.input",
         "overflow_input",
         (500, 502),
         words=("context size has been exceeded", "maximum context length is"),
     ),
-    Rule("500.no_memory", "model_missing", (500,), words=("requires more system memory",)),
-    Rule("500.overloaded", "overloaded", (500,), words=BUSY_WORDS),
-    Rule("501", "bad_request", (501, 505)),
+    FailureRule("500.no_memory", "model_missing", (500,), words=("requires more system memory",)),
+    FailureRule("500.overloaded", "overloaded", (500,), words=BUSY_WORDS),
+    FailureRule("501", "bad_request", (501, 505)),
     # A local server that listens already and reads its model's weights: as good as away, and soon there.
-    Rule("503.loading", "overloaded", (503,), words=("loading model",), again="while_unreachable"),
-    Rule("503", "overloaded", (503, 529)),
-    Rule("5xx", "server_error", range(500, 600)),
-    Rule("3xx", "bad_request", range(300, 400)),
-    Rule("page", "malformed", needs=("page",)),
-    Rule("stream.error", "unknown", needs=("error",)),
+    FailureRule("503.loading", "overloaded", (503,), words=("loading model",), again="while_unreachable"),
+    FailureRule("503", "overloaded", (503, 529)),
+    FailureRule("5xx", "server_error", range(500, 600)),
+    FailureRule("3xx", "bad_request", range(300, 400)),
+    FailureRule("page", "malformed", needs=("page",)),
+    FailureRule("stream.error", "unknown", needs=("error",)),
     # What the terminal marker says.
-    Rule("finish.refused", "content_refused", finish=("refused",)),
-    Rule("finish.length", "truncated", finish=("length",)),
-    Rule("finish.empty", "empty", finish=("stop", "tools"), needs=("no_content",)),
+    FailureRule("finish.refused", "content_refused", finish=("refused",)),
+    FailureRule("finish.length", "truncated", finish=("length",)),
+    FailureRule("finish.empty", "empty", finish=("stop", "tools"), needs=("no_content",)),
     # What did not come in time.
-    Rule("deadline.connect", "connect_failed", deadlines=("connect",)),
-    Rule("deadline.upload", "upload_stalled", deadlines=("upload",)),
-    Rule("deadline.first_event", "no_first_event", deadlines=("first_event",)),
-    Rule("deadline.progress", "stalled", deadlines=("first_progress", "gap", "tail")),
+    FailureRule("deadline.connect", "connect_failed", deadlines=("connect",)),
+    FailureRule("deadline.upload", "upload_stalled", deadlines=("upload",)),
+    FailureRule("deadline.first_event", "no_first_event", deadlines=("first_event",)),
+    FailureRule("deadline.progress", "stalled", deadlines=("first_progress", "gap", "tail")),
     # How the connection ended.
-    Rule("broke.protocol", "malformed", broke=("protocol",)),
-    Rule("broke.no_way", "connect_failed", broke=("dns", "refused", "unreachable")),
-    Rule("broke.connecting", "connect_failed", stages=("connecting",), broke=("reset", "tls_other", "eof")),
-    Rule("broke.dropped", "dropped", broke=("reset", "tls_other", "eof")),
-    Rule("unknown", "unknown"),
+    FailureRule("broke.protocol", "malformed", broke=("protocol",)),
+    FailureRule("broke.no_way", "connect_failed", broke=("dns", "refused", "unreachable")),
+    FailureRule(
+        "broke.connecting", "connect_failed", stages=("connecting",), broke=("reset", "tls_other", "eof")
+    ),
+    FailureRule("broke.dropped", "dropped", broke=("reset", "tls_other", "eof")),
+    FailureRule("unknown", "unknown"),
 )

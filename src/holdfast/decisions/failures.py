@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.decisions.deadlines import Deadline
 from holdfast.decisions.error_facts import STATUS_MIN, ErrorFacts, error_facts
-from holdfast.decisions.failure_rules import RULES, STATUS_OF_MARK, Again, Break, Need, Rule, Stage
+from holdfast.decisions.failure_rules import RULES, STATUS_OF_MARK, Again, Break, FailureRule, Need, Stage
 from holdfast.decisions.failure_texts import (
     break_text,
     deadline_text,
@@ -248,7 +248,7 @@ def _status(facts: Facts, error: ErrorFacts, *, marks: frozenset[str]) -> int:
     return next((status for mark, status in STATUS_OF_MARK.items() if mark in marks), 0)
 
 
-def _holds(rule: Rule, seen: _Seen) -> bool:
+def _holds(rule: FailureRule, seen: _Seen) -> bool:
     facts = seen.facts
     deadline = facts.deadline.kind if facts.deadline else None
     return (
@@ -270,7 +270,7 @@ def _holds(rule: Rule, seen: _Seen) -> bool:
     )
 
 
-def _happened(rule: Rule, seen: _Seen, *, said: str, target: Target) -> tuple[str, str]:
+def _happened(rule: FailureRule, seen: _Seen, *, said: str, target: Target) -> tuple[str, str]:
     """Who, if it has to be said, and what."""
     facts, it, its = seen.facts, f"{target.name} ", f"{target.name}: "
     heard = _clause(facts.said, target)

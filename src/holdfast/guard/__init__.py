@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.decisions.deadlines import Asked, Deadlines, Limit, State, effective, is_local
+from holdfast.decisions.deadlines import Deadlines, Limit, RequestFacts, State, effective, is_local
 from holdfast.decisions.failure_rules import Stage
 from holdfast.guard.errors import (
     Dropped,
@@ -292,7 +292,7 @@ def _body(request: httpx2.Request) -> _Body:
 def _deadlines(request: httpx2.Request, settings: _Settings) -> Deadlines:
     body = _body(request)
     length = request.headers.get("content-length", "")
-    asked = Asked(
+    asked = RequestFacts(
         local=is_local(request.url.host),
         input_tokens=int(length) // CHARS_PER_TOKEN if length.isdecimal() else 0,
         reasoning=body.asks_to_reason,
@@ -303,7 +303,7 @@ def _deadlines(request: httpx2.Request, settings: _Settings) -> Deadlines:
     return deadlines if body.stream else replace(deadlines, first_event=_unstreamed(settings, asked))
 
 
-def _unstreamed(settings: _Settings, asked: Asked) -> Limit:
+def _unstreamed(settings: _Settings, asked: RequestFacts) -> Limit:
     """Nothing arrives before the whole answer is written, so use the patience for silent thinking."""
     if settings.unstreamed_s is not None:
         return Limit("first_event", settings.unstreamed_s, "configured")

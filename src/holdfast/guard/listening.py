@@ -13,7 +13,7 @@ import msgspec
 from holdfast.decisions.deadlines import Sign, sign_of
 from holdfast.model_events import ErrorReported, Finished, Lifecycle, ModelEvent
 from holdfast.models.adapters import ADAPTERS
-from holdfast.models.sse import Frame, MalformedFrame, SseParser
+from holdfast.models.sse import MalformedFrame, SseFrame, SseParser
 from holdfast.targets import Wire
 
 OK = 200
@@ -117,7 +117,7 @@ class EventsListener:
             signs += [self._sign(event, b"") for event in self._parser.end()]
         return signs
 
-    def _signs(self, frame: Frame) -> Sequence[Sign]:
+    def _signs(self, frame: SseFrame) -> Sequence[Sign]:
         if self._parser is not None:
             try:
                 return [self._sign(event, frame.data) for event in self._parser.parse(frame)]

@@ -10,9 +10,9 @@ import httpcore2
 import httpx2
 
 from holdfast.decisions.deadlines import (
+    ClockReading,
     Deadline,
     Deadlines,
-    Reading,
     Sign,
     State,
     Watch,
@@ -117,8 +117,8 @@ class DeadlineWatch:
             self._watch = found
             self._arm()
 
-    def _read(self) -> Reading:
-        return Reading(self._loop.time(), steady_s())
+    def _read(self) -> ClockReading:
+        return ClockReading(self._loop.time(), steady_s())
 
 
 class WatchedUpload(httpx2.AsyncByteStream):

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 from holdfast.agent.deps import AgentDeps
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
-from holdfast.interfaces.model import Model
+from holdfast.interfaces.model import ModelCaller
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
-from holdfast.models.shared import Shared
+from holdfast.models.target_states import TargetStates
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.targets import Target
@@ -27,7 +27,7 @@ from holdfast.targets import Target
 class AgentFactory(Protocol):
     """Makes what runs depend on, once the store and the model calls exist."""
 
-    def __call__(self, *, store: Store, model: Model, clock: Clock) -> AgentDeps:
+    def __call__(self, *, store: Store, model: ModelCaller, clock: Clock) -> AgentDeps:
         """Usually `partial(AgentDeps, judge=…, tools=…, workspace=…)`."""
         ...
 
@@ -52,7 +52,7 @@ class Runtime:
 
     agent: AgentDeps
     targets: tuple[Target, ...]
-    shared: Shared
+    shared: TargetStates
 
     def describe_targets(self) -> Sequence[Mapping[str, Any]]:
         """The targets with their health, without their keys."""
@@ -78,7 +78,7 @@ class Runtime:
 async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
     """The runtime; leaving it closes the connections to models."""
     async with parts.http() as http:
-        shared = Shared(parts.store, parts.clock)
+        shared = TargetStates(parts.store, parts.clock)
         await shared.load()
         calls = CallDeps(
             http,

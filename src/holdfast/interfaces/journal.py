@@ -337,7 +337,7 @@ class ListedSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A session found by its text: the place, and a passage with each match between the bytes 2 and 3.
 
     `seq` 0 is the title.
@@ -410,7 +410,7 @@ class Index(Protocol):
 
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
-    ) -> Sequence[Hit]:
+    ) -> Sequence[SearchHit]:
         """Sessions with a passage that holds every word, the last as a prefix; newest first, one hit each.
 
         Case does not matter, nor do diacritics on Latin letters. Nothing in `text` is an operator. `archived`

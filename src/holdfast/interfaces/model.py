@@ -10,7 +10,7 @@ from holdfast.model_events import FinishReason
 from holdfast.values import CallPurpose, Failure
 
 
-class Voice(Protocol):
+class EventSink(Protocol):
     """How a run says what happens; what is said is on disk before anyone else hears it."""
 
     run_id: str
@@ -73,7 +73,7 @@ class NoAnswer:
 Compact: TypeAlias = Callable[[], Awaitable[ModelRequest | None]]
 
 
-class Model(Protocol):
+class ModelCaller(Protocol):
     """Answers a request, whatever it takes: attempts, retries and fallbacks are its own affair.
 
     It emits call.*, attempt.*, text.*, reasoning.*, tool.asked and usage events through the voice. It raises
@@ -83,7 +83,7 @@ class Model(Protocol):
     async def answer(
         self,
         request: ModelRequest,
-        voice: Voice,
+        sink: EventSink,
         *,
         turn: int,
         purpose: CallPurpose = "answer",

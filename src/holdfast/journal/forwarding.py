@@ -13,7 +13,6 @@ from holdfast.interfaces.journal import (
     Declined,
     Fence,
     Following,
-    Hit,
     JournalError,
     KeyConflict,
     ListedSession,
@@ -22,6 +21,7 @@ from holdfast.interfaces.journal import (
     Record,
     Replayed,
     RunQuery,
+    SearchHit,
     SessionQuery,
     Store,
     StoreDamaged,
@@ -140,7 +140,7 @@ class ForwardingStore(Store):
     @override
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
-    ) -> Sequence[Hit]:
+    ) -> Sequence[SearchHit]:
         return await self._inner.search(text, limit=limit, archived=archived, session_id=session_id)
 
     @override

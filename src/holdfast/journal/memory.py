@@ -17,8 +17,8 @@ from holdfast.folds import rows
 from holdfast.interfaces import journal as seams
 from holdfast.interfaces.journal import Record
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
-from holdfast.journal.thinning import Plan, thinned
-from holdfast.journal.words import passage, phrases
+from holdfast.journal.search_terms import passage, phrases
+from holdfast.journal.thinning import ThinningPlan, thinned
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class MemoryDisk:
         log = self.logs.get(session_id)
         if log is None:
             return 0
-        plan = Plan(before_ms)
+        plan = ThinningPlan(before_ms)
         begin_after, _ = self.thinned.get(session_id, (0, 0))
         for record in self.records(session_id, after=begin_after, limit=len(log)):
             plan.add(record.seq, record.event)
@@ -413,13 +413,13 @@ class MemoryStore:
 
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
-    ) -> Sequence[seams.Hit]:
+    ) -> Sequence[seams.SearchHit]:
         """See Index.search."""
         self._check_open()
         wanted = phrases(text)
         if not wanted:
             return ()
-        hits: list[seams.Hit] = []
+        hits: list[seams.SearchHit] = []
         for id_, texts in reversed(self._disk.texts.items()):
             row = self._disk.sessions[id_]
             is_meant = session_id == id_ or (not session_id and archived in {None, row.archived})
@@ -427,7 +427,7 @@ class MemoryStore:
                 continue
             for seq, found in sorted(texts.items(), reverse=True):
                 if (seq or not session_id) and (marked := passage(found, wanted)) is not None:
-                    hits.append(seams.Hit(id_, row.title, seq, marked))
+                    hits.append(seams.SearchHit(id_, row.title, seq, marked))
                     if not session_id:
                         break
         return hits[:limit]

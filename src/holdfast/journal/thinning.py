@@ -55,7 +55,7 @@ class Stretch:
         )
 
 
-class Plan:
+class ThinningPlan:
     """What may be joined of the runs that ended before a time, from the log's events in their order.
 
     `due` are stretches of such runs, `upto_seq` the ending of the last of them, and `is_over` says that the

@@ -22,8 +22,8 @@ from holdfast.model_events import (
     TokensUsed,
 )
 from holdfast.models.error_bodies import find_error, read_error
-from holdfast.models.sse import Frame, MalformedFrame, Run
-from holdfast.models.wire import NOTHING, UNREADABLE, Count, OpenItem, decoded, raw_text, tokens_used
+from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
+from holdfast.models.wire import NOTHING, UNREADABLE, Count, UnclosedItem, decoded, raw_text, tokens_used
 
 STOPS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -146,7 +146,7 @@ class AnthropicParser:
         self.finished = False
         self._over = False
         self._opened = 0
-        self._blocks: dict[int, OpenItem | None] = {}  # None: a block that is not for us
+        self._blocks: dict[int, UnclosedItem | None] = {}  # None: a block that is not for us
         self._text_index = -1  # of the block that the last piece of text went to
         self._inputs: dict[int, str] = {}
         self._held_call: ItemClosed | None = None
@@ -164,7 +164,7 @@ class AnthropicParser:
             "error": self._failed,
         }
 
-    def parse(self, frame: Frame) -> Sequence[ModelEvent]:
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
         """The events of one frame."""
         data = frame.data
         if self._over or not data or data[:6] == b"[DONE]":
@@ -186,7 +186,7 @@ class AnthropicParser:
         step = self._steps.get(name)
         return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
 
-    def text_of(self, run: Run) -> TextPiece | None:
+    def text_of(self, run: FrameRun) -> TextPiece | None:
         """See StreamParser."""
         index, texts = self._text_index, list[str]()
         item = self._blocks.get(index)
@@ -327,7 +327,7 @@ class AnthropicParser:
         self._calls += 1
         return [held]
 
-    def _going(self, index: int, kind: ItemKind, events: list[ModelEvent]) -> OpenItem | None:
+    def _going(self, index: int, kind: ItemKind, events: list[ModelEvent]) -> UnclosedItem | None:
         if index in self._blocks:
             item = self._blocks[index]
             if item is not None and item.kind != kind:
@@ -340,10 +340,10 @@ class AnthropicParser:
         events.append(item.opened())
         return item
 
-    def _open(self, index: int, kind: ItemKind) -> OpenItem:
+    def _open(self, index: int, kind: ItemKind) -> UnclosedItem:
         if self._opened >= ITEMS_MAX:
             raise MalformedFrame(f"an answer of more than {ITEMS_MAX} items")
-        item = self._blocks[index] = OpenItem(index=self._opened, kind=kind)
+        item = self._blocks[index] = UnclosedItem(index=self._opened, kind=kind)
         self._opened += 1
         return item
 

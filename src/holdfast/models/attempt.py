@@ -11,22 +11,22 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.decisions.deadlines import Asked, Deadlines, State, effective, is_local
+from holdfast.decisions.deadlines import Deadlines, RequestFacts, State, effective, is_local
 from holdfast.decisions.failures import Classified, Facts, classify
 from holdfast.decisions.outages import is_unreachable
 from holdfast.decisions.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
 from holdfast.ids import new_attempt_id
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Blobs, JournalError
-from holdfast.interfaces.model import Answer, Voice
+from holdfast.interfaces.model import Answer, EventSink
 from holdfast.messages import AssistantMessage, ModelRequest, estimated_tokens
 from holdfast.models.adapters import ADAPTERS
-from holdfast.models.call_texts import live_line
-from holdfast.models.exchange import Ended, Exchange
+from holdfast.models.answer_writer import AnswerWriter
+from holdfast.models.exchange import ExchangeEnd, ModelExchange
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
-from holdfast.models.shared import Shared
-from holdfast.models.speaker import Speaker
+from holdfast.models.status_lines import live_line
+from holdfast.models.target_states import TargetStates
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import REASONING_OFF
 from holdfast.targets import Target
@@ -46,7 +46,7 @@ class CallDeps:
     """What every call works with."""
 
     http: ModelHttp
-    shared: Shared
+    shared: TargetStates
     blobs: Blobs
     clock: Clock
     random: Callable[[], float]
@@ -72,7 +72,7 @@ class Hooks:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AttemptContext:
     """Which attempt of which call it is.
 
     During an outage `reconnects` is how often nobody was there since the log last said so. Such an attempt
@@ -87,19 +87,19 @@ class Place:
 class Attempt:
     """One try at a call; `run` may be awaited once."""
 
-    def __init__(self, deps: CallDeps, target: Target, *, voice: Voice, place: Place) -> None:
+    def __init__(self, deps: CallDeps, target: Target, *, sink: EventSink, place: AttemptContext) -> None:
         self.attempt_id = new_attempt_id()
         self.said = False  # something visible is on the log
         self.silent_s: float | None = None  # since the model last advanced; None if it never did
         self.is_told = place.reconnects is None  # whether the log has it, or nothing about it is to be told
         self._deps = deps
         self._target = target
-        self._voice = voice
+        self._sink = sink
         self._place = place
         self._deadlines: Deadlines | None = None
         self._untold: tuple[Classified, CloseReason] | None = None
         self._began_s = deps.clock.monotonic_s()
-        self._exchange: Exchange | None = None
+        self._exchange: ModelExchange | None = None
         self._watchdog: Watchdog | None = None
 
     async def run(self, request: ModelRequest, *, tool_ids: set[str], hooks: Hooks) -> Answer | Classified:
@@ -112,8 +112,8 @@ class Attempt:
         self._deadlines = deadlines = self._effective(request, tokens)
         if self.is_told:
             self._emit_started(deadlines)
-        speaker = Speaker(
-            self._voice,
+        writer = AnswerWriter(
+            self._sink,
             tool_ids=tool_ids,
             before_first=hooks.before_first,
             bytes_max=request.answer_bytes_max,
@@ -122,9 +122,9 @@ class Attempt:
         watchdog.on_progress = hooks.on_progress
         watchdog.on_connected = self._tell
         self._watchdog = watchdog
-        self._voice.live = lambda: self._line(watchdog, hooks)
+        self._sink.live = lambda: self._line(watchdog, hooks)
         try:
-            ended = await self._talk(request, watchdog, speaker=speaker)
+            ended = await self._talk(request, watchdog, writer=writer)
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the call truthfully
@@ -136,10 +136,10 @@ class Attempt:
             self._failed(self._facts(cancelled_by=cause), "cancel")
             raise
         finally:
-            self.said = speaker.said
+            self.said = writer.said
             if watchdog.progress_s is not None:
                 self.silent_s = asyncio.get_running_loop().time() - watchdog.progress_s
-        judged = self._judged(ended, speaker, heard=watchdog.first_event_s is not None)
+        judged = self._judged(ended, writer, heard=watchdog.first_event_s is not None)
         if watchdog.first_event_s is not None:
             await self._deps.shared.began(self._target, tokens, first_event_s=watchdog.first_event_s)
         return judged
@@ -169,17 +169,17 @@ class Attempt:
         """How long until this share of the first-event patience is over, None once anything was heard."""
         return 0.0 if self._watchdog is None else self._watchdog.first_event_left_s(share)
 
-    async def _talk(self, request: ModelRequest, watchdog: Watchdog, *, speaker: Speaker) -> Ended:
+    async def _talk(self, request: ModelRequest, watchdog: Watchdog, *, writer: AnswerWriter) -> ExchangeEnd:
         adapter = ADAPTERS[self._target.wire]
         if self._deps.shared.asks_plainly(self._target):
             request = replace(request, reasoning_effort=REASONING_OFF)
         built = adapter.build(request, self._target, blobs=await self._blobs(request))
-        self._exchange = Exchange(
-            built, adapter.parser(), watchdog=watchdog, speaker=speaker, voice=self._voice
+        self._exchange = ModelExchange(
+            built, adapter.parser(), watchdog=watchdog, writer=writer, sink=self._sink
         )
         return await self._exchange.run(self._deps.http, now_ms=self._deps.clock.now_ms)
 
-    def _judged(self, ended: Ended, speaker: Speaker, *, heard: bool) -> Answer | Classified:
+    def _judged(self, ended: ExchangeEnd, writer: AnswerWriter, *, heard: bool) -> Answer | Classified:
         if ended.facts is not None:
             silently = not heard and not ended.facts.status
             facts = replace(ended.facts, hint=self._hint()) if silently else ended.facts
@@ -187,12 +187,12 @@ class Attempt:
         assert ended.finish is not None
         reason = ended.finish.reason
         is_cut = reason in {"length", "too_long"}
-        if is_cut or (speaker.produced and reason != "refused"):
-            tools = () if is_cut else speaker.tools()
+        if is_cut or (writer.produced and reason != "refused"):
+            tools = () if is_cut else writer.tools()
             self._emit_usage()
-            return Answer(self._place.call_id, "tools" if tools else reason, tools, "".join(speaker.texts))
+            return Answer(self._place.call_id, "tools" if tools else reason, tools, "".join(writer.texts))
         said = ended.finish.detail if reason == "refused" else ""
-        return self._failed(self._facts(finish=reason, produced=speaker.produced, said=said), "done")
+        return self._failed(self._facts(finish=reason, produced=writer.produced, said=said), "done")
 
     def _failed(self, facts: Facts, close_reason: CloseReason) -> Classified:
         classified = classify(facts, self._target)
@@ -222,7 +222,7 @@ class Attempt:
 
     def _effective(self, request: ModelRequest, tokens: int) -> Deadlines:
         target = self._target
-        asked = Asked(
+        asked = RequestFacts(
             local=is_local(urlsplit(target.base_url).hostname or ""),
             input_tokens=tokens,
             reasoning=request.reasoning_effort not in {"", "off"},
@@ -279,4 +279,4 @@ class Attempt:
         )
 
     def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:
-        self._voice.emit(kind(at_ms=self._voice.now_ms(), run_id=self._voice.run_id, **fields))
+        self._sink.emit(kind(at_ms=self._sink.now_ms(), run_id=self._sink.run_id, **fields))

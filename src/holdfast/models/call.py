@@ -12,12 +12,19 @@ from holdfast.decisions import retry
 from holdfast.decisions.failures import Classified
 from holdfast.decisions.outages import is_unreachable
 from holdfast.ids import new_call_id
-from holdfast.interfaces.model import Answer, Compact, NoAnswer, Voice
+from holdfast.interfaces.model import Answer, Compact, EventSink, NoAnswer
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
-from holdfast.models.attempt import Attempt, CallDeps, Hooks, Place
-from holdfast.models.call_texts import GAVE_UP, away_line, done_after, exhausted, waiting_line, would_do
-from holdfast.models.hedge import SLOWER, Contender, HeldVoice, Race
+from holdfast.models.attempt import Attempt, AttemptContext, CallDeps, Hooks
+from holdfast.models.hedge import SLOWER, Contender, HeldSink, Race
 from holdfast.models.reconnects import Reconnects
+from holdfast.models.status_lines import (
+    GAVE_UP,
+    away_line,
+    done_after,
+    exhausted,
+    waiting_line,
+    would_do,
+)
 from holdfast.targets import Target
 from holdfast.values import CallPurpose, Failure, FailureKind
 
@@ -39,29 +46,29 @@ class ModelCalls:
     async def answer(
         self,
         request: ModelRequest,
-        voice: Voice,
+        sink: EventSink,
         *,
         turn: int,
         purpose: CallPurpose = "answer",
         compact: Compact | None = None,
     ) -> Answer | NoAnswer:
         """See Model.answer."""
-        call = _Call(self, voice, request=request, compact=compact)
+        call = _Call(self, sink, request=request, compact=compact)
         try:
             return await call.run(turn, purpose)
         finally:
-            voice.live = None
+            sink.live = None
 
 
 class _Call:
     """The state of one call while it is made."""
 
     def __init__(
-        self, calls: ModelCalls, voice: Voice, *, request: ModelRequest, compact: Compact | None
+        self, calls: ModelCalls, sink: EventSink, *, request: ModelRequest, compact: Compact | None
     ) -> None:
         self._deps = calls.deps
         self._targets = preferred(calls.targets, request.model)
-        self._voice = voice
+        self._sink = sink
         self._request = request
         self._compact = compact
         self._call_id = new_call_id()
@@ -152,14 +159,14 @@ class _Call:
         """One attempt, or two beside each other: the target of the one that counts, and how it ended."""
         self._supersede()
         nth = len(self._tried) + 1
-        first = self._contender(target, self._voice, nth=nth)
+        first = self._contender(target, self._sink, nth=nth)
         other = self._beside(target)
         if other is None:
             self._newest = first.attempt
             ended = await first.run(None)
             self._look_back(first.attempt)
             return target, ended
-        second = self._contender(other, HeldVoice(self._voice), nth=nth + 1)
+        second = self._contender(other, HeldSink(self._sink), nth=nth + 1)
         race = Race(first, second, self._deps.hedge_share)
         decided = await race.run()
         for lost in race.lost:
@@ -168,9 +175,9 @@ class _Call:
         self._look_back(decided.attempt)
         return decided.target, decided.ended
 
-    def _contender(self, target: Target, voice: Voice, *, nth: int) -> Contender:
+    def _contender(self, target: Target, sink: EventSink, *, nth: int) -> Contender:
         untold = self._reconnects.untold_at(target)
-        attempt = Attempt(self._deps, target, voice=voice, place=Place(self._call_id, nth, untold))
+        attempt = Attempt(self._deps, target, sink=sink, place=AttemptContext(self._call_id, nth, untold))
 
         def run(on_progress: Callable[[], None] | None) -> Awaitable[Answer | Classified]:
             hooks = Hooks(
@@ -183,7 +190,7 @@ class _Call:
             request = _without_thoughts(self._request, target) if forgets else self._request
             return attempt.run(request, tool_ids=self._tool_ids, hooks=hooks)
 
-        return Contender(target, attempt, run, voice)
+        return Contender(target, attempt, run, sink)
 
     def _supersede(self) -> None:
         """What a failed attempt said no longer counts, now that another one begins."""
@@ -256,7 +263,7 @@ class _Call:
             breakers={other.name: shared.breaker(other) for other in self._targets},
             gates={other.name: shared.gate(other) for other in self._targets},
             outages=self._reconnects.outages(),
-            resumed=self._voice.resumed,
+            resumed=self._sink.resumed,
             strangers=frozenset(other.name for other in self._targets if not shared.has_answered(other)),
         )
 
@@ -269,13 +276,13 @@ class _Call:
     def _write_down(self, *lines: str, rule: str = "") -> None:
         self._trace += lines
         for line in lines:
-            _log.info("%s %s %s [%s]", self._voice.run_id, self._call_id, line, rule)
+            _log.info("%s %s %s [%s]", self._sink.run_id, self._call_id, line, rule)
 
     def _no_answer(self, failure: Failure) -> NoAnswer:
         took_s = self._now_s() - self._began_s
         tried = [*(tried.target for tried in self._tried), *self._reconnects.untold]
         text = exhausted(failure.text, tried, took_s=took_s)
-        _log.warning("%s %s %s: %s", self._voice.run_id, self._call_id, GAVE_UP, text)
+        _log.warning("%s %s %s: %s", self._sink.run_id, self._call_id, GAVE_UP, text)
         return NoAnswer(self._call_id, replace(failure, text=text), tuple(self._trace))
 
     async def _pass_gate(self, target: Target) -> None:
@@ -297,7 +304,7 @@ class _Call:
         until_s = self._now_s() + decision.left_s
         self._away = lambda: away_line(decision.now, left_s=until_s - self._now_s(), to=decision.to)
         if decision.wait_s and not self._gate_ms(target):
-            self._voice.live = self._away
+            self._sink.live = self._away
             await self._deps.clock.sleep_s(decision.wait_s)
 
     async def _fall_back(self, target: Target, decision: retry.FallBack) -> Target:
@@ -305,7 +312,7 @@ class _Call:
         if decision.wait_s:
             until_s = self._now_s() + decision.wait_s
             why = f"{target.name} cannot be reached"
-            self._voice.live = lambda: away_line(why, left_s=until_s - self._now_s(), to=decision.to)
+            self._sink.live = lambda: away_line(why, left_s=until_s - self._now_s(), to=decision.to)
             await self._deps.clock.sleep_s(decision.wait_s)
         return next(other for other in self._targets if other.name == decision.to)
 
@@ -368,13 +375,13 @@ class _Call:
     def _wait_visibly(self, why: str, wait_ms: int) -> None:
         steady_s = self._deps.clock.steady_s
         until_s = steady_s() + wait_ms / 1000
-        self._voice.live = lambda: waiting_line(why, left_s=until_s - steady_s(), then="is asked again")
+        self._sink.live = lambda: waiting_line(why, left_s=until_s - steady_s(), then="is asked again")
 
     def _now_s(self) -> float:
         return self._deps.clock.monotonic_s()
 
     def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:
-        self._voice.emit(kind(at_ms=self._voice.now_ms(), run_id=self._voice.run_id, **fields))
+        self._sink.emit(kind(at_ms=self._sink.now_ms(), run_id=self._sink.run_id, **fields))
 
 
 def preferred(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:

@@ -18,7 +18,7 @@ class _CompletionDetails(msgspec.Struct, gc=False):
     reasoning_tokens: Count = None
 
 
-class Usage(msgspec.Struct, gc=False):
+class ChatUsage(msgspec.Struct, gc=False):
     """OpenAI's usage object, with what DeepSeek (cache hits) and Moonshot (cached) put beside it."""
 
     prompt_tokens: Count = None
@@ -52,7 +52,7 @@ class Function(msgspec.Struct, gc=False):
     arguments: msgspec.Raw = msgspec.Raw()
 
 
-class ToolCall(msgspec.Struct, gc=False):
+class ChatToolCall(msgspec.Struct, gc=False):
     """More of a tool call, or its beginning."""
 
     index: int | None = None
@@ -61,12 +61,12 @@ class ToolCall(msgspec.Struct, gc=False):
     extra_content: msgspec.Raw = msgspec.Raw()
 
 
-class Part(msgspec.Struct, gc=False):
+class ChatPart(msgspec.Struct, gc=False):
     """Mistral sends content as parts, thinking among them."""
 
     type: str = ""
     text: str | None = None
-    thinking: "str | list[Part] | None" = None
+    thinking: "str | list[ChatPart] | None" = None
 
 
 class ReasoningDetail(msgspec.Struct, omit_defaults=True):
@@ -98,36 +98,36 @@ class Details(msgspec.Struct):
 class Delta(msgspec.Struct, gc=False):
     """What a chunk adds to the answer; in a whole answer, all of it."""
 
-    content: str | list[Part] | None = None
+    content: str | list[ChatPart] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[ReasoningDetail] | None = None
     refusal: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[ChatToolCall] | None = None
     function_call: Function | None = None
 
 
-class Choice(msgspec.Struct, gc=False):
+class ChatChoice(msgspec.Struct, gc=False):
     """One of the alternatives; we ask for one."""
 
     delta: Delta | None = None
     message: Delta | None = None
     finish_reason: str | None = None
     index: int | None = None
-    usage: Usage | None = None
+    usage: ChatUsage | None = None
 
 
 class Groq(msgspec.Struct, gc=False):
     """What Groq puts beside the fields of the protocol."""
 
-    usage: Usage | None = None
+    usage: ChatUsage | None = None
 
 
 class Chunk(msgspec.Struct, gc=False):
     """A chunk of the stream, or a whole answer."""
 
-    choices: list[Choice] | None = None
-    usage: Usage | None = None
+    choices: list[ChatChoice] | None = None
+    usage: ChatUsage | None = None
     error: object = None
     x_groq: Groq | None = None
 

@@ -18,10 +18,10 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
-from holdfast.models.chat_chunks import CHUNK, TEXT, Chunk, Delta, Details, Function, Part, ToolCall
+from holdfast.models.chat_chunks import CHUNK, TEXT, ChatPart, ChatToolCall, Chunk, Delta, Details, Function
 from holdfast.models.error_bodies import find_error, read_error
-from holdfast.models.sse import Frame, MalformedFrame, Run
-from holdfast.models.wire import ALIVE, NOTHING, UNREADABLE, OpenItem, decoded, is_json, raw_text
+from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
+from holdfast.models.wire import ALIVE, NOTHING, UNREADABLE, UnclosedItem, decoded, is_json, raw_text
 
 FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -68,15 +68,15 @@ class ChatParser:
         self._over = False
         self._finish_reason = ""
         self._refused = False
-        self._text: OpenItem | None = None
-        self._reasoning: OpenItem | None = None
+        self._text: UnclosedItem | None = None
+        self._reasoning: UnclosedItem | None = None
         self._details: list[Details] = []
-        self._items: list[OpenItem] = []
-        self._tools: dict[int, OpenItem] = {}
-        self._last_tool: OpenItem | None = None
+        self._items: list[UnclosedItem] = []
+        self._tools: dict[int, UnclosedItem] = {}
+        self._last_tool: UnclosedItem | None = None
         self._used: TokensUsed | None = None
 
-    def parse(self, frame: Frame) -> Sequence[ModelEvent]:
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
         """The events of one chunk."""
         data = frame.data
         if self._over or not data:
@@ -102,7 +102,7 @@ class ChatParser:
             self._take_usage(chunk)
         return events or ALIVE
 
-    def text_of(self, run: Run) -> TextPiece | None:
+    def text_of(self, run: FrameRun) -> TextPiece | None:
         """See StreamParser."""
         item, texts = self._text, list[str]()
         if item is None or self._over or run.event == b"error":
@@ -193,25 +193,27 @@ class ChatParser:
             for call in delta.tool_calls:
                 self._take_call(call, events)
         if delta.function_call is not None:
-            self._take_call(ToolCall(index=0, function=delta.function_call), events)
+            self._take_call(ChatToolCall(index=0, function=delta.function_call), events)
 
     def _say(self, text: str, events: list[ModelEvent]) -> None:
         item = self._text
         if item is None:
-            item = self._text = self._open(OpenItem(index=len(self._items), kind="text"), events)
+            item = self._text = self._open(UnclosedItem(index=len(self._items), kind="text"), events)
         item.add(text)
         events.append(TextPiece(item.index, text))
 
     def _think(self, field: str, text: str, events: list[ModelEvent]) -> None:
         item = self._reasoning
         if item is None:
-            item = self._reasoning = self._open(OpenItem(index=len(self._items), kind="reasoning"), events)
+            item = self._reasoning = self._open(
+                UnclosedItem(index=len(self._items), kind="reasoning"), events
+            )
             if field:
                 item.opaque["field"] = field
         item.add(text)
         events.append(ReasoningPiece(item.index, text))
 
-    def _take_parts(self, parts: list[Part], events: list[ModelEvent]) -> None:
+    def _take_parts(self, parts: list[ChatPart], events: list[ModelEvent]) -> None:
         for part in parts:
             if part.thinking:
                 inner = part.thinking
@@ -238,16 +240,16 @@ class ChatParser:
             same.texts.add(detail.text or "")
             same.summaries.add(detail.summary or "")
         if self._reasoning is None:
-            self._reasoning = self._open(OpenItem(index=len(self._items), kind="reasoning"), events)
+            self._reasoning = self._open(UnclosedItem(index=len(self._items), kind="reasoning"), events)
         elif self._reasoning.is_long:
             self._details.clear()  # what is not kept whole does not go back
 
-    def _take_call(self, call: ToolCall, events: list[ModelEvent]) -> None:
+    def _take_call(self, call: ChatToolCall, events: list[ModelEvent]) -> None:
         function = call.function or Function()
         args = raw_text(function.arguments)
         item = self._call_begun(call, name=function.name or "", args=args)
         if item is None:
-            item = OpenItem(index=len(self._items), kind="tool", tool_call_id=call.id or "")
+            item = UnclosedItem(index=len(self._items), kind="tool", tool_call_id=call.id or "")
             item.name = function.name or ""
             self._last_tool = self._open(item, events)
             if call.index is not None:
@@ -260,7 +262,7 @@ class ChatParser:
             item.add(args)
             events.append(ArgsPiece(item.index, args))
 
-    def _call_begun(self, call: ToolCall, *, name: str, args: str) -> OpenItem | None:
+    def _call_begun(self, call: ChatToolCall, *, name: str, args: str) -> UnclosedItem | None:
         """The call that this piece goes on with, or None if it begins another.
 
         Index and id both fail on some server: no index at all, one index for two calls, a new id with
@@ -277,14 +279,14 @@ class ChatParser:
             return None
         return item
 
-    def _call_begun_without_index(self, call_id: str, name: str) -> OpenItem | None:
+    def _call_begun_without_index(self, call_id: str, name: str) -> UnclosedItem | None:
         if call_id:
             for item in self._items:
                 if item.tool_call_id == call_id:
                     return item
         return None if name else self._last_tool
 
-    def _open(self, item: OpenItem, events: list[ModelEvent]) -> OpenItem:
+    def _open(self, item: UnclosedItem, events: list[ModelEvent]) -> UnclosedItem:
         if len(self._items) >= ITEMS_MAX:
             raise MalformedFrame(f"an answer of more than {ITEMS_MAX} items")
         self._items.append(item)

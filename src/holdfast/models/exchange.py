@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from holdfast.decisions.deadlines import CLOSE_REASONS, State
 from holdfast.decisions.failure_rules import Stage
 from holdfast.decisions.failures import Facts
-from holdfast.interfaces.model import Voice
+from holdfast.interfaces.model import EventSink
 from holdfast.model_events import ErrorReported, Finished, ModelEvent, TextPiece, TokensUsed
-from holdfast.models.breaks import Broken
+from holdfast.models.answer_writer import AnswerWriter
+from holdfast.models.connection_errors import ConnectionBroken
 from holdfast.models.error_bodies import read_error
-from holdfast.models.http import ModelHttp, Reply
-from holdfast.models.speaker import Speaker
-from holdfast.models.sse import Frame, MalformedFrame, Run, SseParser
+from holdfast.models.http import ModelHttp, ModelResponse
+from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame, SseParser
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.values import CloseReason
@@ -32,7 +32,7 @@ _STAGES: dict[State, Stage] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ExchangeEnd:
     """How an exchange ended: with its terminal marker, or with the facts of its failure."""
 
     close_reason: CloseReason
@@ -40,7 +40,7 @@ class Ended:
     facts: Facts | None = None
 
 
-class Exchange:
+class ModelExchange:
     """One request and its answer. `run` may be awaited once; cancelling it closes the connection at once."""
 
     def __init__(
@@ -49,13 +49,13 @@ class Exchange:
         parser: StreamParser,
         *,
         watchdog: Watchdog,
-        speaker: Speaker,
-        voice: Voice,
+        writer: AnswerWriter,
+        sink: EventSink,
     ) -> None:
         self._request = request
         self._parser = parser
-        self._speaker = speaker
-        self._voice = voice
+        self._writer = writer
+        self._sink = sink
         self._watchdog = watchdog
         self.used: TokensUsed | None = None
         self._finish: Finished | None = None
@@ -64,9 +64,9 @@ class Exchange:
         self._status = 0
         self._headers: dict[str, str] = {}
 
-    async def run(self, http: ModelHttp, *, now_ms: Callable[[], int]) -> Ended:
+    async def run(self, http: ModelHttp, *, now_ms: Callable[[], int]) -> ExchangeEnd:
         """Send, listen, and say how it ended; raises nothing but CancelledError and what the voice raises."""
-        broken: Broken | None = None
+        broken: ConnectionBroken | None = None
         try:
             async with self._watchdog, http.post(self._request, self._watchdog) as reply:
                 self._status, self._headers = reply.status, dict(reply.headers)
@@ -74,19 +74,21 @@ class Exchange:
         except TimeoutError:
             if self._watchdog.passed is None:
                 raise
-        except Broken as error:
+        except ConnectionBroken as error:
             broken = error
         except MalformedFrame as error:
-            broken = Broken("protocol", str(error))
+            broken = ConnectionBroken("protocol", str(error))
         if self._finish is not None:
-            return Ended("done", self._finish)
+            return ExchangeEnd("done", self._finish)
         return self._failed(broken, now_ms=now_ms())
 
-    def _failed(self, broken: Broken | None, *, now_ms: int) -> Ended:
+    def _failed(self, broken: ConnectionBroken | None, *, now_ms: int) -> ExchangeEnd:
         passed = self._watchdog.passed
         bad_status = 0 if self._status in GOOD else self._status
         if not (broken or passed or bad_status or self._error):
-            broken = Broken("eof")  # a good answer that ended in good order, but for its terminal marker
+            broken = ConnectionBroken(
+                "eof"
+            )  # a good answer that ended in good order, but for its terminal marker
         facts = Facts(
             stage=_STAGES.get(self._watchdog.state, "streaming"),
             now_ms=now_ms,
@@ -98,9 +100,9 @@ class Exchange:
             at_proxy=broken is not None and broken.at_proxy,
             deadline=passed,
         )
-        return Ended(CLOSE_REASONS[passed.kind] if passed else "peer", facts=facts)
+        return ExchangeEnd(CLOSE_REASONS[passed.kind] if passed else "peer", facts=facts)
 
-    async def _listen(self, reply: Reply) -> None:
+    async def _listen(self, reply: ModelResponse) -> None:
         """What an answer is shows in its first byte; its content type is what many servers get wrong."""
         if reply.status not in GOOD:
             self._error = read_error(reply.status, await _whole(reply, ERROR_BYTES_MAX))
@@ -112,18 +114,18 @@ class Exchange:
             case b"{" | b"[" | b'"':
                 body = await _whole(reply, ANSWER_BYTES_MAX, begun)
                 self._take(self._parser.answer(body.lstrip(BLANK)))
-                if self._speaker.is_full:
+                if self._writer.is_full:
                     self._cut()
             case _:
                 await self._stream(reply, begun)
 
-    async def _stream(self, reply: Reply, begun: bytes) -> None:
+    async def _stream(self, reply: ModelResponse, begun: bytes) -> None:
         sse = SseParser()
 
         def hear(piece: bytes) -> bool:
             for run in sse.runs(piece):
                 self._hear(run)
-            return self._voice.full or self._speaker.is_full or self._error is not None
+            return self._sink.full or self._writer.is_full or self._error is not None
 
         enough = hear(begun)
         begun = begun.lstrip(BLANK)[:EXCERPT_BYTES_MAX]
@@ -131,38 +133,38 @@ class Exchange:
             enough = False
             if self._error is not None:
                 return
-            if self._speaker.is_full:
+            if self._writer.is_full:
                 self._cut()
                 return
             await self._make_room()
         for frame in sse.end():
             self._take(self._parser.parse(frame))
         self._take(self._parser.end())
-        if self._speaker.is_full:
+        if self._writer.is_full:
             self._cut()
         if begun and self._watchdog.state in _STAGES and not sse.comments:
             raise MalformedFrame(f"no event stream: {begun.decode(errors='replace')}")
 
     def _cut(self) -> None:
         """The answer is longer than it may be: what was said stands, and nothing more is listened to."""
-        self._speaker.cut()
+        self._writer.cut()
         self._finish = Finished("too_long")
 
-    def _hear(self, run: Run) -> None:
-        while run.datas and not self._speaker.is_full:
+    def _hear(self, run: FrameRun) -> None:
+        while run.datas and not self._writer.is_full:
             # Text is mostly followed by more of it, and that can be taken in one step.
             piece = self._parser.text_of(run) if self._in_text else None
             if piece is None:
                 self._hear_singly(run)
             else:
                 self._watchdog.advanced()
-                self._speaker.say(piece.index, piece.text)
+                self._writer.say(piece.index, piece.text)
 
-    def _hear_singly(self, run: Run) -> None:
+    def _hear_singly(self, run: FrameRun) -> None:
         """Take frame by frame, as far as the next text."""
         datas = iter(run.datas)
         for data in datas:
-            events = self._parser.parse(Frame(run.event, data))
+            events = self._parser.parse(SseFrame(run.event, data))
             self._take(events)
             self._in_text = bool(events) and isinstance(events[-1], TextPiece)
             if self._in_text:
@@ -172,7 +174,7 @@ class Exchange:
     async def _make_room(self) -> None:
         """While our own journal is behind, the peer is not late."""
         self._watchdog.rest()
-        await self._voice.room()
+        await self._sink.room()
         self._watchdog.go_on()
 
     def _take(self, events: Sequence[ModelEvent]) -> None:
@@ -185,10 +187,10 @@ class Exchange:
             elif isinstance(event, ErrorReported):
                 self._error = event
             else:
-                self._speaker.hear(event)
+                self._writer.hear(event)
 
 
-async def _begun(reply: Reply) -> bytes:
+async def _begun(reply: ModelResponse) -> bytes:
     """The answer up to some byte that says something; nothing if it has none."""
     begun = b""
     while len(begun) < BLANK_BYTES_MAX and (piece := await reply.body.read()):
@@ -198,7 +200,7 @@ async def _begun(reply: Reply) -> bytes:
     return begun
 
 
-async def _whole(reply: Reply, bytes_max: int, begun: bytes = b"") -> bytes:
+async def _whole(reply: ModelResponse, bytes_max: int, begun: bytes = b"") -> bytes:
     body = bytearray(begun)
     while len(body) <= bytes_max and (piece := await reply.body.read()):
         body += piece

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from holdfast.decisions.failures import Classified
 from holdfast.events import Event
-from holdfast.interfaces.model import Answer, Voice
+from holdfast.interfaces.model import Answer, EventSink
 from holdfast.models.attempt import Attempt
 from holdfast.racing import race
 from holdfast.targets import Target
@@ -14,31 +14,31 @@ from holdfast.targets import Target
 SLOWER = "another target was faster"
 
 
-class HeldVoice:
+class HeldSink:
     """A voice that is heard only once it is released: what it emits until then is kept, in order."""
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, sink: EventSink) -> None:
+        self._sink = sink
         self._held: list[Event] | None = []
         self.live: Callable[[], str] | None = None
-        self.run_id = voice.run_id
-        self.resumed = voice.resumed
-        self.now_ms = voice.now_ms
-        self.next_segment = voice.next_segment
-        self.say = voice.say
-        self.think = voice.think
-        self.room = voice.room
-        self.settled = voice.settled
+        self.run_id = sink.run_id
+        self.resumed = sink.resumed
+        self.now_ms = sink.now_ms
+        self.next_segment = sink.next_segment
+        self.say = sink.say
+        self.think = sink.think
+        self.room = sink.room
+        self.settled = sink.settled
 
     @property
     def full(self) -> bool:
         """See Voice."""
-        return self._voice.full
+        return self._sink.full
 
     def emit(self, event: Event) -> None:
         """See Voice."""
         if self._held is None:
-            self._voice.emit(event)
+            self._sink.emit(event)
         else:
             self._held.append(event)
 
@@ -46,12 +46,12 @@ class HeldVoice:
         """Emit what was held."""
         held, self._held = self._held or [], None
         for event in held:
-            self._voice.emit(event)
+            self._sink.emit(event)
 
     def release(self) -> None:
         """From now on this is the voice of the call."""
         self.tell()
-        self._voice.live = lambda: "" if self.live is None else self.live()
+        self._sink.live = lambda: "" if self.live is None else self.live()
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +61,7 @@ class Contender:
     target: Target
     attempt: Attempt
     run: Callable[[Callable[[], None] | None], Awaitable[Answer | Classified]]
-    voice: Voice
+    sink: EventSink
     task: asyncio.Future[Answer | Classified] | None = None
 
     @property
@@ -131,8 +131,8 @@ class Race:
                 return ended
             # It failed while the other had said nothing: the other goes on alone.
             self.lost.append(ended)
-            if ended is self.first and isinstance(self.second.voice, HeldVoice):
-                self.second.voice.release()
+            if ended is self.first and isinstance(self.second.sink, HeldSink):
+                self.second.sink.release()
 
     def _advanced(self, winner: Contender) -> None:
         loser = self.second if winner is self.first else self.first
@@ -140,8 +140,8 @@ class Race:
             return
         self.lost.append(loser)
         loser.task.cancel(SLOWER)
-        if isinstance(winner.voice, HeldVoice):
-            winner.voice.release()
+        if isinstance(winner.sink, HeldSink):
+            winner.sink.release()
 
     async def _end(self, cause: str) -> None:
         tasks = [each.task for each in (self.first, self.second) if each.task is not None]
@@ -153,5 +153,5 @@ class Race:
         for task in tasks:
             if not task.cancelled():
                 task.exception()  # looked at, so that nobody asks for it in vain
-        if isinstance(self.second.voice, HeldVoice):
-            self.second.voice.tell()
+        if isinstance(self.second.sink, HeldSink):
+            self.second.sink.tell()

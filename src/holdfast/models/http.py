@@ -18,8 +18,8 @@ from aiohttp.abc import AbstractResolver
 from holdfast.decisions.deadlines import Sign
 from holdfast.decisions.proxies import Proxy, proxy_at
 from holdfast.models.body import Body
-from holdfast.models.breaks import broken
-from holdfast.models.upload import Upload
+from holdfast.models.connection_errors import connection_broken
+from holdfast.models.upload import UploadPayload
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 
@@ -31,7 +31,7 @@ STALE_S = 2.0  # a connection that was closed meanwhile says so within a round t
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelResponse:
     """An answer whose head has come."""
 
     status: int
@@ -76,7 +76,7 @@ class ModelHttp:
         await self._stack.aclose()
 
     @asynccontextmanager
-    async def post(self, request: WireRequest, watchdog: Watchdog) -> AsyncGenerator[Reply]:
+    async def post(self, request: WireRequest, watchdog: Watchdog) -> AsyncGenerator[ModelResponse]:
         """Send the request and yield the reply; raises Broken, also out of the block that reads it.
 
         However the block is left, the connection is either whole and kept, or closed at once.
@@ -94,11 +94,13 @@ class ModelHttp:
                     upload.abort()
                     response.close()
         except (aiohttp.ClientError, OSError) as error:
-            raise broken(error, trip.proxy, connected=trip.connected) from error
+            raise connection_broken(error, trip.proxy, connected=trip.connected) from error
         finally:
             self._under_way -= 1
 
-    async def _sent(self, request: WireRequest, trip: "_Trip") -> tuple[Upload, aiohttp.ClientResponse]:
+    async def _sent(
+        self, request: WireRequest, trip: "_Trip"
+    ) -> tuple[UploadPayload, aiohttp.ClientResponse]:
         assert self._keeping is not None, "ModelHttp is an async context manager"
         assert self._fresh is not None
         if self._under_way <= KEPT_ALIVE_MAX:
@@ -139,8 +141,8 @@ class _Trip:
 
 async def _posted(
     session: aiohttp.ClientSession, request: WireRequest, *, trip: _Trip
-) -> tuple[Upload, aiohttp.ClientResponse]:
-    upload = Upload(request.body, trip.watchdog)
+) -> tuple[UploadPayload, aiohttp.ClientResponse]:
+    upload = UploadPayload(request.body, trip.watchdog)
     headers = {"accept-encoding": "identity", "user-agent": AGENT} | request.headers
     try:
         response = await session.post(
@@ -200,6 +202,6 @@ def _trace() -> aiohttp.TraceConfig:
     return trace
 
 
-def _reply(response: aiohttp.ClientResponse) -> Reply:
+def _reply(response: aiohttp.ClientResponse) -> ModelResponse:
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Reply(response.status, headers, Body(response))
+    return ModelResponse(response.status, headers, Body(response))

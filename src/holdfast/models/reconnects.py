@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from holdfast.decisions.failures import Classified
 from holdfast.decisions.outages import Outage, addresses_of, outage_at
 from holdfast.interfaces.clock import Clock
-from holdfast.models.call_texts import nobody_there
-from holdfast.models.shared import Shared
+from holdfast.models.status_lines import nobody_there
+from holdfast.models.target_states import TargetStates
 from holdfast.targets import Target
 
 
@@ -25,7 +25,7 @@ class _Met:
 class Reconnects:
     """Counts the tries that found nobody, address by address: targets at one address are one."""
 
-    def __init__(self, shared: Shared, clock: Clock) -> None:
+    def __init__(self, shared: TargetStates, clock: Clock) -> None:
         self._shared = shared
         self._now_s = clock.monotonic_s
         self._met: dict[str, _Met] = {}

@@ -20,9 +20,18 @@ from holdfast.model_events import (
     TextPiece,
 )
 from holdfast.models.error_bodies import find_error, read_error
-from holdfast.models.responses_events import EVENT, NAMED, RESPONSE, TEXT, Event, Incomplete, Item, Response
-from holdfast.models.sse import Frame, MalformedFrame, Run
-from holdfast.models.wire import NOTHING, UNREADABLE, OpenItem, decoded, raw_text
+from holdfast.models.responses_events import (
+    EVENT,
+    NAMED,
+    RESPONSE,
+    TEXT,
+    Incomplete,
+    ResponsesEvent,
+    ResponsesItem,
+    ResponsesResult,
+)
+from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
+from holdfast.models.wire import NOTHING, UNREADABLE, UnclosedItem, decoded, raw_text
 
 INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "refused"}
 KINDS: dict[str, ItemKind] = {"message": "text", "reasoning": "reasoning", "function_call": "tool"}
@@ -43,7 +52,7 @@ class _Live(msgspec.Struct):
     `before` is the text that stood in its place before thinking came between.
     """
 
-    item: OpenItem
+    item: UnclosedItem
     before: str = ""
     part: str = ""
     arguments: str | None = None
@@ -67,7 +76,7 @@ class ResponsesParser:
         self._live: dict[int, _Live] = {}
         self._text_place = -1  # where the last piece of text went
         self._places: dict[str, int] = {}
-        self._steps: dict[str, Callable[[Event, bytes], list[ModelEvent]]] = {
+        self._steps: dict[str, Callable[[ResponsesEvent, bytes], list[ModelEvent]]] = {
             "response.output_text.delta": self._text_delta,
             "response.refusal.delta": self._refusal_delta,
             "response.reasoning_summary_text.delta": self._summary_delta,
@@ -85,7 +94,7 @@ class ResponsesParser:
             "response.error": self._failed,
         }
 
-    def parse(self, frame: Frame) -> Sequence[ModelEvent]:
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
         """The events of one frame."""
         data = frame.data
         if self._over or not data or data[:6] == b"[DONE]":
@@ -107,7 +116,7 @@ class ResponsesParser:
         step = self._steps.get(name)
         return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
 
-    def text_of(self, run: Run) -> TextPiece | None:
+    def text_of(self, run: FrameRun) -> TextPiece | None:
         """See StreamParser."""
         place, texts = self._text_place, list[str]()
         live = self._live.get(place)
@@ -134,9 +143,9 @@ class ResponsesParser:
                 raise MalformedFrame("an answer without a status")
             self._over = True
             return [error]
-        return self._done(Event(response=response), body)
+        return self._done(ResponsesEvent(response=response), body)
 
-    def _text_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
+    def _text_delta(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         if text := event.delta:
             live = self._going(event, "text", events)
@@ -145,17 +154,17 @@ class ResponsesParser:
             self._text_place = -1 if event.output_index is None else event.output_index
         return events
 
-    def _refusal_delta(self, event: Event, data: bytes) -> list[ModelEvent]:
+    def _refusal_delta(self, event: ResponsesEvent, data: bytes) -> list[ModelEvent]:
         self._refused = True
         return self._text_delta(event, data)
 
-    def _summary_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
+    def _summary_delta(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         return self._reasoning_delta(event, f"summary {event.summary_index}")
 
-    def _thought_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
+    def _thought_delta(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         return self._reasoning_delta(event, f"content {event.content_index}")
 
-    def _reasoning_delta(self, event: Event, part: str) -> list[ModelEvent]:
+    def _reasoning_delta(self, event: ResponsesEvent, part: str) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         if text := event.delta:
             live = self._going(event, "reasoning", events)
@@ -166,7 +175,7 @@ class ResponsesParser:
             events.append(ReasoningPiece(live.item.index, text))
         return events
 
-    def _args_delta(self, event: Event, _data: bytes) -> list[ModelEvent]:
+    def _args_delta(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         if event.delta:
             live = self._going(event, "tool", events)
@@ -174,14 +183,14 @@ class ResponsesParser:
             events.append(ArgsPiece(live.item.index, event.delta))
         return events
 
-    def _args_done(self, event: Event, _data: bytes) -> list[ModelEvent]:
+    def _args_done(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         self._going(event, "tool", events).arguments = event.arguments
         return events
 
-    def _item_added(self, event: Event, _data: bytes) -> list[ModelEvent]:
+    def _item_added(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
-        item = event.item or Item()
+        item = event.item or ResponsesItem()
         kind = KINDS.get(item.type)
         if kind is not None:
             place = self._place(event.output_index, item.id or "")
@@ -195,14 +204,14 @@ class ResponsesParser:
                 events[-1] = live.item.opened()
         return events
 
-    def _item_done(self, event: Event, _data: bytes) -> list[ModelEvent]:
+    def _item_done(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
-        item = event.item or Item()
+        item = event.item or ResponsesItem()
         self._close(self._place(event.output_index, item.id or ""), item, events)
         return events
 
-    def _done(self, event: Event, _data: bytes) -> list[ModelEvent]:
-        response = event.response or Response()
+    def _done(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
+        response = event.response or ResponsesResult()
         status = STATUSES.get(event.type) or response.status or "completed"
         if status == "completed" and response.status in STATUSES.values():
             status = response.status  # gateways end every stream alike: the response itself says better
@@ -227,7 +236,7 @@ class ResponsesParser:
         self.finished = True
         return events
 
-    def _failed(self, _event: Event, data: bytes) -> list[ModelEvent]:
+    def _failed(self, _event: ResponsesEvent, data: bytes) -> list[ModelEvent]:
         self._over = True
         return [read_error(0, data)]
 
@@ -241,7 +250,7 @@ class ResponsesParser:
             self._places[item_id] = output_index
         return output_index
 
-    def _going(self, event: Event, kind: ItemKind, events: list[ModelEvent]) -> _Live:
+    def _going(self, event: ResponsesEvent, kind: ItemKind, events: list[ModelEvent]) -> _Live:
         place = self._place(event.output_index, event.item_id or "")
         live = self._live.get(place)
         if live is None or (live.item.kind != kind and "tool" not in {kind, live.item.kind}):
@@ -260,14 +269,14 @@ class ResponsesParser:
         before = "" if last is None else last.text
         live = self._live[place] = _Live(
             # What the protocol repeats in the end is compared with what came.
-            OpenItem(index=self._opened, kind=kind, is_kept_whole=True),
+            UnclosedItem(index=self._opened, kind=kind, is_kept_whole=True),
             before,
         )
         self._opened += 1
         events.append(live.item.opened())
         return live
 
-    def _close(self, place: int, final: Item, events: list[ModelEvent]) -> None:
+    def _close(self, place: int, final: ResponsesItem, events: list[ModelEvent]) -> None:
         kind = KINDS.get(final.type)
         live = self._live.get(place)
         if kind is None or (live is not None and live.over and live.item.kind == kind):
@@ -303,7 +312,7 @@ class ResponsesParser:
             self._tool_ids.add(item.tool_call_id)
         events.append(item.closed(whole))
 
-    def _close_rest(self, response: Response, events: list[ModelEvent]) -> None:
+    def _close_rest(self, response: ResponsesResult, events: list[ModelEvent]) -> None:
         """The final response repeats the items; what the stream did not close, it closes."""
         said = {live.text for live in self._live.values()} - {""}
         for at, item in enumerate(response.output or ()):
@@ -323,13 +332,13 @@ class ResponsesParser:
                 self._settle(live, "", events, cut=live.arguments is None)
 
 
-def _phase_of(item: Item, kind: ItemKind) -> str:
+def _phase_of(item: ResponsesItem, kind: ItemKind) -> str:
     """The provider's word for what a message is; anything but a word is not kept, since it goes back."""
     word = PHASE.fullmatch(bytes(item.phase)) if kind == "text" else None
     return word[1].decode() if word else ""
 
 
-def _text_of(item: Item, kind: ItemKind) -> str:
+def _text_of(item: ResponsesItem, kind: ItemKind) -> str:
     if kind == "tool":
         return raw_text(item.arguments)
     if kind == "reasoning":

@@ -8,7 +8,7 @@ from holdfast.model_events import TokensUsed
 from holdfast.models.wire import Count, tokens_used
 
 
-class Part(msgspec.Struct):
+class ResponsesPart(msgspec.Struct):
     """A part of a message or of thinking."""
 
     type: str = ""
@@ -16,14 +16,14 @@ class Part(msgspec.Struct):
     refusal: str | None = None
 
 
-class Item(msgspec.Struct):
+class ResponsesItem(msgspec.Struct):
     """An item of the answer."""
 
     type: str = ""
     id: str | None = None
     status: str | None = None
-    content: list[Part] | None = None
-    summary: list[Part] | None = None
+    content: list[ResponsesPart] | None = None
+    summary: list[ResponsesPart] | None = None
     encrypted_content: str | None = None
     phase: msgspec.Raw = msgspec.Raw()
     call_id: str | None = None
@@ -40,7 +40,7 @@ class _OutputDetails(msgspec.Struct, gc=False):
     reasoning_tokens: Count = None
 
 
-class Usage(msgspec.Struct, gc=False):
+class ResponsesUsage(msgspec.Struct, gc=False):
     """Token counts."""
 
     input_tokens: Count = None
@@ -67,17 +67,17 @@ class Incomplete(msgspec.Struct, gc=False):
     reason: str | None = None
 
 
-class Response(msgspec.Struct):
+class ResponsesResult(msgspec.Struct):
     """The response object, in its last state where it matters."""
 
     status: str | None = None
-    output: list[Item] | None = None
-    usage: Usage | None = None
+    output: list[ResponsesItem] | None = None
+    usage: ResponsesUsage | None = None
     incomplete_details: Incomplete | None = None
     error: msgspec.Raw = msgspec.Raw()
 
 
-class Event(msgspec.Struct, gc=False):
+class ResponsesEvent(msgspec.Struct, gc=False):
     """Any event of the stream."""
 
     type: str = ""
@@ -87,11 +87,11 @@ class Event(msgspec.Struct, gc=False):
     content_index: int | None = None
     summary_index: int | None = None
     arguments: str | None = None
-    item: Item | None = None
-    response: Response | None = None
+    item: ResponsesItem | None = None
+    response: ResponsesResult | None = None
 
 
-class TextDelta(msgspec.Struct, gc=False):
+class ResponsesTextDelta(msgspec.Struct, gc=False):
     """An event that brings text, where it says, and nothing else: any other event does not fit."""
 
     type: Literal["response.output_text.delta"]
@@ -105,13 +105,13 @@ class TextDelta(msgspec.Struct, gc=False):
     response: None = None
 
 
-class Named(msgspec.Struct, gc=False):
+class NamedEvent(msgspec.Struct, gc=False):
     """An event of which only the name can be relied on."""
 
     type: str = ""
 
 
-EVENT = msgspec.json.Decoder(Event)
-TEXT = msgspec.json.Decoder(TextDelta)
-NAMED = msgspec.json.Decoder(Named)
-RESPONSE = msgspec.json.Decoder(Response)
+EVENT = msgspec.json.Decoder(ResponsesEvent)
+TEXT = msgspec.json.Decoder(ResponsesTextDelta)
+NAMED = msgspec.json.Decoder(NamedEvent)
+RESPONSE = msgspec.json.Decoder(ResponsesResult)

@@ -13,14 +13,14 @@ class MalformedFrame(Exception):
     """What came is not the protocol; the only exception of a frame parser or a wire parser."""
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class SseFrame(msgspec.Struct, frozen=True, gc=False):
     """One event of the stream: its name, empty where none was given, and its data."""
 
     event: bytes
     data: bytes
 
 
-class Run(msgspec.Struct, gc=False):
+class FrameRun(msgspec.Struct, gc=False):
     """The data of neighbouring frames of one name."""
 
     event: bytes
@@ -53,11 +53,11 @@ class SseParser:
         self._last_head = b"data: "
         self._lines_each = 2  # of a frame with that head
 
-    def feed(self, piece: bytes) -> list[Frame]:
+    def feed(self, piece: bytes) -> list[SseFrame]:
         """The frames that this piece completes."""
-        return [Frame(run.event, data) for run in self.runs(piece) for data in run.datas]
+        return [SseFrame(run.event, data) for run in self.runs(piece) for data in run.datas]
 
-    def runs(self, piece: bytes) -> list[Run]:
+    def runs(self, piece: bytes) -> list[FrameRun]:
         """The frames that this piece completes, neighbours of one name together."""
         head, size = self._last_head, len(piece)
         if (
@@ -71,14 +71,14 @@ class SseParser:
         ):
             # One frame like the last one: what a server sends that sends every token when it has it.
             self._bytes_left -= size
-            return [Run(self._last_event, [piece[len(head) : -2]])]
+            return [FrameRun(self._last_event, [piece[len(head) : -2]])]
         runs = self._runs(piece)
         self._between = self._head is None and not (
             self._half_line or self._data or self._event or self._after_cr
         )
         return runs
 
-    def _runs(self, piece: bytes) -> list[Run]:
+    def _runs(self, piece: bytes) -> list[FrameRun]:
         if self._head is not None:
             piece = self._without_bom(piece)
         if self._after_cr or _CR in piece:
@@ -86,7 +86,7 @@ class SseParser:
         self._bytes_left -= len(piece)
         if self._bytes_left < 0:
             raise MalformedFrame("the stream is longer than any answer")
-        runs: list[Run] = []
+        runs: list[FrameRun] = []
         if self._half_line or self._data or self._event:
             # Finish the frame that was begun; what follows can go the quick way.
             end = piece.find(b"\n\n")
@@ -102,12 +102,12 @@ class SseParser:
             self._feed_frames(piece, runs)
         return runs
 
-    def end(self) -> list[Frame]:
+    def end(self) -> list[SseFrame]:
         """The frame that lacked only its blank line when the stream ended; half a line is dropped."""
-        runs: list[Run] = []
+        runs: list[FrameRun] = []
         if not self._half_line:
             self._dispatch(runs)
-        return [Frame(run.event, data) for run in runs for data in run.datas]
+        return [SseFrame(run.event, data) for run in runs for data in run.datas]
 
     def _without_bom(self, piece: bytes) -> bytes:
         head = (self._head or b"") + piece
@@ -125,7 +125,7 @@ class SseParser:
         self._after_cr = piece[-1:] == b"\r"
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-    def _feed_alike(self, piece: bytes, runs: list[Run]) -> bytes:
+    def _feed_alike(self, piece: bytes, runs: list[FrameRun]) -> bytes:
         """Takes the frames at the beginning that have the head of the last one; the rest is returned."""
         head = self._last_head
         datas = piece.split(b"\n\n" + head)
@@ -138,10 +138,10 @@ class SseParser:
         # A line feed too many is a line that is not data, inside a frame or between two.
         if not datas or piece.count(b"\n", 0, len(piece) - len(rest)) != self._lines_each * len(datas):
             return piece
-        runs.append(Run(self._last_event, datas))
+        runs.append(FrameRun(self._last_event, datas))
         return rest
 
-    def _feed_frames(self, piece: bytes, runs: list[Run]) -> None:
+    def _feed_frames(self, piece: bytes, runs: list[FrameRun]) -> None:
         """Begins at a frame's first byte: frames of one data line, named or not, need no line by line."""
         blocks = piece.split(b"\n\n")
         rest = blocks.pop()
@@ -159,7 +159,7 @@ class SseParser:
         if rest:
             self._feed_lines(rest, runs)
 
-    def _feed_lines(self, text: bytes, runs: list[Run]) -> None:
+    def _feed_lines(self, text: bytes, runs: list[FrameRun]) -> None:
         lines = text.split(b"\n")
         half_line = lines.pop()
         if lines and self._half_line:
@@ -195,18 +195,18 @@ class SseParser:
         if self._data_bytes + more_bytes > self._frame_bytes_max:
             raise MalformedFrame(f"a frame is longer than {self._frame_bytes_max} bytes")
 
-    def _dispatch(self, runs: list[Run]) -> None:
+    def _dispatch(self, runs: list[FrameRun]) -> None:
         if self._data:
             self._add(self._event, b"\n".join(self._data), runs)
             self._data = []
             self._data_bytes = 0
         self._event = b""
 
-    def _add(self, event: bytes, data: bytes, runs: list[Run]) -> None:
+    def _add(self, event: bytes, data: bytes, runs: list[FrameRun]) -> None:
         if runs and runs[-1].event == event:
             runs[-1].datas.append(data)
             return
-        runs.append(Run(event, [data]))
+        runs.append(FrameRun(event, [data]))
         if event != self._last_event:
             self._last_event = event
             self._last_head = b"event: " + event + b"\ndata: " if event else b"data: "

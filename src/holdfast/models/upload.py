@@ -20,7 +20,7 @@ LOOKS_MIN = 4  # within one patience
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
 
 
-class Upload(aiohttp.payload.Payload):
+class UploadPayload(aiohttp.payload.Payload):
     """A body that knows its connection and how much of it the peer has taken."""
 
     _value: bytes

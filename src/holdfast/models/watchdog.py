@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.decisions.deadlines import (
+    ClockReading,
     Deadline,
     Deadlines,
-    Reading,
     Sign,
     State,
     Watch,
@@ -165,5 +165,5 @@ class Watchdog:
             self._watch = found
             self._arm()
 
-    def _read(self) -> Reading:
-        return Reading(self._now_s(), self._steady_s())
+    def _read(self) -> ClockReading:
+        return ClockReading(self._now_s(), self._steady_s())

@@ -20,7 +20,7 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
-from holdfast.models.sse import Frame, MalformedFrame, Run
+from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
 from holdfast.targets import Target
 
 Blobs = Mapping[str, bytes]
@@ -75,11 +75,11 @@ class StreamParser(Protocol):
 
     finished: bool
 
-    def text_of(self, run: Run) -> TextPiece | None:
+    def text_of(self, run: FrameRun) -> TextPiece | None:
         """The text of the first frames of the run, which are taken out of it."""
         ...
 
-    def parse(self, frame: Frame) -> Sequence[ModelEvent]:
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
         """The events of one frame."""
         ...
 
@@ -92,7 +92,7 @@ class StreamParser(Protocol):
         ...
 
 
-class OpenItem(msgspec.Struct, kw_only=True):
+class UnclosedItem(msgspec.Struct, kw_only=True):
     """An item of the answer that the protocol has not closed."""
 
     index: int
@@ -109,7 +109,7 @@ class OpenItem(msgspec.Struct, kw_only=True):
         """The event of its opening."""
         return ItemOpened(self.index, self.kind, self.tool_call_id, self.name)
 
-    def more(self, texts: list[str], run: Run) -> TextPiece | None:
+    def more(self, texts: list[str], run: FrameRun) -> TextPiece | None:
         """One piece for the texts of so many frames of the run, which are taken out of it."""
         text = "".join(texts)
         if not text:

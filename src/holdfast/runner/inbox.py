@@ -36,7 +36,12 @@ from holdfast.interfaces.journal import (
     Replayed,
     Store,
 )
-from holdfast.runner.granted import Granted, all_granted, forget_granted, note_granted
+from holdfast.runner.session_grants import (
+    SessionGrant,
+    forget_session_grant,
+    note_session_grant,
+    session_grants,
+)
 from holdfast.runner.supervisor import Supervisor
 from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings, WhenBusy
 
@@ -254,7 +259,7 @@ class Inbox:
         inputs: list[Input] = [answered]
         grant_id = grant_of_approval(answered.approval_id)
         if rule is not None and answered.choice == "session":
-            await note_granted(self._store, Granted(session_id, grant_id))
+            await note_session_grant(self._store, SessionGrant(session_id, grant_id))
         if rule is not None and answered.choice in {"session", "always"}:
             inputs.append(
                 e.GrantAdded(
@@ -283,7 +288,9 @@ class Inbox:
             sessions = {session_id}
         else:
             asked = await self._store.ask(approval_of_grant(grant_id))
-            sessions = {one.session_id for one in await all_granted(self._store) if one.grant_id == grant_id}
+            sessions = {
+                one.session_id for one in await session_grants(self._store) if one.grant_id == grant_id
+            }
             sessions |= {asked.session_id} if asked else set()
         for one in sorted(sessions):
             is_known |= await self._revoke_in(one, grant_id)
@@ -295,7 +302,7 @@ class Inbox:
         removed = e.GrantRemoved(at_ms=self._clock.now_ms(), grant_id=grant_id)
         if not await self.put(session_id, removed):
             return False
-        await forget_granted(self._store, Granted(session_id, grant_id))
+        await forget_session_grant(self._store, SessionGrant(session_id, grant_id))
         return True
 
     async def answer_question(self, session_id: str, answered: e.QuestionAnswered) -> bool:

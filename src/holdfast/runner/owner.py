@@ -30,7 +30,7 @@ from holdfast.ids import new_run_id
 from holdfast.interfaces.journal import Fence, IfAskOpen, IfRunOpen, JournalError
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.runner.crash_history import CrashHistory
-from holdfast.runner.orphans import Orphans
+from holdfast.runner.orphaned_processes import OrphanedProcesses
 from holdfast.runner.slots import Slot, Slots
 from holdfast.values import Failure, OnRestart, RunSettings
 
@@ -57,19 +57,19 @@ class RunnerShared:
     """
 
     slots: Slots
-    suspects: Slots = field(default_factory=lambda: Slots(1))
-    alone_s: float = 60.0
+    suspect_slot: Slots = field(default_factory=lambda: Slots(1))
+    suspect_alone_s: float = 60.0
     on_restart: OnRestart = "resume"
     crash_history: CrashHistory = field(default_factory=CrashHistory)
-    orphans: Orphans = field(default_factory=Orphans)
-    company: DeltaBatcher = field(default_factory=DeltaBatcher)
+    orphans: OrphanedProcesses = field(default_factory=OrphanedProcesses)
+    batcher: DeltaBatcher = field(default_factory=DeltaBatcher)
 
     def turn(self, run_id: str) -> Turn | None:
         """What the run waits for before it begins or goes on; None if it waits for no turn."""
-        if place := self.suspects.place(run_id):
+        if place := self.suspect_slot.place(run_id):
             why = (
                 f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
-                f"resume one at a time, at most {self.alone_s:g} s apart"
+                f"resume one at a time, at most {self.suspect_alone_s:g} s apart"
             )
             return Turn(place, why)
         if place := self.slots.place(run_id):
@@ -245,7 +245,7 @@ class SessionOwner:
         deps = self._deps
         run_of = (self.session_id, run.run_id)
         log = RunLog(deps.store, deps.clock, run=run_of, fence=fence, secrets=deps.secrets, spool=deps.spool)
-        log.company = self._shared.company
+        log.batcher = self._shared.batcher
         entries = self.view.transcript.runs[run.run_id].entries
         spoken = [entry.segment for entry in entries if isinstance(entry, Text | Thinking)]
         log.begin_segments_after(max(spoken, default=0))
@@ -298,10 +298,10 @@ class SessionOwner:
     @asynccontextmanager
     async def _alone(self, run: Run) -> AsyncGenerator[None]:
         """Keep other suspects waiting until this one completed something, waits itself, or had its time."""
-        suspects = self._shared.suspects
-        await suspects.take(run.run_id)
+        suspect_slot = self._shared.suspect_slot
+        await suspect_slot.take(run.run_id)
         clearing = asyncio.create_task(self._cleared(run))
-        clearing.add_done_callback(lambda _: suspects.give())
+        clearing.add_done_callback(lambda _: suspect_slot.give())
         try:
             yield
         finally:
@@ -313,7 +313,7 @@ class SessionOwner:
         tried = run.resumptions
         await self.view.until(lambda: run.resumptions > tried)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._shared.alone_s):
+            async with asyncio.timeout(self._shared.suspect_alone_s):
                 await self.view.until(
                     lambda: not run.resumptions_without_progress or run.only_waits or _waits(run)
                 )

@@ -15,7 +15,7 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.rows import RunRow, RunStatus
 from holdfast.interfaces.journal import Index, JournalError, RunQuery
 from holdfast.journal.retrying_append import ready
-from holdfast.runner.lag import LoopLag
+from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.owner import RunnerShared, SessionOwner, Turn
 from holdfast.runner.shared_folds import SharedFolds
 from holdfast.runner.slots import Slots
@@ -47,12 +47,12 @@ class Supervisor:
     def __init__(self, deps: AgentDeps, limits: RunnerLimits | None = None) -> None:
         self._deps = deps
         self._limits = limits or RunnerLimits()
-        slots, alone_s = Slots(self._limits.runs_max), self._limits.suspect_alone_s
+        slots = Slots(self._limits.runs_max)
         self._shared = RunnerShared(
             slots,
-            alone_s=alone_s,
+            suspect_alone_s=self._limits.suspect_alone_s,
             on_restart=self._limits.on_restart,
-            company=DeltaBatcher(beat_s=self._limits.delta_beat_s),
+            batcher=DeltaBatcher(beat_s=self._limits.delta_beat_s),
         )
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen

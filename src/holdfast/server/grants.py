@@ -10,7 +10,7 @@ from starlette.responses import Response
 from holdfast import events as e
 from holdfast.agent.policy import Judge
 from holdfast.policy.approvals import describe
-from holdfast.runner.granted import Granted, all_granted
+from holdfast.runner.session_grants import SessionGrant, session_grants
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.transport.bodies import json_answer, whole_number
@@ -42,8 +42,8 @@ class GrantRoutes:
 
     async def _page(self, cursor: str, limit: int) -> Response:
         """Some of all rules; those that hold everywhere come first."""
-        known = await all_granted(self._deps.store)
-        left = [one for one in known if not cursor or one > Granted.at(cursor)]
+        known = await session_grants(self._deps.store)
+        left = [one for one in known if not cursor or one > SessionGrant.at(cursor)]
         data = [] if cursor else _everywhere(self._deps.agent.judge)
         page = left[: max(1, limit - len(data))]
         for one in page:
@@ -52,7 +52,7 @@ class GrantRoutes:
         last = page[-1].cursor if len(left) > len(page) else None
         return _answer(data, next_cursor=last)
 
-    async def _standing(self, one: Granted) -> e.GrantAdded | None:
+    async def _standing(self, one: SessionGrant) -> e.GrantAdded | None:
         """The rule, if its session is still there and has it."""
         found = await self._deps.store.session(one.session_id)
         if found is None or found.purge_at_ms:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate
-from holdfast.decisions.deadlines import Asked, effective
+from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.folds import session, transcript
 from holdfast.interfaces.model import Answer, Compact, NoAnswer
 from holdfast.journal.memory import MemoryDisk, MemoryStore
@@ -23,7 +23,7 @@ from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.attempt import HEDGE_SHARE, CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import STALE_S, ModelHttp
-from holdfast.models.shared import Shared
+from holdfast.models.target_states import TargetStates
 from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import Failure
@@ -192,7 +192,7 @@ class Line:
     """One way to ask, with all that it works with; `ask` and `start` may be used again and again."""
 
     http: ModelHttp
-    shared: Shared
+    shared: TargetStates
     clock: TestClock
     store: MemoryStore
     targets: tuple[Target, ...]
@@ -211,11 +211,11 @@ class Line:
         return ModelCalls(deps, self.targets)
 
     async def ask(
-        self, request: ModelRequest | str = "hi", *, voice: Told | None = None, compact: Compact | None = None
+        self, request: ModelRequest | str = "hi", *, sink: Told | None = None, compact: Compact | None = None
     ) -> Answer | NoAnswer:
         """One call, to its end."""
         asked = request_of(request) if isinstance(request, str) else request
-        told = voice or self.told
+        told = sink or self.told
         async with asyncio.timeout(HANGS_S):
             ended = await self.calls.answer(asked, told, turn=1, compact=compact)
         assert told.live is None, "a live line is left"
@@ -223,10 +223,10 @@ class Line:
         return ended
 
     def start(
-        self, request: ModelRequest | str = "hi", *, voice: Told | None = None
+        self, request: ModelRequest | str = "hi", *, sink: Told | None = None
     ) -> asyncio.Task[Answer | NoAnswer]:
         """One call, in a task of its own."""
-        task = asyncio.create_task(self.ask(request, voice=voice))
+        task = asyncio.create_task(self.ask(request, sink=sink))
         self.tasks.append(task)
         return task
 
@@ -257,7 +257,7 @@ async def line_to(
     clock = clock or TestClock()
     store = MemoryStore(disk)
     async with ModelHttp(resolver, tls=tls, stale_s=stale_s) as http:
-        shared = Shared(store, clock)
+        shared = TargetStates(store, clock)
         await shared.load()
         line = Line(http, shared, clock, store, targets, Told(clock))
         try:
@@ -345,7 +345,7 @@ class Names(AbstractResolver):
 
 async def wait_through_cancel(patience_s: float, *, times: int = 2) -> None:
     """Wait until a watchdog of this patience has gone off so many times: one that has not will not."""
-    deadlines = effective(Patience(connect_s=patience_s), Asked(local=True, input_tokens=1))
+    deadlines = effective(Patience(connect_s=patience_s), RequestFacts(local=True, input_tokens=1))
     for _ in range(times):
         watchdog = Watchdog(deadlines)
         with contextlib.suppress(TimeoutError):

@@ -108,11 +108,11 @@ async def slept_over_a_restart_s(length_s: int, before: TestClock, after: TestCl
 
 async def _asked(line: Line, calls: int) -> Seen:
     voices = [line.another_voice() for _ in range(calls)]
-    endings = [type(await line.ask(voice=voice)).__name__ for voice in voices]
+    endings = [type(await line.ask(sink=sink)).__name__ for sink in voices]
     failures = [
         f"{event.failure.kind} {event.close_reason} {'anew' in event.failure.text}"
-        for voice in voices
-        for event in voice.of(e.AttemptFailed)
+        for sink in voices
+        for event in sink.of(e.AttemptFailed)
     ]
     return Seen(tuple(endings), tuple(failures), tuple(line.clock.slept_s))
 

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from holdfast.chaos import Gate
-from holdfast.decisions.deadlines import Asked, effective
+from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.models.body import Body, Take
-from holdfast.models.breaks import Broken
+from holdfast.models.connection_errors import ConnectionBroken
 from holdfast.models.http import ModelHttp
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
@@ -82,7 +82,7 @@ async def serving(*writes: bytes, gates: Sequence[Gate] = ()) -> AsyncGenerator[
 @asynccontextmanager
 async def body_of(http: ModelHttp, request: WireRequest) -> AsyncGenerator[Body]:
     """The body of one answer."""
-    deadlines = effective(Patience(), Asked(local=True, input_tokens=1))
+    deadlines = effective(Patience(), RequestFacts(local=True, input_tokens=1))
     watchdog = Watchdog(deadlines)
     async with asyncio.timeout(HANGS_S), watchdog, http.post(request, watchdog) as reply:
         yield reply.body
@@ -269,7 +269,7 @@ async def test_a_body_that_breaks_off_is_broken(end: bytes) -> None:
         reading = asyncio.ensure_future(read(http, request, taken))
         await taken.first.passed()
         gate.open()
-        with pytest.raises(Broken):
+        with pytest.raises(ConnectionBroken):
             await reading
     assert taken.pieces[0] == b"one"
 
@@ -283,6 +283,6 @@ async def test_connections_that_are_closed_under_a_body_break_it() -> None:
         async with ModelHttp() as http:
             reading = asyncio.ensure_future(read(http, request, taken))
             await taken.first.passed()
-        with pytest.raises(Broken):
+        with pytest.raises(ConnectionBroken):
             await reading
     assert taken.whole == b"one"

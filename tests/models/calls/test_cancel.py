@@ -117,7 +117,7 @@ async def test_cancel_while_the_kernel_still_holds_the_request(megabytes: float)
 async def test_the_next_run_is_judged_on_its_own(wire: Wire) -> None:
     """S003-3: after a stopped call a real drop in the next one is a network failure, and is retried."""
     async with line_of(wire, [Say("hel"), Hang()], [Say("hel"), Drop()], GOOD) as (line, server):
-        task = line.start(voice=line.another_voice())
+        task = line.start(sink=line.another_voice())
         await server.seen.until_body(1)
         await ended_by(task, "user_stop")
         assert isinstance(await line.ask(), Answer)

@@ -40,14 +40,14 @@ def on_port(port: int, **fields: object) -> Target:
 async def test_a_connection_is_used_again(wire: Wire) -> None:
     async with line_of(wire, GOOD, GOOD, GOOD) as (line, server):
         for _ in range(3):
-            assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+            assert isinstance(await line.ask(sink=line.another_voice()), Answer)
         assert server.seen.connections_seen == 1
 
 
 async def test_a_stale_connection_costs_no_attempt(wire: Wire) -> None:
     """P3: the peer had closed it before a byte of an answer, so nobody has seen the request."""
     async with line_of(wire, [Say("one"), CloseOnReuse()], GOOD) as (line, server):
-        await line.ask(voice=line.another_voice())
+        await line.ask(sink=line.another_voice())
         assert isinstance(await line.ask(), Answer)
         assert line.told.failures == []
         assert len(line.told.of(e.AttemptStarted)) == 1
@@ -60,7 +60,7 @@ async def test_many_stale_connections_cost_no_attempt_either() -> None:
     gates = [Gate() for _ in range(5)]
     first = [[Wait(gate), Say("one"), CloseOnReuse()] for gate in gates]
     async with line_of(WIRE, *first, GOOD) as (line, server):
-        tasks = [line.start(voice=line.another_voice()) for _ in gates]
+        tasks = [line.start(sink=line.another_voice()) for _ in gates]
         await server.seen.until_connections(5)
         for gate in gates:
             gate.open()
@@ -76,9 +76,9 @@ async def test_a_kept_connection_that_breaks_after_a_while_is_a_failed_attempt()
         line_to(target_of(server, WIRE), stale_s=0.0) as line,
     ):
         await line.ask()
-        voice = line.another_voice()
-        assert isinstance(await line.ask(voice=voice), Answer)
-        assert voice.kinds == ["dropped"]
+        sink = line.another_voice()
+        assert isinstance(await line.ask(sink=sink), Answer)
+        assert sink.kinds == ["dropped"]
         assert server.seen.requests_seen == 3
 
 
@@ -105,7 +105,7 @@ async def test_more_calls_than_connections_are_kept_all_have_one() -> None:
     gate = Gate()
     count = KEPT_ALIVE_MAX + 6
     async with line_of(WIRE, *([[Wait(gate), Say("hello")]] * count)) as (line, server):
-        tasks = [line.start(voice=line.another_voice()) for _ in range(count)]
+        tasks = [line.start(sink=line.another_voice()) for _ in range(count)]
         await gate.reached(count)
         gate.open()
         assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*tasks))
@@ -125,10 +125,10 @@ async def test_a_call_that_fails_late_leaves_the_connections_of_others_alone() -
             first.full = first.full or isinstance(event, e.TextDelta)
 
         first.on_event = fill
-        waiting = line.start(voice=first)
+        waiting = line.start(sink=first)
         await first.made_room.reached()
         await server.seen.until_ended(1)
-        other = line.start(voice=second)
+        other = line.start(sink=second)
         await gate.reached()
         assert server.seen.request(2).connection is server.seen.request(1).connection
         waiting.cancel()
@@ -172,7 +172,7 @@ async def test_a_hung_resolver_for_one_host_delays_no_call_to_another(wire: Wire
         good = target_of(server, wire, "good", base_url="http://good.example/v1")
         hung = target_of(server, wire, "hung", base_url="http://hung.example/v1")
         async with line_to(hung, resolver=names) as line:
-            stuck = line.start(voice=line.another_voice())
+            stuck = line.start(sink=line.another_voice())
             await names.hung.reached()
             line.targets = (good,)
             assert isinstance(await line.ask(), Answer)
@@ -214,7 +214,7 @@ async def test_the_real_resolver_does_not_hang_for_others_either() -> None:
                 for name in ("good", "deaf")
             )
             async with line_to(deaf, resolver=resolver) as line:
-                stuck = line.start(voice=line.another_voice())
+                stuck = line.start(sink=line.another_voice())
                 await dns.asked.passed()
                 line.targets = (good,)
                 assert isinstance(await line.ask(), Answer)

@@ -92,9 +92,9 @@ async def test_a_plain_request_goes_to_the_proxy_with_its_whole_address() -> Non
 async def test_a_secure_request_goes_through_a_tunnel_that_is_used_again(tmp_path: Path) -> None:
     """P11: the proxy learns neither the key nor the request, and the endpoint no password of the proxy."""
     async with proxy() as it, tunnelled(tmp_path, GOOD, GOOD, through=it, login=LOGIN) as scene:
-        for voice in (scene.line.told, scene.line.another_voice()):
-            assert isinstance(await scene.line.ask(voice=voice), Answer)
-            assert voice.text == "hello"
+        for sink in (scene.line.told, scene.line.another_voice()):
+            assert isinstance(await scene.line.ask(sink=sink), Answer)
+            assert sink.text == "hello"
         (line,) = it.lines
         assert line.startswith(f"CONNECT {HOST}:")
         assert it.headers[0]["proxy-authorization"] == BASIC
@@ -327,7 +327,7 @@ async def test_a_stale_tunnel_costs_no_attempt(tmp_path: Path) -> None:
     """P3: the call gets a tunnel of its own, and no proxy is told to close it at once."""
     first = [Say("one"), CloseOnReuse()]
     async with proxy() as it, tunnelled(tmp_path, first, GOOD, through=it) as scene:
-        await scene.line.ask(voice=scene.line.another_voice())
+        await scene.line.ask(sink=scene.line.another_voice())
         assert isinstance(await scene.line.ask(), Answer)
         assert scene.line.told.failures == []
         assert len(scene.line.told.of(e.AttemptStarted)) == 1

@@ -50,7 +50,7 @@ async def test_what_a_call_said_is_on_the_journal_and_folds_to_the_clean_answer(
             assert transcript.output(transcript.fold(pairs), "r1") == words
 
 
-class Broken(MemoryStore):
+class ConnectionBroken(MemoryStore):
     """A store with a bug: it fails before it has anything to wait for."""
 
     def append_run(self, *_: object, **__: object) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -59,7 +59,7 @@ class Broken(MemoryStore):
 
 async def test_a_store_with_a_bug_keeps_nobody_waiting_for_what_was_said() -> None:
     """P6: whoever waits hears of it; nothing hangs."""
-    store, clock = Broken(), SystemClock()
+    store, clock = ConnectionBroken(), SystemClock()
     async with RunLog(store, clock, run=("s1", "r1"), fence=await store.claim("s1")) as log:
         log.say(1, "hello")
         with pytest.raises(Unwritable, match="no such column"):

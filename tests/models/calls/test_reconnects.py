@@ -180,7 +180,7 @@ async def test_another_address_is_asked_after_five_seconds_and_by_the_next_call_
         assert len(line.told.of(e.AttemptStarted)) == 2
         line.clock.slept_s.clear()
         again = line.another_voice()
-        assert isinstance(await line.ask(voice=again), Answer)
+        assert isinstance(await line.ask(sink=again), Answer)
         assert line.clock.slept_s == [], "nobody has been there since"
 
 

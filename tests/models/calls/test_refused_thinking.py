@@ -29,7 +29,7 @@ async def test_thinking_that_its_provider_no_longer_takes_back_is_left_out_of_th
         assert isinstance(await line.ask(request), Answer)
         assert ["gone-bad" in str(request.body) for request in server.seen.requests] == [True, False]
         assert not line.shared.asks_plainly(line.targets[0])
-        ended = await line.ask(request, voice=line.another_voice())
+        ended = await line.ask(request, sink=line.another_voice())
         assert isinstance(ended, NoAnswer)
         assert "asked again without what it had thought" in ended.trace[0]
 
@@ -39,5 +39,5 @@ async def test_a_model_that_does_not_reason_is_asked_plainly_from_then_on() -> N
     status = Status(400, message="Encrypted content is not supported with this model.")
     async with line_of("responses", [status], GOOD, GOOD) as (line, server):
         assert isinstance(await line.ask(), Answer)
-        assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+        assert isinstance(await line.ask(sink=line.another_voice()), Answer)
         assert ["include" in (request.body or {}) for request in server.seen.requests] == [True, False, False]

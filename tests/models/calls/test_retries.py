@@ -185,9 +185,9 @@ async def test_the_target_that_the_caller_names_is_asked_first_and_the_others_st
             assert isinstance(await line.ask(request_of(model=wish)), Answer)
             assert line.told.of(e.TargetSwitched) == []
             assert (first_server.seen.requests_seen, second_server.seen.requests_seen) == (0, 1)
-            voice = line.another_voice()
-            assert isinstance(await line.ask(request_of(model=wish), voice=voice), Answer)
-            (switched,) = voice.of(e.TargetSwitched)
+            sink = line.another_voice()
+            assert isinstance(await line.ask(request_of(model=wish), sink=sink), Answer)
+            (switched,) = sink.of(e.TargetSwitched)
             assert (switched.from_target, switched.to_target) == ("second", "first")
 
 

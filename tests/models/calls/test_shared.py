@@ -9,7 +9,7 @@ from holdfast.chaos import ChaosServer, Gate, Hang, Say, overloaded_s, rate_limi
 from holdfast.interfaces.journal import StoreFull
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.models.shared import Shared
+from holdfast.models.target_states import TargetStates
 from holdfast.targets import Patience, RetryLimits, Wire
 
 from .calling import SHORT_S, Line, TestClock, line_of, line_to, target_of
@@ -30,10 +30,10 @@ async def test_ten_runs_learn_one_429_once(wire: Wire) -> None:
         first = line.start()
         await line.clock.held.reached()
         voices = [line.another_voice() for _ in range(9)]
-        others = [line.start(voice=voice) for voice in voices]
+        others = [line.start(sink=sink) for sink in voices]
         await line.clock.held.reached(10)
         assert server.seen.requests_seen == 1, "nobody asks before the reset"
-        assert all("main asked to wait · is asked again in 30 s" in voice.line for voice in voices)
+        assert all("main asked to wait · is asked again in 30 s" in sink.line for sink in voices)
         line.clock.held.open()
         assert all(isinstance(ended, Answer) for ended in await asyncio.gather(first, *others))
         assert server.seen.requests_seen == 11
@@ -48,7 +48,7 @@ async def test_other_keys_and_endpoints_do_not_wait(wire: Wire) -> None:
             line.start()
             await line.clock.held.reached()
             line.targets = (target_of(server, wire, api_key="sk-another-key"),)
-            assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+            assert isinstance(await line.ask(sink=line.another_voice()), Answer)
 
 
 @pytest.mark.parametrize("answer", [rate_limited_s(600), overloaded_s(600)], ids=["429", "503"])
@@ -72,7 +72,7 @@ async def test_a_long_wait_with_a_fallback_is_a_switch(wire: Wire) -> None:
             assert isinstance(await line.ask(), Answer)
             assert line.told.notices == ["switched"]
             again = line.another_voice()
-            assert isinstance(await line.ask(voice=again), Answer)
+            assert isinstance(await line.ask(sink=again), Answer)
             assert full.seen.requests_seen == 1, "the next call goes to the other at once"
             assert again.notices == ["switched"]
 
@@ -84,7 +84,7 @@ async def test_a_call_that_meets_a_gate_closed_for_long_says_so(wire: Wire) -> N
         line.start()
         await line.clock.held.reached()
         other = line.another_voice()
-        line.start(voice=other)
+        line.start(sink=other)
         await line.clock.held.reached(2)
         assert [event.until_ms - line.clock.now_ms() for event in other.of(e.CallGated)] == [600_000]
 
@@ -98,7 +98,7 @@ async def test_try_now_lets_exactly_one_attempt_pass(wire: Wire) -> None:
         line.clock.held = Gate()
         tasks = [line.start()]
         await line.clock.held.reached()
-        tasks += [line.start(voice=line.another_voice()) for _ in range(2)]
+        tasks += [line.start(sink=line.another_voice()) for _ in range(2)]
         await line.clock.held.reached(3)
         assert await line.shared.try_now(line.targets[0])
         await server.seen.until_ended(2)
@@ -141,7 +141,7 @@ async def test_an_attempt_that_passed_and_was_answered_opens_the_gate(wire: Wire
         line.clock.held = Gate()
         tasks = [line.start()]
         await line.clock.held.reached()
-        tasks += [line.start(voice=line.another_voice()) for _ in range(2)]
+        tasks += [line.start(sink=line.another_voice()) for _ in range(2)]
         await line.clock.held.reached(3)
         assert await line.shared.try_now(line.targets[0])
         assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*tasks))
@@ -180,9 +180,9 @@ async def test_the_breaker_opens_and_heals_without_a_human(wire: Wire) -> None:
         async with line_to(first, second) as line:
 
             async def answered_by() -> str:
-                voice = line.another_voice()
-                assert isinstance(await line.ask(voice=voice), Answer)
-                return voice.of(e.AttemptStarted)[-1].target
+                sink = line.another_voice()
+                assert isinstance(await line.ask(sink=sink), Answer)
+                return sink.of(e.AttemptStarted)[-1].target
 
             assert [await answered_by() for _ in range(3)] == ["second"] * 3
             assert sick.seen.requests_seen == 3
@@ -206,11 +206,11 @@ async def test_one_probe_at_a_time_and_a_failed_one_waits_longer(wire: Wire) -> 
         first = target_of(sick, wire, "first", patience=QUICK, retry=once)
         async with line_to(first, target_of(well, wire, "second")) as line:
             for _ in range(3):
-                await line.ask(voice=line.another_voice())
+                await line.ask(sink=line.another_voice())
             line.clock.passed_ms += 30_000
-            probe = line.start(voice=line.another_voice())
+            probe = line.start(sink=line.another_voice())
             await sick.seen.until_request(4)
-            assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+            assert isinstance(await line.ask(sink=line.another_voice()), Answer)
             assert sick.seen.requests_seen == 4, "the second call does not probe too"
             await probe
             assert line.shared.breaker(first).cooldown_ms == 60_000
@@ -233,7 +233,7 @@ async def test_a_message_earns_one_probe_when_there_is_no_other_target(wire: Wir
         assert isinstance(await line.ask(), NoAnswer)
         assert line.shared.breaker(line.targets[0]).cooldown_ms
         line.patient()
-        assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+        assert isinstance(await line.ask(sink=line.another_voice()), Answer)
         assert server.seen.requests_seen == 4
 
 
@@ -250,7 +250,7 @@ async def test_a_breaker_that_waits_for_long_is_a_gate_for_this_call_alone(wire:
             task = line.start()
             await gated(line, 240)
             line.targets = (quick,)
-            assert isinstance(await line.ask(voice=line.another_voice()), Answer)
+            assert isinstance(await line.ask(sink=line.another_voice()), Answer)
             assert await line.shared.try_now(slow)
             assert isinstance(await task, Answer)
 
@@ -302,5 +302,5 @@ async def test_what_is_learned_is_how_long_the_first_event_took() -> None:
 async def test_a_note_that_cannot_be_written_fails_no_call(wire: Wire) -> None:
     """P10: losing a note may cost time, never an answer."""
     async with line_of(wire, [rate_limited_s(1)], [server_error()], GOOD) as (line, _):
-        line.shared = Shared(FullStore(), line.clock)
+        line.shared = TargetStates(FullStore(), line.clock)
         assert isinstance(await line.ask(), Answer)

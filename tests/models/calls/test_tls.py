@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from holdfast.decisions.deadlines import Asked, effective
+from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.interfaces.model import NoAnswer
-from holdfast.models.upload import Upload
+from holdfast.models.upload import UploadPayload
 from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Patience, RetryLimits, Target
 
@@ -115,8 +115,8 @@ async def test_a_secure_connection_that_was_closed_twice_has_nothing_unsent(tmp_
         transport, protocol = await loop.create_connection(
             lambda: BaseProtocol(loop), "127.0.0.1", port, ssl=trusting, server_hostname="localhost"
         )
-        asked = Asked(local=True, input_tokens=1)
-        upload = Upload(b"{}", Watchdog(effective(USUAL, asked)))
+        asked = RequestFacts(local=True, input_tokens=1)
+        upload = UploadPayload(b"{}", Watchdog(effective(USUAL, asked)))
         await upload.write(StreamWriter(protocol, loop))
         transport.close()
         transport.close()

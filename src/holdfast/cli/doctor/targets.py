@@ -21,7 +21,7 @@ from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
-from holdfast.models.shared import Shared
+from holdfast.models.target_states import TargetStates
 from holdfast.redaction import Redactor
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.values import Failure, FailureKind
@@ -132,7 +132,7 @@ async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> DoctorFindi
     )
     limits = RetryLimits(attempts_max=1, attempts_per_target_max=1, unreachable_s=0)
     once = replace(target, patience=patience, retry=limits)
-    calls = ModelCalls(CallDeps(http, Shared(store, clock), store, clock, random.random), (once,))
+    calls = ModelCalls(CallDeps(http, TargetStates(store, clock), store, clock, random.random), (once,))
     began_s = clock.monotonic_s()
     try:
         async with asyncio.timeout(call_s + GRACE_S):

@@ -9,6 +9,7 @@ import apsw
 
 from holdfast.interfaces import journal as seams
 from holdfast.journal.blobs import FileBlobs
+from holdfast.journal.sqlite.commit_mark import CommitMark, arrivals
 from holdfast.journal.sqlite.connection import (
     OF_THE_DISK,
     connect_for_writing,
@@ -19,8 +20,7 @@ from holdfast.journal.sqlite.connection import (
     steps_to_take,
 )
 from holdfast.journal.sqlite.integrity import is_whole
-from holdfast.journal.sqlite.jobs import Job
-from holdfast.journal.sqlite.mark import CommitMark, arrivals
+from holdfast.journal.sqlite.jobs import WriteJob
 from holdfast.journal.sqlite.rescue import NotReadable, NotSaved, describe, save
 from holdfast.journal.sqlite.store_files import FileFault, StoreFiles
 from holdfast.journal.sqlite.transaction import Transaction
@@ -222,7 +222,7 @@ class Commits:
         met, self._transaction.saw_foreign_write = self._transaction.saw_foreign_write, False
         return met
 
-    def write(self, jobs: Sequence[Job]) -> None:
+    def write(self, jobs: Sequence[WriteJob]) -> None:
         """Commit all jobs together, or give each its error; none is half written."""
         error = self._tried(jobs) if self.look() else self.trouble
         if error is None:
@@ -236,7 +236,7 @@ class Commits:
         for job in jobs:
             job.error = failure
 
-    def _tried(self, jobs: Sequence[Job]) -> Exception | None:
+    def _tried(self, jobs: Sequence[WriteJob]) -> Exception | None:
         transaction = self._transaction
         try:
             transaction.begin()

@@ -11,9 +11,9 @@ import apsw
 
 from holdfast.interfaces.journal import StoreDamaged
 from holdfast.journal.blobs import FileBlobs
+from holdfast.journal.sqlite.commit_mark import ARRIVALS_SINCE, arrivals, number_in
 from holdfast.journal.sqlite.connection import open_for_reading, sqlite_errors_named
 from holdfast.journal.sqlite.histories import PIECES_SINCE, whole_body
-from holdfast.journal.sqlite.mark import ARRIVALS_SINCE, arrivals, number_in
 from holdfast.journal.sqlite.queries import migrations, queries
 
 _log = logging.getLogger(__name__)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from holdfast.folds.rows import RunRow
     from holdfast.journal.follow import Tails
-    from holdfast.journal.sqlite.known import Known
+    from holdfast.journal.sqlite.row_cache import RowCache
     from holdfast.journal.sqlite.transaction import Transaction
 
     Work: TypeAlias = Callable[[Transaction], Any]
 
 
-class Job(Struct, kw_only=True, eq=False):
+class WriteJob(Struct, kw_only=True, eq=False):
     """One piece of work; `bytes` is roughly how much it writes."""
 
     future: "Future[Any]"
@@ -37,13 +37,13 @@ class Job(Struct, kw_only=True, eq=False):
         """Show what came of it, on the loop's thread, once it is committed."""
 
 
-class Append(Job):
+class AppendJob(WriteJob):
     """Events for the end of a log."""
 
     session_id: str
     records: Sequence[Record]
     tails: "Tails"
-    known: "Known"
+    row_cache: "RowCache"
     fence: seams.Fence | None
     when: Sequence[seams.Condition]
     once: seams.Once | None
@@ -57,11 +57,11 @@ class Append(Job):
         """Wake those who follow the session; what they then ask for is known."""
         if type(self.result) is seams.Appended:
             if self.rows is not None:
-                self.known.keep(*self.rows)
+                self.row_cache.keep(*self.rows)
             self.tails.publish(self.session_id, self.records)
 
 
-class Call(Job):
+class TransactionJob(WriteJob):
     """Anything else that is written, and what to do afterwards."""
 
     task: "Work"
@@ -77,13 +77,13 @@ class Call(Job):
             self.then(self.result)
 
 
-class JobQueue:
+class WriteQueue:
     """The queue between loop and thread; `put` and `end` are the loop's, the rest is the thread's."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Sequence[Job] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Sequence[WriteJob] | None] = queue.SimpleQueue()
 
-    def put(self, jobs: Sequence[Job]) -> None:
+    def put(self, jobs: Sequence[WriteJob]) -> None:
         """Hand jobs over."""
         self._queue.put(jobs)
 
@@ -91,9 +91,9 @@ class JobQueue:
         """Nothing comes any more."""
         self._queue.put(None)
 
-    def left(self) -> Sequence[Job]:
+    def left(self) -> Sequence[WriteJob]:
         """What nobody took."""
-        jobs: list[Job] = []
+        jobs: list[WriteJob] = []
         while not self._queue.empty():
             jobs += self._queue.get() or ()
         return jobs
@@ -107,7 +107,7 @@ class JobQueue:
         assert jobs is None, "work was taken before the file was open"
         return True
 
-    def take(self, backlog: deque[Job], *, wait_s: float) -> bool:
+    def take(self, backlog: deque[WriteJob], *, wait_s: float) -> bool:
         """Add what was handed over, waiting so long for the first if there is none; False after the end."""
         while not backlog or not self._queue.empty():
             try:

@@ -10,13 +10,13 @@ import apsw
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
 from holdfast.interfaces import journal as seams
 from holdfast.interfaces.journal import Record
+from holdfast.journal.search_terms import fts_query, phrases
 from holdfast.journal.sqlite.connection import sqlite_errors_named
 from holdfast.journal.sqlite.connections import Connections
 from holdfast.journal.sqlite.histories import read_rows
 from holdfast.journal.sqlite.queries import queries
 from holdfast.journal.sqlite.threads import Threads
 from holdfast.journal.sqlite.transaction import SEARCH_SHIFT, row_of
-from holdfast.journal.words import fts_query, phrases
 
 THREADS = 4
 HITS_PER_STEP = 200
@@ -137,7 +137,7 @@ class SqliteReader:
 
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
-    ) -> Sequence[seams.Hit]:
+    ) -> Sequence[seams.SearchHit]:
         """See Index.search."""
         wanted = phrases(text)
         if not wanted:
@@ -167,7 +167,7 @@ class SqliteReader:
 
 def _search(
     db: apsw.Connection, sql: Mapping[str, str], wanted: Mapping[str, Any], *, limit: int
-) -> Sequence[seams.Hit]:
+) -> Sequence[seams.SearchHit]:
     """The newest hit of each session, newest sessions first; or all of one session."""
     if wanted["session_id"]:
         found_in = db.execute(sql["search_session"], {**wanted, "limit": limit})
@@ -183,7 +183,9 @@ def _search(
         "rowids": json.dumps(rowids),
     }
     found = cast("Iterable[tuple[int, str, str, str]]", db.execute(sql["search_passages"], bindings))
-    return [seams.Hit(session_id, title, rowid & SEQ_MAX, text) for rowid, session_id, title, text in found]
+    return [
+        seams.SearchHit(session_id, title, rowid & SEQ_MAX, text) for rowid, session_id, title, text in found
+    ]
 
 
 def _newest_of_each(db: apsw.Connection, sql: str, wanted: Mapping[str, Any], *, limit: int) -> list[int]:

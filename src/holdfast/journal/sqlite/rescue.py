@@ -14,9 +14,9 @@ from pathlib import Path
 import apsw
 
 from holdfast.journal.safe_files import sync_folder
+from holdfast.journal.sqlite.commit_mark import arrivals
 from holdfast.journal.sqlite.connection import open_frozen
 from holdfast.journal.sqlite.integrity import is_whole
-from holdfast.journal.sqlite.mark import arrivals
 from holdfast.journal.sqlite.store_files import FileFault, StoreFiles
 
 _log = logging.getLogger(__name__)

@@ -19,13 +19,13 @@ from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.histories import read_rows
-from holdfast.journal.sqlite.jobs import Append, Call
-from holdfast.journal.sqlite.known import Known
+from holdfast.journal.sqlite.jobs import AppendJob, TransactionJob
 from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.journal.sqlite.row_cache import RowCache
 from holdfast.journal.sqlite.threads import Threads
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.writer import Writer
-from holdfast.journal.thinning import READ_AT_ONCE, Joining, Plan
+from holdfast.journal.thinning import READ_AT_ONCE, Joining, ThinningPlan
 from holdfast.values import Durability
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class SqliteStore(SqliteReader):
         self._blob_threads = Threads(BLOB_THREADS, "holdfast-blobs")
         connect = partial(Commits, path, blobs=self._blobs, durability=durability, vfs=vfs, tuning=tuning)
         self._writer = Writer(path, connect, forget=self._forget, tuning=tuning)
-        self._known = Known()
+        self._row_cache = RowCache()
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
         self._closing: asyncio.Task[None] | None = None
 
@@ -119,7 +119,7 @@ class SqliteStore(SqliteReader):
         await super().close()
         await self._writer.close()
         self._tails.close()
-        self._known.clear()
+        self._row_cache.clear()
         await self._blob_threads.close()
 
     async def claim(self, session_id: str) -> seams.Fence:  # noqa: ARG002  # one fence covers the whole file
@@ -168,13 +168,13 @@ class SqliteStore(SqliteReader):
             records.append(Record(session_id, 0, body, event))
         writer = self._writer
         return writer.submit(
-            Append(
+            AppendJob(
                 future=writer.future(),
                 bytes=size,
                 session_id=session_id,
                 records=records,
                 tails=self._tails,
-                known=self._known,
+                row_cache=self._row_cache,
                 fence=fence,
                 when=when,
                 once=once,
@@ -185,7 +185,7 @@ class SqliteStore(SqliteReader):
         """Someone else has written to the file, or may have: what is remembered of it may be wrong."""
         self._connections.thaw()
         self._tails.forget()
-        self._known.clear()
+        self._row_cache.clear()
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
         """See Journal.read."""
@@ -199,21 +199,21 @@ class SqliteStore(SqliteReader):
 
     async def session(self, session_id: str) -> SessionRow | None:
         """See Index.session."""
-        known = self._known.session(session_id)
+        known = self._row_cache.session(session_id)
         return await super().session(session_id) if known is None else known.row
 
     async def listed(self, session_id: str) -> seams.ListedSession | None:
         """See Index.listed."""
-        known = self._known.session(session_id)
+        known = self._row_cache.session(session_id)
         return await super().listed(session_id) if known is None else known
 
     async def run(self, run_id: str) -> RunRow | None:
         """See Index.run."""
-        known = self._known.run(run_id)
+        known = self._row_cache.run(run_id)
         return await super().run(run_id) if known is None else known
 
     async def _call(self, work: "Work", *, then: Callable[[Any], None] | None = None) -> Any:
-        return await self._writer.submit(Call(future=self._writer.future(), task=work, then=then))
+        return await self._writer.submit(TransactionJob(future=self._writer.future(), task=work, then=then))
 
     def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
         """See Journal.follow."""
@@ -255,7 +255,7 @@ class SqliteStore(SqliteReader):
         if not found:
             return
         key, at, end = found[0]  # what is appended meanwhile is not old
-        plan = Plan(before_ms)
+        plan = ThinningPlan(before_ms)
         step = partial(Joining, session_id=session_id, key=key)
         try:
             while at < end and not plan.is_over:
@@ -270,7 +270,7 @@ class SqliteStore(SqliteReader):
             await self._thin(step(upto_ms=before_ms))
             raise
 
-    async def _plan_on(self, plan: Plan, session_id: str, *, key: int, after: int) -> int:
+    async def _plan_on(self, plan: ThinningPlan, session_id: str, *, key: int, after: int) -> int:
         """Read some more of the log; the seq that was read last, 0 if there is no more."""
 
         def work(db: apsw.Connection, sql: Mapping[str, str]) -> int:
@@ -292,7 +292,7 @@ class SqliteStore(SqliteReader):
         return int(gone)
 
     def _end(self, session_id: str) -> None:
-        self._known.forget(session_id)
+        self._row_cache.forget(session_id)
         self._tails.end(session_id)
 
     async def put_note(self, key: str, value: bytes) -> None:

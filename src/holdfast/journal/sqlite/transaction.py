@@ -16,9 +16,9 @@ from msgspec.structs import asdict
 from holdfast.events import Event, SessionCreated
 from holdfast.folds import rows
 from holdfast.interfaces import journal as seams
-from holdfast.journal.sqlite.jobs import Append
+from holdfast.journal.sqlite.jobs import AppendJob
 from holdfast.journal.sqlite.queries import queries
-from holdfast.journal.sqlite.recent import APPEND_BYTES_MAX, Recent
+from holdfast.journal.sqlite.recent_events import APPEND_BYTES_MAX, RecentEvents
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.thinning import Joining
 
@@ -31,7 +31,7 @@ SEARCH_SHIFT = 32  # rowid of a search text = session key << 32 | seq
 
 
 @dataclasses.dataclass(slots=True)
-class Head:
+class LogHead:
     """The end of a log as the writer knows it."""
 
     key: int
@@ -52,10 +52,10 @@ class Transaction:
     def __init__(self, connection: apsw.Connection, tuning: Tuning | None = None) -> None:
         self._db = connection
         self._sql = queries()
-        self._heads: OrderedDict[str, Head] = OrderedDict()
+        self._heads: OrderedDict[str, LogHead] = OrderedDict()
         self._open_runs: OrderedDict[str, rows.RunRow] = OrderedDict()  # as they stand, written or gathered
-        self._recent = Recent(connection, self._sql, tuning or Tuning())
-        self._sessions: dict[str, Head] = {}
+        self._recent = RecentEvents(connection, self._sql, tuning or Tuning())
+        self._sessions: dict[str, LogHead] = {}
         self._runs: dict[str, rows.RunRow] = {}
         self._asks: dict[str, rows.AskRow] = {}
         self._texts: dict[int, str] = {}
@@ -121,7 +121,7 @@ class Transaction:
         """Make a commit of nothing else."""
         self._recent.count()
 
-    def append(self, work: Append) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+    def append(self, work: AppendJob) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
         """Write the events, or say why not; raises JournalError before anything is written."""
         if work.fence is not None and work.fence.number != self._fence:
             raise seams.FenceLost(
@@ -228,7 +228,7 @@ class Transaction:
         (found,) = self._db.execute(self._sql[name]).fetchall()
         return cast("tuple[int, ...]", found)
 
-    def _head(self, session_id: str) -> Head | None:
+    def _head(self, session_id: str) -> LogHead | None:
         head = self._heads.get(session_id)
         if head is None:
             found = self._one("head", {"session_id": session_id})
@@ -236,26 +236,26 @@ class Transaction:
                 return None
             key, last_seq, open_runs, open_asks, begun_runs, *columns = found
             row = row_of(rows.SessionRow, columns)
-            head = self._heads[session_id] = Head(key, last_seq, row, open_runs, open_asks, begun_runs)
+            head = self._heads[session_id] = LogHead(key, last_seq, row, open_runs, open_asks, begun_runs)
         self._heads.move_to_end(session_id)
         return head
 
-    def _create(self, work: Append) -> Head:
+    def _create(self, work: AppendJob) -> LogHead:
         if not isinstance(work.records[0].event, SessionCreated):
             raise seams.UnknownSession(f"there is no session {work.session_id!r}; it may have been purged")
         row = rows.SessionRow(session_id=work.session_id)
         ((key,),) = self._db.execute(self._sql["insert_session"], asdict(row))
-        head = self._heads[work.session_id] = Head(key, 0, row)
+        head = self._heads[work.session_id] = LogHead(key, 0, row)
         return head
 
-    def _used(self, once: seams.Once, work: Append) -> seams.Replayed | seams.KeyConflict | None:
+    def _used(self, once: seams.Once, work: AppendJob) -> seams.Replayed | seams.KeyConflict | None:
         found = self._one("once", {"key": once.key, "now_ms": work.records[0].event.at_ms})
         if found is None:
             return None
         digest, answer = found
         return seams.Replayed(answer) if digest == once.digest else seams.KeyConflict()
 
-    def _holds(self, condition: seams.Condition, session_id: str, *, head: Head | None) -> bool:
+    def _holds(self, condition: seams.Condition, session_id: str, *, head: LogHead | None) -> bool:
         match condition:
             case seams.IfRunOpen():
                 run = self._run(condition.run_id)
@@ -288,7 +288,7 @@ class Transaction:
         found = self._one("ask", {"ask_id": ask_id})
         return row_of(rows.AskRow, found) if found else None
 
-    def _index(self, head: Head, seq: int, *, event: Event, runs: list[rows.RunRow]) -> None:
+    def _index(self, head: LogHead, seq: int, *, event: Event, runs: list[rows.RunRow]) -> None:
         session_id = head.row.session_id
         row = rows.apply_to_session(head.row, event)
         if row is not head.row:

@@ -18,7 +18,7 @@ from typing import Any
 
 from holdfast.interfaces import journal as seams
 from holdfast.journal.sqlite.commits import Commits
-from holdfast.journal.sqlite.jobs import Job, JobQueue
+from holdfast.journal.sqlite.jobs import WriteJob, WriteQueue
 from holdfast.journal.sqlite.tuning import Tuning
 
 GROUP_BYTES_MAX = 16 * 1024 * 1024
@@ -47,11 +47,11 @@ class Writer:
         self._connect = connect
         self._forget = forget
         self._loop = asyncio.get_running_loop()
-        self._gathered: list[Job] = []
+        self._gathered: list[WriteJob] = []
         self._waiting = 0
-        self._handover = JobQueue()
-        self._backlog: deque[Job] = deque()  # this and the group are the thread's
-        self._group: Sequence[Job] = ()
+        self._queue = WriteQueue()
+        self._backlog: deque[WriteJob] = deque()  # this and the group are the thread's
+        self._group: Sequence[WriteJob] = ()
         self._tried = asyncio.Event()
         self._decided = asyncio.Event()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -81,7 +81,7 @@ class Writer:
         """The future of a job to come."""
         return self._loop.create_future()
 
-    def submit(self, job: Job) -> asyncio.Future[Any]:
+    def submit(self, job: WriteJob) -> asyncio.Future[Any]:
         """Hand in a job; once it is committed it is published, then its future is done."""
         if self._is_refusing:
             job.future.set_exception(self._closed())
@@ -101,7 +101,7 @@ class Writer:
     def _hand_over(self) -> None:
         gathered, self._gathered = self._gathered, []
         if gathered:
-            self._handover.put(gathered)
+            self._queue.put(gathered)
 
     def refuse(self) -> None:
         """Take no more work."""
@@ -113,7 +113,7 @@ class Writer:
         if self._thread.ident is None:
             return
         self._hand_over()
-        self._handover.end()
+        self._queue.end()
         # Not joined, as that would block the loop: `_ended` is the last thing that the thread does.
         await asyncio.shield(self._ended)
 
@@ -145,7 +145,7 @@ class Writer:
                 raise
             except Exception as error:
                 raise seams.StoreFailed(f"opening {self._path} failed: {error!r}") from error
-            if self._handover.is_ended_within(pause_s):
+            if self._queue.is_ended_within(pause_s):
                 return None
             pause_s = min(2 * pause_s, PAUSE_LAST_S)
 
@@ -175,7 +175,7 @@ class Writer:
     def _commit_groups(self, commits: Commits) -> None:
         goes_on = True
         while goes_on or self._backlog:
-            goes_on = goes_on and self._handover.take(self._backlog, wait_s=self._tuning.look_s)
+            goes_on = goes_on and self._queue.take(self._backlog, wait_s=self._tuning.look_s)
             if group := _group(self._backlog, jobs_max=self._tuning.group_jobs_max):
                 self._group = group
                 commits.write(group)
@@ -194,7 +194,7 @@ class Writer:
         """The files are gone: nothing is taken until the next start."""
         self.trouble = trouble
 
-    def _deliver(self, jobs: Sequence[Job]) -> None:
+    def _deliver(self, jobs: Sequence[WriteJob]) -> None:
         """Publish what a commit brought, then let go those who waited for it.
 
         One whose publishing fails keeps nobody else waiting: all of it is on disk.
@@ -222,7 +222,7 @@ class Writer:
         self._tried.set()
         self._decided.set()
         self._hand_over()
-        for job in (*self._group, *self._backlog, *self._handover.left()):
+        for job in (*self._group, *self._backlog, *self._queue.left()):
             if not job.future.done():
                 job.future.set_exception(_own_copy(self.trouble))
 
@@ -234,9 +234,9 @@ class Writer:
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
-def _group(backlog: deque[Job], *, jobs_max: int) -> list[Job]:
+def _group(backlog: deque[WriteJob], *, jobs_max: int) -> list[WriteJob]:
     """The jobs of the next commit."""
-    group: list[Job] = []
+    group: list[WriteJob] = []
     size = 0
     while backlog and len(group) < jobs_max and size < GROUP_BYTES_MAX:
         job = backlog.popleft()

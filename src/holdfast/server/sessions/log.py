@@ -18,7 +18,7 @@ from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, unsettled
 from holdfast.ids import new_epoch, new_session_id
 from holdfast.interfaces.journal import Appended, Declined, IfSessionNew
-from holdfast.runner.granted import Granted, note_granted
+from holdfast.runner.session_grants import SessionGrant, note_session_grant
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.exports import json_of, markdown_in_pieces, with_events, within
@@ -159,7 +159,7 @@ class SessionLogRoutes:
         )
         for one in copied:
             if isinstance(one, e.GrantAdded) and one.scope == "session":
-                await note_granted(deps.store, Granted(session_id, one.grant_id))
+                await note_session_grant(deps.store, SessionGrant(session_id, one.grant_id))
         # The copied events of runs need no owner: nobody runs in a log that does not exist yet.
         result = await deps.store.append(
             session_id,

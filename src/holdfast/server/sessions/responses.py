@@ -8,7 +8,7 @@ from holdfast.folds.entries import shown as entry_shown
 from holdfast.folds.phases import Phase
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, mark, mark_at
-from holdfast.interfaces.journal import Hit, ListedSession, SessionCursor
+from holdfast.interfaces.journal import ListedSession, SearchHit, SessionCursor
 from holdfast.server.problems import bad_request
 from holdfast.server.sessions.read_marks import ReadMarks
 
@@ -47,7 +47,7 @@ def wrapped(session: Mapping[str, Any]) -> dict[str, Any]:
     return {**session, "session": session}
 
 
-def hit(found: Hit) -> dict[str, Any]:
+def hit(found: SearchHit) -> dict[str, Any]:
     """A session that was found by its text; `highlights` are (begin, end) pairs in the passage."""
     passage, highlights, begin = "", list[tuple[int, int]](), 0
     for letter in found.passage:

@@ -13,10 +13,10 @@ from holdfast.ids import new_epoch, new_session_id
 from holdfast.interfaces.journal import (
     Appended,
     Declined,
-    Hit,
     IfSessionKnown,
     IfSessionNew,
     ListedSession,
+    SearchHit,
     SessionQuery,
     UnknownSession,
 )
@@ -89,7 +89,7 @@ class SessionRoutes:
             }
         )
 
-    async def _found(self, hits: Sequence[Hit], limit: int) -> Response:
+    async def _found(self, hits: Sequence[SearchHit], limit: int) -> Response:
         data: list[dict[str, Any]] = []
         for one in hits[:limit]:
             row = await self._deps.store.listed(one.session_id)

@@ -13,7 +13,7 @@ from holdfast.interfaces.journal import ListedSession
 KEPT_MAX = 4_096
 
 
-class Known:
+class RowCache:
     """The newest rows of sessions and runs; a miss says nothing."""
 
     def __init__(self) -> None:

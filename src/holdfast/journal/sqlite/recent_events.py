@@ -23,7 +23,7 @@ MOVED_BYTES_MAX = 2 * 1024 * 1024
 APPEND_BYTES_MAX = 1_024
 
 
-class Recent:
+class RecentEvents:
     """The events of one commit, and what is known of those that were not moved yet.
 
     `arrivals` numbers what was written: each recent event, and each commit without any.

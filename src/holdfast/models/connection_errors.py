@@ -14,7 +14,7 @@ PROXY_IS_BUSY = frozenset({408, 425, 429})
 FIRST_SERVER_ERROR = 500
 
 
-class Broken(Exception):
+class ConnectionBroken(Exception):
     """The connection did not hold; `said` is what the system, or a proxy on the way, has to say of it.
 
     `at_proxy` says that it was the proxy, or the connection to it, and not what lies behind.
@@ -27,10 +27,12 @@ class Broken(Exception):
         self.at_proxy = at_proxy
 
 
-def broken(error: aiohttp.ClientError | OSError, proxy: Proxy | None, *, connected: bool) -> Broken:
+def connection_broken(
+    error: aiohttp.ClientError | OSError, proxy: Proxy | None, *, connected: bool
+) -> ConnectionBroken:
     """The break that an exception stands for."""
     at_proxy = proxy is not None and _is_of(proxy, error, connected=connected)
-    return Broken(_how(error), _said(error), at_proxy=at_proxy)
+    return ConnectionBroken(_how(error), _said(error), at_proxy=at_proxy)
 
 
 def _is_of(proxy: Proxy, error: Exception, *, connected: bool) -> bool:

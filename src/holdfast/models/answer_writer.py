@@ -11,7 +11,7 @@ import msgspec
 from holdfast import events as e
 from holdfast.folds.gathered import Gathered
 from holdfast.ids import new_call_id
-from holdfast.interfaces.model import Voice
+from holdfast.interfaces.model import EventSink
 from holdfast.messages import AskedTool
 from holdfast.model_events import (
     LONG_CHARS,
@@ -37,7 +37,7 @@ class _Stretch:
     is_rest: bool = False  # earlier parts of the item are settled
 
 
-class Speaker:
+class AnswerWriter:
     """Says one attempt's answer through the voice, and remembers the tools that it asks for.
 
     Text and thoughts that grow long are settled stretch by stretch. Past `bytes_max`, counted over text,
@@ -45,10 +45,10 @@ class Speaker:
     """
 
     def __init__(
-        self, voice: Voice, *, tool_ids: set[str], before_first: Callable[[], None], bytes_max: int
+        self, sink: EventSink, *, tool_ids: set[str], before_first: Callable[[], None], bytes_max: int
     ) -> None:
-        self._voice = voice
-        self._say = voice.say
+        self._sink = sink
+        self._say = sink.say
         self._tool_ids = tool_ids
         self._before_first = before_first
         self._bytes_left = bytes_max
@@ -107,7 +107,7 @@ class Speaker:
 
     def _tell(self, stretch: _Stretch, text: str) -> None:
         """Tell it; what has grown long is settled where a word ends, so that no secret is parted."""
-        said, tell = stretch.said, self._voice.think if stretch.is_thought else self._say
+        said, tell = stretch.said, self._sink.think if stretch.is_thought else self._say
         while said.total_chars + len(text) >= LONG_CHARS:
             room = max(LONG_CHARS - said.total_chars, 0)
             space = _SPACE.search(text, room, room + LONG_CHARS)
@@ -118,7 +118,7 @@ class Speaker:
             tell(stretch.segment, text[:end])
             self._settle(stretch, str(said), goes_on=True)
             said = stretch.said = Gathered()
-            stretch.segment, stretch.is_rest = self._voice.next_segment(), True
+            stretch.segment, stretch.is_rest = self._sink.next_segment(), True
             text = text[end:]
         if text:
             said.add(text)
@@ -129,10 +129,10 @@ class Speaker:
         if self._asked:
             self._begin()
         for asked in self._asked:
-            self._voice.emit(
+            self._sink.emit(
                 e.ToolAsked(
-                    at_ms=self._voice.now_ms(),
-                    run_id=self._voice.run_id,
+                    at_ms=self._sink.now_ms(),
+                    run_id=self._sink.run_id,
                     tool_call_id=asked.tool_call_id,
                     name=asked.name,
                     args=asked.args,
@@ -150,7 +150,7 @@ class Speaker:
     def _stretch(self, index: int, *, is_thought: bool) -> _Stretch:
         stretch = self._stretches.get(index)
         if stretch is None:
-            stretch = self._stretches[index] = _Stretch(self._voice.next_segment(), is_thought)
+            stretch = self._stretches[index] = _Stretch(self._sink.next_segment(), is_thought)
         return stretch
 
     def _close(self, item: ItemClosed) -> None:
@@ -184,9 +184,9 @@ class Speaker:
         opaque: Mapping[str, str] = NOTHING,
     ) -> None:
         """Put the whole of a stretch on the log."""
-        at_ms, run_id = self._voice.now_ms(), self._voice.run_id
+        at_ms, run_id = self._sink.now_ms(), self._sink.run_id
         segment = stretch.segment
-        self._voice.emit(
+        self._sink.emit(
             e.ReasoningDone(at_ms=at_ms, run_id=run_id, segment=segment, text=text, opaque=dict(opaque))
             if stretch.is_thought
             else e.TextDone(

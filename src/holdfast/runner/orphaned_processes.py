@@ -24,7 +24,7 @@ class _Found:
     tags: frozenset[int]
 
 
-class Orphans:
+class OrphanedProcesses:
     """The runs of which an earlier process left something; one look at all processes serves all runs."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from holdfast.interfaces.journal import Notes
 SESSION, GRANTED = "session/", "granted/"  # no session id holds a slash
 
 
-class Granted(NamedTuple):
+class SessionGrant(NamedTuple):
     """A rule and the session in which it was allowed, or which has it as a fork of that one."""
 
     session_id: str
@@ -35,21 +35,21 @@ class Granted(NamedTuple):
         return cls(session_id, grant_id)
 
 
-async def note_granted(notes: Notes, granted: Granted) -> None:
+async def note_session_grant(notes: Notes, granted: SessionGrant) -> None:
     """Say that there may be such a rule; to be called before there is."""
     await notes.put_note(granted.note, b"")
 
 
-async def forget_granted(notes: Notes, granted: Granted) -> None:
+async def forget_session_grant(notes: Notes, granted: SessionGrant) -> None:
     """There is no such rule any more."""
     await notes.drop_note(granted.note)
 
 
-async def all_granted(notes: Notes) -> Sequence[Granted]:
+async def session_grants(notes: Notes) -> Sequence[SessionGrant]:
     """All that may be there, in an order that stays."""
-    found: list[Granted] = []
+    found: list[SessionGrant] = []
     for key in await notes.notes(SESSION):
         session_id, _, name = key.removeprefix(SESSION).partition("/")
         if name.startswith(GRANTED):
-            found.append(Granted(session_id, name.removeprefix(GRANTED)))
+            found.append(SessionGrant(session_id, name.removeprefix(GRANTED)))
     return sorted(found)

@@ -20,7 +20,7 @@ from holdfast.tools.ask import AskUserArgs
 from holdfast.values import Action, Choice
 
 
-class People:
+class HumanAsks:
     """Asks for one run; an ask that is open already is waited for, not asked again."""
 
     def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:

@@ -44,7 +44,7 @@ NEWS = 0.1  # a p95 that moved by a tenth is worth writing down
 LOOK_S = 15.0  # a computer that slept finds its clock further on than its timers
 
 
-class Shared:
+class TargetStates:
     """The state of every target, the same for all runs; it is loaded once and written when it changes."""
 
     def __init__(self, notes: Notes, clock: Clock) -> None:
