@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
+from typing_extensions import override
 
 from holdfast.interfaces.journal import Notes
 from holdfast.policy.approval_rules import ApprovalRule
@@ -83,7 +84,7 @@ class AlwaysGrants:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredJudge:
+class ConfiguredJudge(Judge):
     """The policy of the configuration; made at the edge, out of reach of the agent."""
 
     mode: ApprovalMode = "ask"
@@ -95,33 +96,33 @@ class ConfiguredJudge:
     read: ReadSteps = steps_of  # reads commands; a program with an event loop has a CommandReader do it
     secret_finder: SecretFinder = field(default_factory=SecretFiles)
 
+    @override
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
-        """See Judge."""
         return judge(action, self._policy(workspace), grants=self._all(grants))
 
+    @override
     def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval | Deny:
-        """See Judge."""
         return for_a_person(findings, self.mode)
 
+    @override
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
-        """See Judge."""
         return choices_for(action, self._policy(workspace), grants=self._all(grants))
 
+    @override
     def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
-        """See Judge."""
         return rule_for(action, self._policy(workspace), grants=self._all(grants))
 
+    @override
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
-        """See Judge."""
         if self.always is not None:
             await self.always.add(grant_id, rule)
 
+    @override
     def standing(self) -> Mapping[str, GrantRule]:
-        """See Judge."""
         return {} if self.always is None else dict(self.always.rules)
 
+    @override
     async def forget(self, grant_id: str) -> bool:
-        """See Judge."""
         return self.always is not None and await self.always.remove(grant_id)
 
     def _all(self, grants: Sequence[GrantRule]) -> Sequence[GrantRule]:

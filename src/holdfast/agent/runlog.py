@@ -12,6 +12,8 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from typing_extensions import override
+
 from holdfast.codec import encodable
 from holdfast.events import Event, ReasoningDelta, TextDelta
 from holdfast.interfaces.clock import Clock
@@ -26,6 +28,7 @@ from holdfast.interfaces.journal import (
     Replayed,
     StoreClosed,
 )
+from holdfast.interfaces.model import EventSink
 from holdfast.journal.retrying_append import Result, RetryingAppend
 from holdfast.journal.spool import Spool
 from holdfast.racing import race
@@ -74,7 +77,7 @@ class Unwritable(Exception):
     """What a run said cannot be written: a bug of ours, and no trouble of the store."""
 
 
-class RunLog:
+class RunLog(EventSink):
     """Puts a run's events on its session's log; an async context manager that leaves nothing half said."""
 
     def __init__(
@@ -140,12 +143,12 @@ class RunLog:
             return f"saving is delayed: {self._appender.trouble}"
         return self.live() if self.live is not None else ""
 
+    @override
     def now_ms(self) -> int:
-        """See Voice."""
         return self._clock.now_ms()
 
+    @override
     def next_segment(self) -> int:
-        """See Voice."""
         self._segment += 1
         return self._segment
 
@@ -153,18 +156,18 @@ class RunLog:
         """The event as it is written: without secrets, and in whole characters."""
         return self.secrets.redact(encodable(event))
 
+    @override
     def emit(self, event: Event) -> None:
-        """See Voice."""
         self._end_delta()
         self._events.append(self.clean(event))
         self._want_now()
 
+    @override
     def say(self, segment: int, text: str) -> None:
-        """See Voice."""
         self._gather(TextDelta, segment, text)
 
+    @override
     def think(self, segment: int, text: str) -> None:
-        """See Voice."""
         self._gather(ReasoningDelta, segment, text)
 
     def _gather(self, kind: type[TextDelta | ReasoningDelta], segment: int, text: str) -> None:
@@ -206,12 +209,12 @@ class RunLog:
             self._events.append(kind(at_ms=self.now_ms(), run_id=self.run_id, segment=segment, text=piece))
 
     @property
+    @override
     def full(self) -> bool:
-        """See Voice."""
         return self._gathered_chars > GATHERED_CHARS_MAX or self._error is not None
 
+    @override
     async def room(self) -> None:
-        """See Voice."""
         while self._gathered_chars > GATHERED_CHARS_MAX and self._error is None:
             self._written.clear()
             await self._written.wait()
@@ -222,8 +225,8 @@ class RunLog:
         """Whether all that was said is on disk."""
         return not (self._is_writing or self._wanted.is_set() or self._events or self._pieces)
 
+    @override
     async def settled(self) -> None:
-        """See Voice."""
         while not self.is_settled and self._error is None:
             if self._pieces:
                 self._want_now()
@@ -293,7 +296,7 @@ class RunLog:
         if isinstance(error, JournalError):
             self._error = error
         elif isinstance(error, Exception):
-            _log.error("what run %s said cannot be written", self.run_id, exc_info=error)
+            _log.error("events of run %s can't be encoded", self.run_id, exc_info=error)
             self._error = Unwritable(f"{type(error).__name__}: {error}")
         elif error is not None:
             self._error = StoreClosed(f"{NOBODY}: {error!r}")

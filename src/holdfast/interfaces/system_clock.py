@@ -3,6 +3,10 @@
 import asyncio
 import time
 
+from typing_extensions import override
+
+from holdfast.interfaces.clock import Clock
+
 # Linux's monotonic clock stands still during a suspend, this one does not; elsewhere it is the plain one.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -12,21 +16,21 @@ def steady_s() -> float:
     return time.clock_gettime(_STEADY)
 
 
-class SystemClock:
+class SystemClock(Clock):
     """Time as the machine tells it."""
 
+    @override
     def now_ms(self) -> int:
-        """See Clock.now_ms."""
         return time.time_ns() // 1_000_000
 
+    @override
     def monotonic_s(self) -> float:
-        """See Clock.monotonic_s."""
         return time.monotonic()
 
+    @override
     def steady_s(self) -> float:
-        """See Clock.steady_s."""
         return steady_s()
 
+    @override
     async def sleep_s(self, seconds: float) -> None:
-        """See Clock.sleep_s."""
         await asyncio.sleep(seconds)

@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from typing_extensions import override
+
 from holdfast.codec import encode
 from holdfast.events import Event, Input, SessionCreated
 from holdfast.folds import rows
@@ -120,7 +122,7 @@ def _seq(record: Record) -> int:
     return record.seq
 
 
-class MemoryStore:
+class MemoryStore(seams.Store):
     """Journal, index, notes and blobs in memory; making one makes it the owner of its disk."""
 
     def __init__(self, disk: MemoryDisk | None = None, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> None:
@@ -130,8 +132,8 @@ class MemoryStore:
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
         self._closed = False
 
+    @override
     async def close(self) -> None:
-        """See Store.close."""
         self._closed = True
         self._tails.close()
 
@@ -140,13 +142,14 @@ class MemoryStore:
         """See Store.trouble; memory takes writes from the beginning."""
         return None
 
-    async def writable(self) -> None:
-        """See Store.writable."""
+    @override
+    async def writable(self) -> None: ...
 
-    async def claim(self, session_id: str) -> seams.Fence:  # noqa: ARG002  # one fence covers the whole disk
-        """See Journal.claim."""
+    @override
+    async def claim(self, session_id: str) -> seams.Fence:
         return self._fence
 
+    @override
     async def append(
         self,
         session_id: str,
@@ -155,11 +158,11 @@ class MemoryStore:
         when: Sequence[seams.Condition] = (),
         once: seams.Once | None = None,
     ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
-        """See Journal.append."""
         self._check_open()
         assert inputs, "an append holds at least one event"
         return self._append_once(session_id, inputs, when=when, once=once)
 
+    @override
     async def append_run(
         self,
         session_id: str,
@@ -169,7 +172,6 @@ class MemoryStore:
         when: Sequence[seams.Condition] = (),
         once: seams.Once | None = None,
     ) -> seams.Appended | seams.Declined | seams.Replayed:
-        """See Journal.append_run."""
         self._check_open()
         assert events, "an append holds at least one event"
         if fence.number != self._disk.fence:
@@ -258,30 +260,30 @@ class MemoryStore:
             case _:
                 assert_never(condition)
 
+    @override
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
-        """See Journal.read."""
         self._check_open()
         return self._disk.records(session_id, after=after, limit=max(limit, 0))
 
+    @override
     async def read_each(
         self, places: Sequence[tuple[str, int]], *, limit: int
     ) -> Sequence[Sequence[Record] | seams.StoreDamaged]:
-        """See Journal.read_each."""
         return [await self.read(session_id, after=after, limit=limit) for session_id, after in places]
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         return await self.read(session_id, after=after, limit=limit)
 
+    @override
     def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
-        """See Journal.follow."""
         return self._tails.follow(session_id, after, pace)
 
+    @override
     def changes(self) -> Changes:
-        """See Journal.changes."""
         return self._tails.changes()
 
+    @override
     async def last_seq(self, session_id: str) -> int:
-        """See Journal.last_seq."""
         self._check_open()
         return self._disk.last_seq(session_id)
 
@@ -292,10 +294,10 @@ class MemoryStore:
         self._tails.forget_one(session_id)
         yield gone
 
+    @override
     async def purge(
         self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
     ) -> bool:
-        """See Journal.purge."""
         self._check_open()
         disk = self._disk
         if last_seq is not None and disk.last_seq(session_id) > last_seq:
@@ -315,13 +317,13 @@ class MemoryStore:
             then()
         return True
 
+    @override
     async def session(self, session_id: str) -> rows.SessionRow | None:
-        """See Index.session."""
         self._check_open()
         return self._disk.sessions.get(session_id)
 
+    @override
     async def sessions(self, query: seams.SessionQuery) -> Sequence[seams.ListedSession]:
-        """See Index.sessions."""
         self._check_open()
         before = query.before
         place = (before.pinned, before.updated_ms, before.session_id) if before else None
@@ -346,19 +348,19 @@ class MemoryStore:
         open_runs = begun + sum(run.status == "queued" for run in runs)
         return seams.ListedSession(row, open_runs, sum(ask.state == "open" for ask in asks), begun)
 
+    @override
     async def listed(self, session_id: str) -> seams.ListedSession | None:
-        """See Index.listed."""
         self._check_open()
         row = self._disk.sessions.get(session_id)
         return self._listed(row) if row else None
 
+    @override
     async def undelivered_steers(self) -> Sequence[str]:
-        """See Index.undelivered_steers."""
         self._check_open()
         return [row.session_id for row in self._disk.sessions.values() if row.steers and not row.purge_at_ms]
 
+    @override
     async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[rows.SessionRow]:
-        """See Index.sessions_to_purge."""
         self._check_open()
         return [
             row
@@ -366,26 +368,26 @@ class MemoryStore:
             if row.purge_at_ms or (row.source == source and not row.pinned and row.updated_ms < before_ms)
         ]
 
+    @override
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
-        """See Index.unthinned."""
         self._check_open()
         return self._disk.unthinned(before_ms)[:limit]
 
+    @override
     async def answered(self, key: str, *, now_ms: int) -> seams.Answered | None:
-        """See Index.answered."""
         self._check_open()
         _, once = self._disk.once.get(key, (None, None))
         if once is None or once.expires_at_ms <= now_ms:
             return None
         return seams.Answered(once.digest, once.answer)
 
+    @override
     async def run(self, run_id: str) -> rows.RunRow | None:
-        """See Index.run."""
         self._check_open()
         return self._disk.runs.get(run_id)
 
+    @override
     async def runs(self, query: seams.RunQuery) -> Sequence[rows.RunRow]:
-        """See Index.runs."""
         self._check_open()
         asking = {ask.run_id for ask in self._disk.asks.values() if ask.state == "open"}
         found = [
@@ -400,21 +402,21 @@ class MemoryStore:
         found.sort(key=lambda run: (run.created_ms, run.run_id), reverse=True)
         return found[: query.limit]
 
+    @override
     async def ask(self, ask_id: str) -> rows.AskRow | None:
-        """See Index.ask."""
         self._check_open()
         return self._disk.asks.get(ask_id)
 
+    @override
     async def open_asks(self, *, limit: int = 200) -> Sequence[rows.AskRow]:
-        """See Index.open_asks."""
         self._check_open()
         found = [ask for ask in self._disk.asks.values() if ask.state == "open"]
         return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
 
+    @override
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
     ) -> Sequence[seams.SearchHit]:
-        """See Index.search."""
         self._check_open()
         wanted = phrases(text)
         if not wanted:
@@ -432,48 +434,48 @@ class MemoryStore:
                         break
         return hits[:limit]
 
+    @override
     async def note(self, key: str) -> bytes | None:
-        """See Notes.note."""
         self._check_open()
         return self._disk.notes.get(key)
 
+    @override
     async def notes(self, prefix: str) -> Mapping[str, bytes]:
-        """See Notes.notes."""
         self._check_open()
         return {key: value for key, value in sorted(self._disk.notes.items()) if key.startswith(prefix)}
 
+    @override
     async def put_note(self, key: str, value: bytes) -> None:
-        """See Notes.put_note."""
         self._check_open()
         self._disk.notes[key] = value
 
+    @override
     async def drop_note(self, key: str) -> None:
-        """See Notes.drop_note."""
         self._check_open()
         self._disk.notes.pop(key, None)
 
+    @override
     async def put_blob(self, data: bytes) -> str:
-        """See Blobs.put_blob."""
         self._check_open()
         return self._disk.put_blob(data, self._disk.blobs_to_be_named)
 
+    @override
     async def offer_blob(self, data: bytes) -> str:
-        """See Store.offer_blob."""
         self._check_open()
         return self._disk.put_blob(data, self._disk.blobs_offered)
 
+    @override
     async def keep_blob(self, name: str) -> bool:
-        """See Blobs.keep_blob."""
         self._check_open()
         return self._disk.keep_blob(name)
 
+    @override
     async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
-        """See Store.sweep_blobs."""
         self._check_open()
         return self._disk.sweep_blobs(time.time() - unnamed_for_s)
 
+    @override
     async def blob(self, name: str) -> bytes | None:
-        """See Blobs.blob."""
         self._check_open()
         return self._disk.blobs.get(name)
 

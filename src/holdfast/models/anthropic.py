@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
+from typing_extensions import override
 
 from holdfast.model_events import (
     ArgsPiece,
@@ -23,7 +24,16 @@ from holdfast.model_events import (
 )
 from holdfast.models.error_bodies import find_error, read_error
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
-from holdfast.models.wire import NOTHING, UNREADABLE, Count, UnclosedItem, decoded, raw_text, tokens_used
+from holdfast.models.wire import (
+    NOTHING,
+    UNREADABLE,
+    Count,
+    StreamParser,
+    UnclosedItem,
+    decoded,
+    raw_text,
+    tokens_used,
+)
 
 STOPS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -139,7 +149,7 @@ _NAMED = msgspec.json.Decoder(_Named)
 _MESSAGE = msgspec.json.Decoder(_Message)
 
 
-class AnthropicParser:
+class AnthropicParser(StreamParser):
     """One Messages answer, as a stream or whole."""
 
     def __init__(self) -> None:
@@ -186,8 +196,8 @@ class AnthropicParser:
         step = self._steps.get(name)
         return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
 
+    @override
     def text_of(self, run: FrameRun) -> TextPiece | None:
-        """See StreamParser."""
         index, texts = self._text_index, list[str]()
         item = self._blocks.get(index)
         if item is None or item.kind != "text" or self._over:

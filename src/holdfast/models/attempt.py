@@ -128,7 +128,7 @@ class Attempt:
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the call truthfully
-            _log.exception("a model call met a bug of ours")
+            _log.exception("a model call failed because of a bug in Holdfast")
             return self._failed(self._facts(bug=repr(error)), "cancel")
         except BaseException as error:
             # Our own cancel scope: its type says so, and what it was cancelled with is the cause.
@@ -246,7 +246,7 @@ class Attempt:
         try:
             return await self._deps.blobs.blob(name)
         except JournalError as error:
-            _log.warning("an attachment is left out of the request: %s", error)
+            _log.warning("left an attachment out of the request: %s", error)
             return None
 
     def _emit_started(self, deadlines: Deadlines) -> None:

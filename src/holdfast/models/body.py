@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import aiohttp
+from typing_extensions import override
 
 Take: TypeAlias = Callable[[bytes], bool]
 
@@ -67,8 +68,8 @@ class _Tap(asyncio.Protocol):
         self._is_over = content.at_eof
         self._take = take
 
+    @override
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
         self._pass_on(data)
         self.hand_over()
 
@@ -105,21 +106,21 @@ class _Tap(asyncio.Protocol):
         if not self._transport.is_closing() and self._transport.get_protocol() is self:
             self._transport.set_protocol(self._behind)
 
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
         self._behind.connection_lost(exc)
         self.hand_over()
         if not self.enough.done():
             self.enough.set_exception(aiohttp.ServerDisconnectedError())
 
+    @override
     def eof_received(self) -> bool | None:
-        """See asyncio."""
         return self._behind.eof_received()
 
+    @override
     def pause_writing(self) -> None:
-        """See asyncio."""
         self._behind.pause_writing()
 
+    @override
     def resume_writing(self) -> None:
-        """See asyncio."""
         self._behind.resume_writing()

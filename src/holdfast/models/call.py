@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.decisions import retry
 from holdfast.decisions.failures import Classified
 from holdfast.decisions.outages import is_unreachable
 from holdfast.ids import new_call_id
-from holdfast.interfaces.model import Answer, Compact, EventSink, NoAnswer
+from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.attempt import Attempt, AttemptContext, CallDeps, Hooks
 from holdfast.models.hedge import SLOWER, Contender, HeldSink, Race
@@ -37,12 +38,13 @@ SLOW = Failure(kind="no_first_event", text=SLOWER)
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCalls:
+class ModelCalls(ModelCaller):
     """Answers requests from an ordered list of targets; see capabilities.Model."""
 
     deps: CallDeps
     targets: tuple[Target, ...]
 
+    @override
     async def answer(
         self,
         request: ModelRequest,
@@ -52,7 +54,6 @@ class ModelCalls:
         purpose: CallPurpose = "answer",
         compact: Compact | None = None,
     ) -> Answer | NoAnswer:
-        """See Model.answer."""
         call = _Call(self, sink, request=request, compact=compact)
         try:
             return await call.run(turn, purpose)

@@ -7,6 +7,7 @@ has ended (`[DONE]`, or its clean end). An answer that was cut short closes no t
 from collections.abc import Sequence
 
 import msgspec
+from typing_extensions import override
 
 from holdfast.model_events import (
     ArgsPiece,
@@ -21,7 +22,16 @@ from holdfast.model_events import (
 from holdfast.models.chat_chunks import CHUNK, TEXT, ChatPart, ChatToolCall, Chunk, Delta, Details, Function
 from holdfast.models.error_bodies import find_error, read_error
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
-from holdfast.models.wire import ALIVE, NOTHING, UNREADABLE, UnclosedItem, decoded, is_json, raw_text
+from holdfast.models.wire import (
+    ALIVE,
+    NOTHING,
+    UNREADABLE,
+    StreamParser,
+    UnclosedItem,
+    decoded,
+    is_json,
+    raw_text,
+)
 
 FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -60,7 +70,7 @@ ITEMS_MAX = 1000
 _DONE = b"[DONE]"
 
 
-class ChatParser:
+class ChatParser(StreamParser):
     """One Chat Completions answer, as a stream or whole."""
 
     def __init__(self) -> None:
@@ -102,8 +112,8 @@ class ChatParser:
             self._take_usage(chunk)
         return events or ALIVE
 
+    @override
     def text_of(self, run: FrameRun) -> TextPiece | None:
-        """See StreamParser."""
         item, texts = self._text, list[str]()
         if item is None or self._over or run.event == b"error":
             return None

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from holdfast.decisions.failures import Classified
 from holdfast.events import Event
 from holdfast.interfaces.model import Answer, EventSink
@@ -14,7 +16,7 @@ from holdfast.targets import Target
 SLOWER = "another target was faster"
 
 
-class HeldSink:
+class HeldSink(EventSink):
     """A voice that is heard only once it is released: what it emits until then is kept, in order."""
 
     def __init__(self, sink: EventSink) -> None:
@@ -31,12 +33,12 @@ class HeldSink:
         self.settled = sink.settled
 
     @property
+    @override
     def full(self) -> bool:
-        """See Voice."""
         return self._sink.full
 
+    @override
     def emit(self, event: Event) -> None:
-        """See Voice."""
         if self._held is None:
             self._sink.emit(event)
         else:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 
 import msgspec
+from typing_extensions import override
 
 from holdfast.model_events import (
     ArgsPiece,
@@ -31,7 +32,7 @@ from holdfast.models.responses_events import (
     ResponsesResult,
 )
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
-from holdfast.models.wire import NOTHING, UNREADABLE, UnclosedItem, decoded, raw_text
+from holdfast.models.wire import NOTHING, UNREADABLE, StreamParser, UnclosedItem, decoded, raw_text
 
 INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "refused"}
 KINDS: dict[str, ItemKind] = {"message": "text", "reasoning": "reasoning", "function_call": "tool"}
@@ -64,7 +65,7 @@ class _Live(msgspec.Struct):
         return self.before + (str(self.item.came) if self.item.kind == "text" else "")
 
 
-class ResponsesParser:
+class ResponsesParser(StreamParser):
     """One Responses answer, as a stream or whole."""
 
     def __init__(self) -> None:
@@ -116,8 +117,8 @@ class ResponsesParser:
         step = self._steps.get(name)
         return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
 
+    @override
     def text_of(self, run: FrameRun) -> TextPiece | None:
-        """See StreamParser."""
         place, texts = self._text_place, list[str]()
         live = self._live.get(place)
         if live is None or live.over or live.item.kind != "text" or self._over:

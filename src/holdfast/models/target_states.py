@@ -214,4 +214,4 @@ class TargetStates:
         try:
             await self._notes.put_note(key, value)
         except JournalError as error:
-            _log.warning("the note %s was not written: %s", key.partition(":")[0], error)
+            _log.warning("couldn't write the note %s: %s", key.partition(":")[0], error)

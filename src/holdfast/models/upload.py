@@ -8,6 +8,7 @@ from typing import cast
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
+from typing_extensions import override
 
 from holdfast.decisions.deadlines import Sign
 from holdfast.models.unsent_bytes import unsent_bytes
@@ -35,8 +36,8 @@ class UploadPayload(aiohttp.payload.Payload):
         self._written_bytes = 0
         self.written = False  # handed to the system, which may still hold all of it
 
+    @override
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """See aiohttp."""
         return self._value.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
