@@ -340,7 +340,7 @@ def _action(tool: Tool, asked: e.ToolAsked, workspace: Path) -> Action:
     except BadArguments:
         raise
     except Exception as error:  # a tool is other people's code
-        _log.exception("tool %s cannot say what it would do", tool.spec.name)
+        _log.exception("tool %s can't describe its action", tool.spec.name)
         raise BadArguments(f"The tool cannot say what this would do: {error!r}") from error
 
 

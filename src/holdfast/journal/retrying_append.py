@@ -147,7 +147,7 @@ class RetryingAppend:
             return _Batch(events, when, await self._spool.put(self._session_id, self._run_id, events))
         except OSError as error:
             _log.warning(
-                "the spool takes nothing either, so run %s keeps its output in memory: %s",
+                "the spool can't be written either, so run %s keeps its output in memory: %s",
                 self._run_id,
                 error,
             )
@@ -171,12 +171,12 @@ async def ready(store: seams.Store, clock: Clock, *, spool: Spool | None) -> Non
         try:
             count = await absorb(store, spool.folder, now_ms=clock.now_ms())
         except seams.TRANSIENT as trouble:
-            _log.warning("the spool is absorbed later: %s", trouble)
+            _log.warning("the spool can't be moved into the journal yet: %s", trouble)
             await clock.sleep_s(pause_s)
             pause_s = min(2 * pause_s, PAUSE_LAST_S)
         else:
             if count:
-                _log.info("%d records of the spool are in the journal now", count)
+                _log.info("moved %d records from the spool into the journal", count)
             return
 
 
@@ -191,7 +191,7 @@ async def absorb(store: seams.Store, folder: Path, *, now_ms: int) -> int:
         except (UnreadableEvent, msgspec.MsgspecError) as error:
             # Nothing of it was ever shown, and one bad file keeps no run from going on.
             aside = await asyncio.to_thread(put_aside, path)
-            _log.error("a spool cannot be read any further, so the rest is kept in %s: %s", aside, error)
+            _log.error("a spool file can't be read to its end, so the rest is kept in %s: %s", aside, error)
         else:
             await asyncio.to_thread(path.unlink, missing_ok=True)
     return count
@@ -216,4 +216,4 @@ async def _absorb(store: seams.Store, spooled: Spooled, *, now_ms: int) -> None:
             late = OutputRecovered(at_ms=now_ms, run_id=spooled.run_id, events=spooled.events)
             await store.append(spooled.session_id, [late], when=[seams.IfSessionKnown()], once=once)
     except seams.UnknownSession:
-        _log.info("the spool held output of session %s, which was purged", spooled.session_id)
+        _log.info("dropped spooled output of session %s, which was purged", spooled.session_id)

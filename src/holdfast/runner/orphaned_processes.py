@@ -38,13 +38,13 @@ class OrphanedProcesses:
             if self._found is None:
                 self._found = await offload(_found)
         if begun and (why := await offload(why_daemons_hide)):
-            _log.warning("of run %s something may still run: %s", run.run_id, why)
+            _log.warning("processes of run %s may still be running: %s", run.run_id, why)
         tags = {foreground_tag(run.run_id, tool_call_id) for tool_call_id in begun}
         if run.run_id not in self._found.runs and self._found.tags.isdisjoint(tags):
             return
         if alive := await kill_leftovers(run.run_id, tool_call_ids=begun):
             named = ", ".join(map(str, alive))
-            _log.warning("of run %s something is alive after KILL: %s", run.run_id, named)
+            _log.warning("processes of run %s are still alive after SIGKILL: %s", run.run_id, named)
 
 
 def _found() -> _Found:

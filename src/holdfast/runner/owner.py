@@ -235,7 +235,9 @@ class SessionOwner:
                 await self._end(run, log, outcome)
             except JournalError as error:
                 # Nothing was shown that is not on disk; the next start goes on from there.
-                _log.error("run %s cannot be written and rests until the next start: %s", run.run_id, error)
+                _log.error(
+                    "run %s can't be saved, so it is paused until the next start: %s", run.run_id, error
+                )
                 raise
             finally:
                 del self.logs[run.run_id]
@@ -266,7 +268,7 @@ class SessionOwner:
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the run truthfully, not hang it
-            _log.exception("run %s met a bug of ours", run.run_id)
+            _log.exception("run %s failed because of a bug in Holdfast", run.run_id)
             return _of_a_bug(error)
 
     async def _begin(self, run: Run, log: RunLog) -> Outcome:

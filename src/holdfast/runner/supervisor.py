@@ -92,7 +92,7 @@ class Supervisor:
         try:
             await self._shared.crash_history.end(self._deps.store)
         except JournalError as error:
-            _log.info("the next start takes this end for a crash: %s", error)
+            _log.info("the next start will treat this shutdown as a crash: %s", error)
 
     async def drain(self) -> None:
         """Begin nothing more, and give what is under way some time to come to a safe point.
@@ -104,7 +104,7 @@ class Supervisor:
         give_up_s = loop.time() + drain_s
         if not all(owner.is_at_rest for owner, _ in self._owners.values()):
             _log.warning(
-                "finishing what is under way, for %g s at most; a second signal ends it now", drain_s
+                "finishing the current steps, for at most %g s; send the signal again to stop now", drain_s
             )
         while self._owners and loop.time() < give_up_s:
             for owner, task in list(self._owners.values()):
@@ -186,7 +186,7 @@ class Supervisor:
         if error is not None:
             self._shared_folds.forget(session_id)
             self._shared.slots.give_up(session_id)
-            _log.error("the owner of session %s ended", session_id, exc_info=error)
+            _log.error("the owner of session %s failed", session_id, exc_info=error)
             return
         self._shared_folds.keep(session_id, owner.view)
         if owner.reacted_seq < wanted:
@@ -202,7 +202,7 @@ class Supervisor:
         try:
             await crash_history.begin(store, now_ms)
         except JournalError as error:
-            _log.info("the next start may take a crash for an orderly end: %s", error)
+            _log.info("the next start may treat a crash as a clean shutdown: %s", error)
         self._is_going = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
@@ -226,7 +226,7 @@ class Supervisor:
 
 def _say_why_nothing_goes_on(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and (error := starting.exception()) is not None:
-        _log.error("what was interrupted does not go on: %s", error, exc_info=error)
+        _log.error("interrupted runs are not resumed: %s", error, exc_info=error)
 
 
 PAGE = 200

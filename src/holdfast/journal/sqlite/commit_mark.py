@@ -62,9 +62,7 @@ class CommitMark:
         data = os.pread(self._file, _FORM.size + 1, 0)
         published = number_in(data)
         if data and not published:
-            _log.warning(
-                "%s holds no mark of ours, so a cut write-ahead log would not be noticed", self._path
-            )
+            _log.warning("%s isn't readable, so a truncated write-ahead log wouldn't be noticed", self._path)
         if found < published:
             raise StoreDamaged(
                 f"integrity check failed at {store}: {published} writes were published, but only {found} "

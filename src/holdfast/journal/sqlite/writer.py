@@ -151,13 +151,13 @@ class Writer:
 
     def _be_late(self, trouble: seams.JournalError) -> None:
         if not self._tried.is_set():
-            _log.warning("the store opens for writing later: %s", trouble)
+            _log.warning("the store can't be opened for writing yet, so Holdfast keeps trying: %s", trouble)
         self.trouble = trouble
         self._tried.set()
 
     def _take_over(self, fence: int) -> None:
         if self._tried.is_set():
-            _log.info("the store %s takes writes now", self._path)
+            _log.info("the store %s is open for writing now", self._path)
             self._forget()
         self.fence, self.trouble = fence, None
         self._tried.set()
@@ -166,7 +166,7 @@ class Writer:
     def _give_up(self, error: Exception) -> None:
         if not isinstance(error, seams.JournalError) or isinstance(error, seams.TRANSIENT_AT_OPENING):
             # Nothing passes once the thread is gone, so nobody may wait for that.
-            _log.error("the writer of %s has ended", self._path, exc_info=error)
+            _log.error("the writer thread of %s has ended", self._path, exc_info=error)
             error = seams.StoreClosed(f"{self._path} takes no more writes, restart Holdfast: {error!r}")
         self.trouble = error
         self._tried.set()
@@ -205,7 +205,10 @@ class Writer:
                 try:
                     job.publish()
                 except Exception:  # noqa: BLE001  # the others of the commit must not suffer for it
-                    _log.exception("what was saved in %s could not be shown to everyone", self._path)
+                    _log.exception(
+                        "events saved in %s couldn't be published; readers take them from the file",
+                        self._path,
+                    )
                     self._forget()  # whoever reads on finds it in the file
         for job in jobs:
             if job.future.done():
