@@ -1,8 +1,9 @@
-"""The voice of one run: at most one append in flight, and what is said meanwhile goes into the next.
+"""The run log: writes one run's events, with at most one append in flight.
 
-Under light load every delta is on disk at once; under heavy load deltas grow by themselves, and those of
-different runs wait a moment for each other. No queue grows without end: past a limit `room` makes the speaker
-wait. Appends go from callback to callback; a task is needed only for a store that takes no writes.
+What comes while an append is in flight goes into the next one. Under light load every delta is on disk at
+once; under heavy load deltas grow, and those of different runs wait a moment for each other to share a
+commit. Nothing grows without limit: past a maximum, `room` makes the caller wait. Appends run from callback
+to callback; a task is needed only while the store accepts no writes.
 """
 
 import asyncio
@@ -38,9 +39,9 @@ BEAT_S = 0.008
 
 
 class DeltaBatcher:
-    """Calls back at once whoever comes alone, and those who come soon after it together at the next beat.
+    """Calls a lone writer back at once, and those that follow within one beat together.
 
-    One run that says something every 20 ms never waits; of 64 such runs two dozen share each beat.
+    A single run with a delta every 20 ms never waits; of 64 such runs, about two dozen share each beat.
     """
 
     def __init__(self, *, beat_s: float = BEAT_S) -> None:
@@ -50,7 +51,7 @@ class DeltaBatcher:
         self._last_s = -beat_s
 
     def join(self, write: Callable[[], None]) -> None:
-        """Have `write` called with the others."""
+        """Call `write` together with the others that wait."""
         if not self._waiting:
             due_s = self._last_s + self._beat_s
             if due_s > self._loop.time():
@@ -74,11 +75,11 @@ NOBODY = "nobody writes for the run any more"
 
 
 class Unwritable(Exception):
-    """What a run said cannot be written: a bug of ours, and no trouble of the store."""
+    """An event of the run can't be encoded: a bug in Holdfast, not trouble with the store."""
 
 
 class RunLog(EventSink):
-    """Puts a run's events on its session's log; an async context manager that leaves nothing half said."""
+    """Writes a run's events to its session's log; an async context manager that flushes when it is left."""
 
     def __init__(
         self,
@@ -107,9 +108,9 @@ class RunLog(EventSink):
         self._gathered_chars = 0
         self._waiting_chars = 0  # of these, what was taken and waits for a store that takes no writes
         self._loop = asyncio.get_running_loop()
-        self.batcher = DeltaBatcher()  # replaced by one that is shared where there are other runs
+        self.batcher = DeltaBatcher()  # the supervisor replaces it with one that all runs share
         self._is_writing = False
-        self._is_due = False  # something is to be written at once, not in company
+        self._is_due = False  # something must be written at once, without waiting for the batcher
         self._is_left = False
         self._wanted = asyncio.Event()  # there is something that was not taken yet
         self._written = asyncio.Event()
@@ -134,11 +135,11 @@ class RunLog(EventSink):
                 await asyncio.wait([self._waiting_out])
 
     def begin_segments_after(self, segment: int) -> None:
-        """Go on numbering where an earlier life of the run ended."""
+        """Continue the numbering of segments after a restart."""
         self._segment = segment
 
     def live_line(self) -> str:
-        """What people read while nothing comes; empty if there is nothing to say."""
+        """The status line shown while nothing arrives; empty if there is nothing to show."""
         if self._appender.trouble is not None:
             return f"saving is delayed: {self._appender.trouble}"
         return self.live() if self.live is not None else ""
@@ -153,7 +154,7 @@ class RunLog(EventSink):
         return self._segment
 
     def clean(self, event: Event) -> Event:
-        """The event as it is written: without secrets, and in whole characters."""
+        """The event as it is stored: without secrets, and encodable as JSON."""
         return self.secrets.redact(encodable(event))
 
     @override
@@ -172,7 +173,7 @@ class RunLog(EventSink):
 
     def _gather(self, kind: type[TextDelta | ReasoningDelta], segment: int, text: str) -> None:
         if self._piece_of != (kind, segment):
-            # What comes first is not kept waiting.
+            # The first piece of a segment doesn't wait for others.
             self._end_delta()
             self._piece_of = (kind, segment)
             self._want_now()
@@ -188,7 +189,7 @@ class RunLog(EventSink):
         if not self._is_due:
             self._is_due = True
             if not self._is_writing:
-                # Not before the loop has come round: whoever speaks now may have more to say.
+                # After this step of the loop, because the caller may add more in the same step.
                 self._loop.call_soon(self._write)
 
     def _close_delta(self) -> None:
@@ -222,7 +223,7 @@ class RunLog(EventSink):
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that was said is on disk."""
+        """Whether all events are on disk."""
         return not (self._is_writing or self._wanted.is_set() or self._events or self._pieces)
 
     @override
@@ -247,7 +248,7 @@ class RunLog(EventSink):
             raise self._error
 
     def _write(self) -> None:
-        """Append what was said, if nothing is on its way."""
+        """Append what has been gathered, unless an append is in flight."""
         if self._is_writing or self._is_left or self._error is not None:
             return
         self._wanted.clear()
@@ -278,7 +279,7 @@ class RunLog(EventSink):
         self._go_on(error)
 
     async def _wait_out(self, trouble: JournalError, events: Sequence[Event]) -> None:
-        """Wait with the events for the store, and with what is said meanwhile."""
+        """Retry these events, and those that are added meanwhile, until the store accepts them."""
         error: BaseException | None = StoreClosed(NOBODY)
         try:
             await self._heed(await self._appender.wait_out(trouble, events, meanwhile=self._said_meanwhile))
@@ -291,7 +292,7 @@ class RunLog(EventSink):
             self._go_on(error)
 
     def _go_on(self, error: BaseException | None) -> None:
-        """An append is over; whoever waits for it must not wait for ever."""
+        """Finish an append, and wake everyone who waits for it."""
         self._is_writing = False
         if isinstance(error, JournalError):
             self._error = error
@@ -307,7 +308,7 @@ class RunLog(EventSink):
         self._written.set()
 
     def drop_unwritable(self) -> None:
-        """Go on without what could not be written, and what was said behind it, which may build on it."""
+        """Drop the event that can't be encoded, and all after it, which may depend on it."""
         if isinstance(self._error, Unwritable):
             self._events.clear()
             self._pieces.clear()
@@ -323,7 +324,7 @@ class RunLog(EventSink):
         return events
 
     async def _said_meanwhile(self) -> Sequence[Event]:
-        """What is said while earlier events wait for the store; it still counts as gathered."""
+        """The events added while earlier ones wait for the store; they still count as gathered."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -334,7 +335,7 @@ class RunLog(EventSink):
     async def append(
         self, events: Sequence[Event], *, when: Sequence[Condition] = ()
     ) -> Appended | Declined | Replayed:
-        """Append now, past what is gathered; trouble of the store that passes is waited for."""
+        """Append now, ahead of what is gathered; retries while the store has transient trouble."""
         clean = [self.clean(event) for event in events]
         return await self._heed(await self._appender.append(clean, when=when))
 

@@ -1,4 +1,4 @@
-"""What an agent works with: a model that answers, a voice that puts what happens on the log."""
+"""The seams between a run and its model: the caller of the model, and the sink that its events go to."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -11,39 +11,39 @@ from holdfast.values import CallPurpose, Failure
 
 
 class EventSink(Protocol):
-    """How a run says what happens; what is said is on disk before anyone else hears it."""
+    """Where a run puts its events; nobody sees an event before it is on disk."""
 
     run_id: str
     resumed: bool  # the run goes on after a crash or a restart, and no call of it has ended since
     live: Callable[[], str] | None  # the live line, asked for while someone watches; None when nothing waits
 
     def emit(self, event: Event) -> None:
-        """Say it; order is kept, nothing waits."""
+        """Add an event; returns at once, and the order is kept."""
         ...
 
     def say(self, segment: int, text: str) -> None:
-        """More text of the answer; gathered with its neighbours while the journal is busy."""
+        """Add text of the answer; pieces are joined while the journal is busy."""
         ...
 
     def think(self, segment: int, text: str) -> None:
-        """More reasoning, gathered likewise."""
+        """Add reasoning, joined in the same way."""
         ...
 
     def next_segment(self) -> int:
-        """The number of a new stretch of text or reasoning."""
+        """The number of a new segment of text or reasoning."""
         ...
 
     @property
     def full(self) -> bool:
-        """More is gathered than the journal can take: time to wait for room."""
+        """Whether the journal is too far behind: call `room` before adding more."""
         ...
 
     async def room(self) -> None:
-        """Wait while more is gathered than the journal can take; raises what the journal raises."""
+        """Wait until the journal has caught up enough; raises what the journal raises."""
         ...
 
     async def settled(self) -> None:
-        """Wait until everything said is on disk; raises what the journal raises."""
+        """Wait until all events are on disk; raises what the journal raises."""
         ...
 
     def now_ms(self) -> int:
@@ -53,7 +53,7 @@ class EventSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The model's whole answer: what was said is on the log already; these are the tools that it asks for."""
+    """The model's whole answer. Its text is on the log already; `tools` are the calls that it asks for."""
 
     call_id: str
     finish: FinishReason
@@ -63,7 +63,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """The call failed for good; `trace` tells of every attempt, for people."""
+    """The call failed for good; `trace` has one line for each attempt, for people to read."""
 
     call_id: str
     failure: Failure
@@ -74,10 +74,10 @@ Compact: TypeAlias = Callable[[], Awaitable[ModelRequest | None]]
 
 
 class ModelCaller(Protocol):
-    """Answers a request, whatever it takes: attempts, retries and fallbacks are its own affair.
+    """Gets an answer to a request; attempts, retries and fallbacks are its own business.
 
-    It emits call.*, attempt.*, text.*, reasoning.*, tool.asked and usage events through the voice. It raises
-    nothing but CancelledError and what the voice raises: a failure is a value.
+    It emits call.*, attempt.*, text.*, reasoning.*, tool.asked and usage events to the sink. It raises
+    nothing but CancelledError and what the sink raises: a failure is a value.
     """
 
     async def answer(
@@ -89,5 +89,5 @@ class ModelCaller(Protocol):
         purpose: CallPurpose = "answer",
         compact: Compact | None = None,
     ) -> Answer | NoAnswer:
-        """One call; `compact` makes a shorter request of the same conversation if the window is too small."""
+        """Make one call; `compact` shortens the conversation if it doesn't fit the model's context window."""
         ...

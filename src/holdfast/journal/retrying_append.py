@@ -1,7 +1,7 @@
-"""Late journals: while the store takes no writes, a run's events go to the spool, and the run waits.
+"""Appends that retry: while the store accepts no writes, a run's events go to the spool and the run waits.
 
-When the store takes writes again they land in their place, each once. What an earlier process left in its
-spool is absorbed as soon as the store takes writes, before any run goes on.
+When the store accepts writes again, each event is appended once, in order. What an earlier process left in
+its spool is moved into the store as soon as it accepts writes, before any run is resumed.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ class _Batch(NamedTuple):
 
 
 async def _silence() -> Sequence[Event]:
-    """A run that says nothing meanwhile."""
+    """Wait forever: a run that adds nothing meanwhile."""
     return await asyncio.get_running_loop().create_future()
 
 
 class RetryingAppend:
-    """Appends for one run, however long the store needs; without a spool only memory keeps what waits."""
+    """Appends for one run and retries until it works; without a spool, waiting events are only in memory."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class RetryingAppend:
                 pause_s = min(2 * pause_s, PAUSE_LAST_S)
 
     async def _gather(self, waiting: deque[_Batch], meanwhile: Meanwhile, *, pause_s: float) -> None:
-        """Keep what the run says until it is time to try again."""
+        """Collect what the run adds until it is time to try again."""
         until_s = self._clock.monotonic_s() + pause_s
         while (left_s := until_s - self._clock.monotonic_s()) > 0:
             try:
@@ -159,12 +159,12 @@ class RetryingAppend:
 
 
 def once_for(spooled: Spooled, now_ms: int) -> seams.Once:
-    """The key by which a spooled record lands once."""
+    """The idempotency key of a spooled record."""
     return seams.Once(spooled.key, "", b"", now_ms + KEPT_MS)
 
 
 async def ready(store: seams.Store, clock: Clock, *, spool: Spool | None) -> None:
-    """Wait until the store takes writes and holds all that earlier processes left in their spools."""
+    """Wait until the store accepts writes and has everything that earlier processes spooled."""
     await store.writable()
     pause_s = PAUSE_FIRST_S
     while spool is not None:
@@ -181,7 +181,7 @@ async def ready(store: seams.Store, clock: Clock, *, spool: Spool | None) -> Non
 
 
 async def absorb(store: seams.Store, folder: Path, *, now_ms: int) -> int:
-    """Put what earlier processes left in their spools where it belongs; how many records there were."""
+    """Move what earlier processes spooled into the store; returns the number of records."""
     count = 0
     for path in await asyncio.to_thread(spool_files, folder):
         try:

@@ -1,4 +1,4 @@
-"""The lives of the processes that wrote to a store: which of them ended in a crash, and with which runs."""
+"""Which of the processes that wrote to a store ended in a crash, and so which runs a crash cut off."""
 
 from collections.abc import Sequence
 
@@ -11,35 +11,35 @@ CRASHES_MAX = 32
 
 
 class Crash(msgspec.Struct, frozen=True, array_like=True):
-    """What was taken up from `from_ms` on, and before `until_ms`, was cut short."""
+    """A crash cut off the runs that were started or resumed from `from_ms` on and before `until_ms`."""
 
     from_ms: int
     until_ms: int
 
 
 class _Told(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one life tells the next: the crashes it knows of, and its beginning as long as it lasts."""
+    """The note for the next process: known crashes, and when this process started, until it shuts down."""
 
     crashes: tuple[Crash, ...] = ()
     begun_ms: int | None = None
 
 
 class CrashHistory:
-    """This life and those before it; a life that told its end did not crash.
+    """This process and those before it; a process that recorded its shutdown did not crash.
 
-    A life may end without having gone on with what an earlier one left, so each run is judged by the life
-    that took it up last and not by the one before this.
+    A process may end before it resumes what an earlier one left, so each run is judged by the process that
+    started or resumed it last, not by the previous one.
     """
 
     def __init__(self) -> None:
         self._crashes: Sequence[Crash] = ()
-        self._last: Crash | None = None  # the life before this one, if it crashed
+        self._last: Crash | None = None  # the previous process, if it crashed
         self._has_heard = False
 
     async def learn(self, notes: Notes, now_ms: int) -> None:
-        """Look what became of the lives before this one, which begins now."""
+        """Read how earlier processes ended; this one starts now."""
         raw = await notes.note(NOTE)
-        # Of a store that nobody wrote word in nothing good is known.
+        # No note: assume a crash.
         told = msgspec.json.decode(raw, type=_Told) if raw is not None else _Told(begun_ms=0)
         self._crashes, self._has_heard = told.crashes, True
         if told.begun_ms is not None:
@@ -48,22 +48,22 @@ class CrashHistory:
 
     @property
     def last_crashed(self) -> bool:
-        """Whether the life before this one had no time to clean up."""
+        """Whether the previous process crashed."""
         return self._last is not None
 
     async def begin(self, notes: Notes, now_ms: int) -> None:
-        """Say that this life lasts until its end is told; raises a JournalError if nobody hears it."""
+        """Record that this process runs; raises a JournalError if that can't be stored."""
         await self._tell(notes, begun_ms=now_ms)
 
     async def end(self, notes: Notes) -> None:
-        """Say that this life ends in good order; raises a JournalError if nobody hears it."""
-        if self._has_heard:  # else it began nothing, and would deny the crashes that it never heard of
+        """Record a clean shutdown; raises a JournalError if that can't be stored."""
+        if self._has_heard:  # otherwise it would overwrite crashes that it never read
             await self._tell(notes, begun_ms=None)
 
     def cause_of(self, taken_up_ms: int) -> str:
-        """What cut short a run that was taken up at this time: "crash", or "restart"."""
+        """What cut off a run that was started or resumed at this time: "crash" or "restart"."""
         if self._last is not None and taken_up_ms >= self._last.from_ms:
-            # Also if it lies in the future: the clock may have been set back since.
+            # Also if that time is in the future: the clock may have been set back.
             return "crash"
         is_known = any(crash.from_ms <= taken_up_ms < crash.until_ms for crash in self._crashes)
         return "crash" if is_known else "restart"
@@ -73,7 +73,7 @@ class CrashHistory:
 
 
 def _with(crashes: Sequence[Crash], newest: Crash) -> tuple[Crash, ...]:
-    """One more crash; right behind another one they are one, and the oldest are forgotten."""
+    """With one more crash; adjacent crashes become one, and the oldest are dropped."""
     if crashes and crashes[-1].until_ms == newest.from_ms:
         return (*crashes[:-1], Crash(crashes[-1].from_ms, newest.until_ms))
     return (*crashes, newest)[-CRASHES_MAX:]

@@ -1,4 +1,4 @@
-"""How late the event loop is: one small task that notices when something held it up."""
+"""Event loop lag: a small task that notices when something blocks the loop."""
 
 import asyncio
 import logging
@@ -12,20 +12,20 @@ LOOKS_KEPT = 240  # one minute of them
 
 
 class LoopLag:
-    """Looks at the clock again and again; `run` is owned by whoever wants to know."""
+    """Measures how late the loop wakes it up; its owner runs `run` as a task."""
 
     def __init__(self) -> None:
         self.last_s = 0.0
-        self.stuck = 0  # how often it was held up for longer than STUCK_S
+        self.stuck = 0  # how often the loop was blocked for longer than STUCK_S
         self._looks: deque[float] = deque(maxlen=LOOKS_KEPT)
 
     @property
     def worst_s(self) -> float:
-        """The longest hold-up of the last minute."""
+        """The longest delay of the last minute."""
         return max(self._looks, default=0.0)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Measure until cancelled."""
         now_s = asyncio.get_running_loop().time
         while True:
             due_s = now_s() + LOOK_S
@@ -33,7 +33,7 @@ class LoopLag:
             self.late(max(0.0, now_s() - due_s))
 
     def late(self, late_s: float) -> None:
-        """The loop came back so late."""
+        """Record one delay."""
         self.last_s = late_s
         self._looks.append(late_s)
         if late_s > STUCK_S:

@@ -1,7 +1,7 @@
-"""Which rules hold in one session alone: notes that name all of them, so that no log is read to find them.
+"""Grants that hold in one session only: a note names each, so that they can be listed without reading logs.
 
-A note is written before its rule is on the log. So it may name a rule that never was, or is no more; the log
-decides. It goes with the session's purge.
+A note is written before its grant is on the log, so it may name a grant that never came to be or was removed;
+the log decides. Purging the session removes its notes.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ SESSION, GRANTED = "session/", "granted/"  # no session id holds a slash
 
 
 class SessionGrant(NamedTuple):
-    """A rule and the session in which it was allowed, or which has it as a fork of that one."""
+    """A grant, and the session that it holds in."""
 
     session_id: str
     grant_id: str
@@ -25,28 +25,28 @@ class SessionGrant(NamedTuple):
 
     @property
     def cursor(self) -> str:
-        """Its place among all."""
+        """Its position in the list of all grants."""
         return f"{self.session_id}/{self.grant_id}"
 
     @classmethod
     def at(cls, cursor: str) -> Self:
-        """The one with this place; any text has one."""
+        """The grant at this cursor; accepts any text."""
         session_id, _, grant_id = cursor.partition("/")
         return cls(session_id, grant_id)
 
 
 async def note_session_grant(notes: Notes, granted: SessionGrant) -> None:
-    """Say that there may be such a rule; to be called before there is."""
+    """Note the grant; call it before the grant is appended to the log."""
     await notes.put_note(granted.note, b"")
 
 
 async def forget_session_grant(notes: Notes, granted: SessionGrant) -> None:
-    """There is no such rule any more."""
+    """Remove the note of a grant."""
     await notes.drop_note(granted.note)
 
 
 async def session_grants(notes: Notes) -> Sequence[SessionGrant]:
-    """All that may be there, in an order that stays."""
+    """All noted grants, in a stable order."""
     found: list[SessionGrant] = []
     for key in await notes.notes(SESSION):
         session_id, _, name = key.removeprefix(SESSION).partition("/")

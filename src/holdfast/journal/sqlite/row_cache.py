@@ -1,7 +1,7 @@
-"""Rows of what was written lately, so that whoever asks for them needs neither a thread nor the file.
+"""A cache of index rows that were written lately, so that reading them needs neither a thread nor the file.
 
-They are exactly what the newest commit made of them, since this process writes all of them. All of this runs
-on the event loop's thread.
+The rows are always current, because this process writes all of them. All of this runs on the event loop's
+thread.
 """
 
 from collections import OrderedDict
@@ -14,14 +14,14 @@ KEPT_MAX = 4_096
 
 
 class RowCache:
-    """The newest rows of sessions and runs; a miss says nothing."""
+    """The newest rows of sessions and runs; a miss means that the file must be read."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, ListedSession] = OrderedDict()
         self._runs: OrderedDict[str, RunRow] = OrderedDict()
 
     def keep(self, listed: ListedSession, runs: Sequence[RunRow]) -> None:
-        """A commit has made these."""
+        """Add the rows of a commit."""
         session_id = listed.row.session_id
         self._sessions[session_id] = listed
         self._sessions.move_to_end(session_id)
@@ -34,20 +34,20 @@ class RowCache:
             self._runs.popitem(last=False)
 
     def session(self, session_id: str) -> ListedSession | None:
-        """The session as the list would show it, if it is known."""
+        """The session as the list shows it, if it is cached."""
         return self._sessions.get(session_id)
 
     def run(self, run_id: str) -> RunRow | None:
-        """The run's row, if it is known."""
+        """The run's row, if it is cached."""
         return self._runs.get(run_id)
 
     def forget(self, session_id: str) -> None:
-        """The session is gone."""
+        """Drop the rows of a purged session."""
         self._sessions.pop(session_id, None)
         for run_id in [run_id for run_id, run in self._runs.items() if run.session_id == session_id]:
             del self._runs[run_id]
 
     def clear(self) -> None:
-        """Nothing is known any more."""
+        """Drop everything."""
         self._sessions.clear()
         self._runs.clear()
