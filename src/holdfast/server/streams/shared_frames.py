@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from holdfast import events as e
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.codec import UnreadableEvent
+from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.session_fold import RunReadModel, RunReplay
 from holdfast.interfaces.journal import Record
@@ -72,6 +74,9 @@ class SharedFrames:
             self._unread_from = records[0].seq
             try:
                 self._view.apply(records, after=after)
+            except (IllegalEvent, UnreadableEvent):
+                # It may be about another run, or come after the ending: a replay shows what can be shown.
+                self._is_broken = True
             finally:
                 self._unread_from = sys.maxsize
 
