@@ -204,7 +204,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
         async with terminal(*bare, folder=tmp_path) as window:
             await window.until(READY)
             await window.say("/helpp")
-            await window.until("There is no /helpp.")
+            await window.until("Unknown command: /helpp.")
             await window.say("/etc/hosts is wrong")
             await window.until("first")
             await window.say("/queue two")
