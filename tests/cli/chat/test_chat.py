@@ -67,7 +67,7 @@ async def test_ctrl_c_stops_the_run_and_twice_leaves(tmp_path: Path) -> None:
             await window.say("hello")
             await window.until("a half")
             await window.keys("C-c")
-            await window.until("Stopped")
+            await window.until("You stopped this run")
             await window.say("go on")
             await window.until("a whole answer")
             await window.until(lambda screen: "⋯" not in screen)
@@ -226,7 +226,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             screen = await window.until("to open one")
             assert len({word for word in screen.split() if word.startswith("ses_")}) == 2
             await window.say("/model other")
-            await window.until("The next message is for other.")
+            await window.until("The next messages go to other.")
             await window.say("/new")
             await window.say("paint it")
             await window.until("2 blue")
