@@ -87,7 +87,7 @@ async def test_who_presses_ctrl_c_twice_at_once_has_stopped_the_run(tmp_path: Pa
             await window.keys("C-c", "C-c")
             screen = await window.until("exit=0")
             assert "To come back:" in screen
-            assert "goes on" not in screen
+            assert "continues" not in screen
         async with terminal(*chat(tmp_path, "--session", session_on(screen)), folder=tmp_path) as window:
             await window.until("Stopped")
 
