@@ -104,7 +104,7 @@ class Supervisor:
         give_up_s = loop.time() + drain_s
         if not all(owner.is_at_rest for owner, _ in self._owners.values()):
             _log.warning(
-                "finishing the current steps, for at most %g s; send the signal again to stop now", drain_s
+                "finishing what is under way, for %g s at most; a second signal ends it now", drain_s
             )
         while self._owners and loop.time() < give_up_s:
             for owner, task in list(self._owners.values()):
