@@ -13,6 +13,7 @@ from holdfast.codec import (
     UPCASTS,
     UnreadableEvent,
     decode,
+    encodable,
     encode,
     encode_value,
     native_frame,
@@ -60,7 +61,7 @@ def test_defaults_take_no_room() -> None:
         (b'{"type":"text.spoken/2","at_ms":1}', "unknown event type 'text.spoken/2'"),
         (
             b'{"type":"usage/2","at_ms":1}',
-            "version 2 of usage was written by a newer Holdfast; upgrade to read it",
+            "this Holdfast can't read version 2 of usage; a newer one may",
         ),
         (
             b'{"type":"text.delta","at_ms":1,"run_id":"r","segment":"x","text":""}',
@@ -162,3 +163,22 @@ def test_a_value_stands_in_the_body_of_its_event_as_it_is_encoded_alone() -> Non
     history = (HistoryMessage(role="user", content='a "b" ü'), HistoryMessage(role="assistant", content=""))
     body = encode(e.RunQueued(at_ms=1, run_id="r", message_id="m", history=history))
     assert body.endswith(b",".join(encode_value(message) for message in history) + b"]}")
+
+
+def test_a_lone_surrogate_is_escaped_wherever_it_stands() -> None:
+    asked = e.ToolAsked(
+        at_ms=1,
+        run_id="r",
+        tool_call_id="t",
+        name="read_file",
+        args={"path": "a\udcff", "also": ["b\udc80", 3], "k\udcff": None},
+    )
+    stored = encodable(asked)
+    assert isinstance(stored, e.ToolAsked)
+    assert stored.args == {"path": "a\\udcff", "also": ["b\\udc80", 3], "k\\udcff": None}
+    assert decode(encode(stored)) == stored
+
+
+def test_an_event_that_can_be_stored_is_left_as_it_is() -> None:
+    said = e.TextDelta(at_ms=1, run_id="r", segment=0, text="é")
+    assert encodable(said) is said

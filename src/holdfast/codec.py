@@ -107,7 +107,7 @@ def _why_unknown(tag: str, error: Exception) -> str:
         return f"{tag} has a wrong shape ({error})"
     name, _, version = tag.partition("/")
     if version and any(known.partition("/")[0] == name for known in TYPES):
-        return f"version {version} of {name} was written by a newer Holdfast; upgrade to read it"
+        return f"this Holdfast can't read version {version} of {name}; a newer one may"
     return f"unknown event type {tag!r}"
 
 

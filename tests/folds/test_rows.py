@@ -176,3 +176,8 @@ def test_an_ask_is_open_until_it_expires_or_is_settled() -> None:
 def test_a_session_is_found_by_the_title_it_was_given_last() -> None:
     assert rows.search_text(1, e.SessionCreated(at_ms=1, epoch="e", title="first")) == SearchText(0, "first")
     assert rows.search_text(8, e.SessionRenamed(at_ms=1, title="second")) == SearchText(0, "second")
+
+
+def test_a_whole_text_is_the_preview_of_its_session() -> None:
+    row = rows.apply_to_session(ROW, e.TextDone(at_ms=7, run_id="r1", segment=0, text="done"))
+    assert (row.preview, row.updated_ms) == ("done", 7)

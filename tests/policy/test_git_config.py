@@ -33,9 +33,14 @@ def test_what_git_reads_is_what_is_read_here(tmp_path: Path, text: str) -> None:
         return
     assert listed.returncode == 0
     entries = [entry.partition("\n") for entry in listed.stdout.decode().split("\0")[:-1]]
-    assert [(one.key, one.value) for one in found] == [
-        (key, value if between else None) for key, between, value in entries
+    assert [(one.key, _alike(one.value)) for one in found] == [
+        (key, _alike(value) if between else None) for key, between, value in entries
     ]
+
+
+def _alike(value: str | None) -> str | None:
+    """The value with each blank as a space: versions of git differ in what they make of one inside."""
+    return None if value is None else value.replace("\t", " ").replace("\r", " ")
 
 
 def test_parts_have_a_case_and_the_rest_has_none() -> None:

@@ -47,7 +47,7 @@ def settlement(event: e.AskSettled) -> Settlement:
             return Settlement("answered", event.answer, event.by)
         case e.ApprovalExpired() | e.QuestionExpired():
             return Settlement("expired")
-        case e.ApprovalWithdrawn() | e.QuestionWithdrawn():
+        case _:
             return Settlement("withdrawn", reason=event.cause)
 
 

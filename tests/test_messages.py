@@ -1,0 +1,38 @@
+"""The estimated size of a request: every kind of content counts."""
+
+from holdfast.messages import (
+    FILE_TOKENS,
+    IMAGE_TOKENS,
+    MESSAGE_TOKENS,
+    AskedTool,
+    AssistantMessage,
+    ModelRequest,
+    SaidText,
+    ToolSpec,
+    UserMessage,
+    estimated_tokens,
+)
+from holdfast.values import FilePart, ImagePart, TextPart
+
+
+def test_instructions_and_tools_count_by_their_length() -> None:
+    tool = ToolSpec("abcd", "e" * 14, schema={})
+    request = ModelRequest(messages=(), instructions="i" * 20, tools=(tool,))
+    assert estimated_tokens(request) == (20 + 4 + 14 + 2) // 4
+
+
+def test_attachments_count_as_what_they_usually_cost() -> None:
+    parts = (
+        TextPart("t" * 40),
+        ImagePart(blob="b", media_type="image/png"),
+        FilePart(blob="c", media_type="application/pdf", name="d"),
+    )
+    said = UserMessage("u" * 8, parts)
+    assert estimated_tokens(ModelRequest(messages=(said,))) == (
+        MESSAGE_TOKENS + 2 + 10 + IMAGE_TOKENS + FILE_TOKENS
+    )
+
+
+def test_what_the_model_said_and_asked_for_counts() -> None:
+    said = AssistantMessage((SaidText("s" * 10), AskedTool("t", "name", args={"a": 1}, bad_args="bad")))
+    assert estimated_tokens(ModelRequest(messages=(said,))) == MESSAGE_TOKENS + (10 + 4 + 7 + 3) // 4
