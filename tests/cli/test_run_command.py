@@ -184,8 +184,8 @@ async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path
         ended = await command(tmp_path, "run", "make it")
         told = str(chaos.seen.requests[-1].body)
     assert (ended.code, ended.out) == (0, "so be it\n")
-    assert "refused, because nobody is there to ask: touch made" in ended.err
-    assert "nobody is there to answer: Which?" in ended.err
+    assert "denied, because nobody is here to approve it: touch made" in ended.err
+    assert "nobody is here to answer: Which?" in ended.err
     assert told.count("no_approver") >= 2
     assert not await asyncio.to_thread((tmp_path / "made").exists)
 

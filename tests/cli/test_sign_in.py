@@ -106,7 +106,7 @@ async def test_a_fresh_link_signs_in_once_and_another_browser_gets_its_own(tmp_p
         assert re.search(r"bot .* chat +holdfast keys add", (await command(tmp_path, "keys", "list"))[1])
         code, _, said = await command(tmp_path, "keys", "add", "x", "--scope", "root")
         assert code == 2
-        assert "root is no scope" in said
+        assert "root is not a scope" in said
     os.close(theirs)
     transport.close()
 

@@ -44,7 +44,11 @@ WRONG = [
         2,
         "approvals.rules[0] is not valid: A rule needs exactly one",
     ),
-    ("[approvals]\nrules = [{ allow = 'shell', argv = [] }]\n", 2, "argv is a list of texts, and not empty"),
+    (
+        "[approvals]\nrules = [{ allow = 'shell', argv = [] }]\n",
+        2,
+        "argv must be a non-empty list of strings",
+    ),
     (
         "[[approvals.rules]]\nallow = 'a'\nalow = 'b'\n",
         3,

@@ -71,7 +71,7 @@ def test_a_value_is_yes_no_or_neither(value: str | None, meaning: bool | None) -
     assert Setting("core", "", "fsmonitor", value).boolean is meaning
 
 
-@pytest.mark.parametrize("text", [b"a = b", b'[a]\nb = "', b"[a]\nb c", b"[a]\nb = \\", b"[a]\n\0", b"[a b]"])
+@pytest.mark.parametrize("text", [b"a = b", b'[a]\nb = "', b"[a]\nb c", b"[a]\n\0", b"[a b]"])
 def test_what_git_refuses_is_refused(text: bytes) -> None:
     with pytest.raises(BadGitConfig):
         read_git_config(text)

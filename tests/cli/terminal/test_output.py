@@ -59,7 +59,7 @@ def test_a_chat_that_is_piped_something_says_nothing_of_the_terminal(
     with watched(monkeypatch), open(os.devnull) as nothing:  # noqa: PTH123
         monkeypatch.setattr(sys, "stdin", nothing)
         assert chat({}, session="", model="") == 1
-    assert capsys.readouterr().err == "holdfast: chat needs a terminal; holdfast run works everywhere\n"
+    assert capsys.readouterr().err == "holdfast: chat needs a terminal; use holdfast run instead\n"
 
 
 async def _asks(folder: Path) -> None:
