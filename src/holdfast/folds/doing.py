@@ -120,7 +120,7 @@ class Doing:
         if self.stopping:
             return "stopping"
         # A later call may wait for a person meanwhile: the card says so, the line says what happens.
-        if at_work := self.at_work:
+        if self.running and (at_work := self.at_work):
             return "tool" if len(at_work) == 1 else "tools"
         if self.asks:
             return "approval" if "approval" in [kind for kind, _ in self.asks.values()] else "question"
