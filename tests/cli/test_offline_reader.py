@@ -11,7 +11,7 @@ import pytest
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
 from holdfast.cli.offline_reader import OfflineReader
-from holdfast.cli.reader import Reader
+from holdfast.cli.reader import PausedSession, Reader
 from holdfast.cli.sessions import show_session
 from holdfast.client import Client, Refused, Seen
 from holdfast.config.settings import ServerSettings, Settings
@@ -89,14 +89,14 @@ async def test_a_run_that_nobody_carries_out_is_said_to_be_paused_and_not_runnin
             await stored.run(cut.run_id)
         ).hint == "No server is running; the run continues when one starts."
         (session,) = (await stored.sessions()).data
-        assert (session.paused, session.open_runs) == (True, 2)
+        assert (isinstance(session, PausedSession), session.open_runs) == (True, 2)
         (found,) = (await stored.sessions(words="planets")).data
-        assert found.paused
+        assert isinstance(found, PausedSession)
     holder = msgspec.json.encode(LockHolder(os.getpid(), "http://127.0.0.1:1"))
     await asyncio.to_thread((tmp_path / "lock").write_bytes, holder)
     async with OfflineReader(settings) as stored:
         assert [run_id for run_id, *_ in await listed(stored, status="running")] == [cut.run_id]
-        assert not (await stored.sessions()).data[0].paused
+        assert not isinstance((await stored.sessions()).data[0], PausedSession)
 
 
 async def _with_illegal_log(folder: Path) -> None:

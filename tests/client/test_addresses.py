@@ -1,6 +1,7 @@
 """What the client says when there is no Holdfast where it looks, or something else."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -91,7 +92,7 @@ async def until(following: AsyncIterator[Heard], *, heard: list[Heard], count: i
 
 async def test_a_server_that_moves_to_a_socket_and_back_is_found_each_time(tmp_path: Path) -> None:
     """P7: a connection of the one kind does not lead to the other."""
-    body = b'{"status": "ok", "version": "1"}'
+    body = b'{"status": "ok", "version": "1", "platform": "holdfast"}'
     healthy = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body)
     places: list[Address] = []
 
@@ -122,7 +123,12 @@ async def test_half_a_character_is_refused_before_it_is_sent_and_a_key_may_end_w
 
 async def test_a_new_name_is_sent_again_when_its_answer_was_lost() -> None:
     """P2: the same name twice is the same name."""
-    body = b'{"session_id": "s", "title": "t"}'
+    texts = dict.fromkeys(("epoch", "source", "workspace", "preview"), "")
+    numbers = dict.fromkeys(("created_at", "started_at", "updated_at", "last_active", "message_count"), 0)
+    counts = dict.fromkeys(("open_runs", "open_asks", "begun_runs", "read_seq"), 0)
+    flags = dict.fromkeys(("pinned", "archived", "unread"), False)
+    shown = {"id": "s", "session_id": "s", "title": "t", **texts, **numbers, **counts, **flags}
+    body = json.dumps(shown).encode()
     named = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body)
     patience = Patience(first_s=0.01)
     async with answering(b"", named) as url, Client(url, patience=patience) as client:

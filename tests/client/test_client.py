@@ -5,7 +5,7 @@ import pytest
 from client.moving import PATIENT_CLIENT
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.client import Client, Refused, Unreachable
+from holdfast.client import Client, OpenApproval, Refused, Unreachable
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
@@ -59,6 +59,7 @@ async def test_an_approval_and_a_question_are_answered_by_their_ids() -> None:
         async for seen in client.follow(run_id):
             if isinstance(seen.event, e.ApprovalAsked):
                 (waits,) = await client.approvals()
+                assert isinstance(waits, OpenApproval)
                 assert waits.ask_id == seen.event.approval_id
                 assert waits.findings == ("it has an effect",)
                 rule = await client.rule(run_id, waits.ask_id, choice="session")

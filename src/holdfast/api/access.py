@@ -1,10 +1,11 @@
 """The bodies of requests and responses about keys, and about browsers that sign in."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.api.scopes import Scope
+from holdfast.api.body import ALWAYS_FALSE, ALWAYS_TRUE, ResponseBody, one_of
+from holdfast.api.scopes import SCOPES, Scope
 
 
 class SignInRequest(msgspec.Struct):
@@ -27,3 +28,72 @@ class CreateKeyRequest(msgspec.Struct):
     scopes: Annotated[
         list[Scope] | None, msgspec.Meta(description="What the key may do; everything if it is not said.")
     ] = None
+
+
+class SignedIn(ResponseBody, frozen=True):
+    """The cookie is in the header; `page` is to be sent beside it as `X-Holdfast-Page`."""
+
+    signed_in: Annotated[bool, ALWAYS_TRUE]
+    name: str
+    page: str
+    scopes: tuple[Scope, ...]
+
+    def __repr__(self) -> str:
+        """The secret stays out of logs and tracebacks."""
+        return f"SignedIn({self.name!r})"
+
+
+class SignedOut(ResponseBody, frozen=True):
+    """The cookie opens nothing any more."""
+
+    signed_in: Annotated[bool, ALWAYS_FALSE]
+
+
+class SignInLink(ResponseBody, frozen=True):
+    """What follows `/#token=` in a link that signs one browser in, once."""
+
+    token: str
+    expires_in_s: int
+
+    def __repr__(self) -> str:
+        """The token stays out of logs and tracebacks."""
+        return "SignInLink()"
+
+
+class TicketIssued(ResponseBody, frozen=True):
+    """What goes into the query as `ticket`."""
+
+    ticket: str
+    expires_in_s: int
+
+
+class KeyShown(ResponseBody, frozen=True):
+    """A key without its secret."""
+
+    name: str
+    source: Literal["configured", "made", "added"]
+    created_at: float | None
+    scopes: tuple[Annotated[str, one_of(*SCOPES)], ...]
+
+
+class KeyMade(KeyShown, frozen=True):
+    """A new key; its secret is shown here and never again."""
+
+    key: str
+
+    def __repr__(self) -> str:
+        """The secret stays out of logs and tracebacks."""
+        return f"KeyMade({self.name!r})"
+
+
+class KeyList(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """All keys."""
+
+    data: tuple[KeyShown, ...]
+
+
+class KeyRevoked(ResponseBody, frozen=True):
+    """The key opens nothing any more."""
+
+    name: str
+    deleted: Annotated[bool, ALWAYS_TRUE]

@@ -1,8 +1,12 @@
 """The bodies of requests and responses about what people are asked, and what they have allowed."""
 
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
+
+from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
+from holdfast.values import Action, Choice, GrantRule
 
 
 class ApprovalRequest(msgspec.Struct):
@@ -19,3 +23,104 @@ class AnswerRequest(msgspec.Struct):
     """The body of POST /v1/runs/{run_id}/question/{question_id}."""
 
     answer: str
+
+
+class ApprovalSettled(ResponseBody, frozen=True, tag_field="object", tag="hermes.run.approval_response"):
+    """How many approvals the answer settled."""
+
+    run_id: str
+    choice: Choice
+    resolved: int
+    approval_id: str = ""
+
+
+class QuestionSettled(ResponseBody, frozen=True):
+    """The answer is on disk."""
+
+    run_id: str
+    question_id: str
+    status: Literal["answered"]
+
+
+class RulePreview(ResponseBody, frozen=True):
+    """The rule that "session" or "always" would store; null if that choice is not offered."""
+
+    approval_id: str
+    choice: Literal["session", "always"]
+    rule: GrantRule | None
+
+
+class _OpenAsk(ResponseBody, frozen=True):
+    run_id: str
+    session_id: str
+    asked_at: float
+
+
+class OpenApproval(_OpenAsk, frozen=True, tag_field="kind", tag="approval"):
+    """An approval that waits for a person."""
+
+    approval_id: str
+    tool_call_id: str
+    tool: str
+    command: str
+    description: str
+    findings: tuple[str, ...]
+    action: Action
+    choices: tuple[Annotated[str, one_of("once", "session", "always", "deny")], ...]
+    expires_at: float | None
+
+    @property
+    def ask_id(self) -> str:
+        """The id by which it is answered."""
+        return self.approval_id
+
+
+class OpenQuestion(_OpenAsk, frozen=True, tag_field="kind", tag="question"):
+    """A question that waits for a person."""
+
+    question_id: str
+    tool_call_id: str
+    question: str
+    choices: tuple[str, ...]
+    expires_at: float | None
+
+    @property
+    def ask_id(self) -> str:
+        """The id by which it is answered."""
+        return self.question_id
+
+
+OpenAsk: TypeAlias = OpenApproval | OpenQuestion
+
+
+class AskList(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """What waits for a person, oldest first."""
+
+    data: tuple[OpenAsk, ...]
+
+
+class GrantShown(ResponseBody, frozen=True, kw_only=True):
+    """A rule that people have stored, and in words what it allows; one of a session says whose it is."""
+
+    grant_id: str
+    scope: Literal["session", "always"]
+    session_id: str = ""
+    rule: GrantRule
+    says: str
+    by: str | UnsetType = UNSET
+    created_at: float | None = None
+
+
+class GrantList(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """What is not asked about any more."""
+
+    data: tuple[GrantShown, ...]
+    has_more: bool
+    next_cursor: str | None
+
+
+class GrantRevoked(ResponseBody, frozen=True):
+    """What the rule allowed is asked about again."""
+
+    grant_id: str
+    deleted: Annotated[bool, ALWAYS_TRUE]

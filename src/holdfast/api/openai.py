@@ -1,9 +1,11 @@
 """The bodies of the OpenAI-compatible requests and responses."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from holdfast.api.body import ALWAYS_TRUE, ResponseBody
 from holdfast.api.runs import (
     HistoryItem,
     ModelOptions,
@@ -70,3 +72,126 @@ class ResponsesRequest(OpenAIRequest, kw_only=True):
         """The conversation's name, if there is one."""
         named = self.conversation
         return named.id if isinstance(named, Conversation) else named or ""
+
+
+class PromptTokensDetails(ResponseBody, frozen=True):
+    """Of the tokens that were read, those of the provider's cache."""
+
+    cached_tokens: int
+    cache_write_tokens: int
+
+
+class OutputTokensDetails(ResponseBody, frozen=True):
+    """Of the tokens that were written, those that the model thought with."""
+
+    reasoning_tokens: int
+
+
+class ChatUsage(ResponseBody, frozen=True):
+    """What a chat completion used."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: OutputTokensDetails
+
+
+class ChatMessage(ResponseBody, frozen=True):
+    """The answer of a chat completion."""
+
+    role: Literal["assistant"]
+    content: str
+    refusal: str | None
+
+
+class ChatChoice(ResponseBody, frozen=True):
+    """The one choice of a chat completion."""
+
+    index: int
+    message: ChatMessage
+    logprobs: None
+    finish_reason: Literal["stop", "length", "content_filter"]
+
+
+class ChatCompletion(ResponseBody, frozen=True):
+    """A chat completion, as the OpenAI API describes it."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: tuple[ChatChoice, ...]
+    usage: ChatUsage
+
+
+class ResponseUsage(ResponseBody, frozen=True):
+    """What a response used."""
+
+    input_tokens: int
+    input_tokens_details: PromptTokensDetails
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+    total_tokens: int
+
+
+class ResponseShown(ResponseBody, frozen=True):
+    """A response, as the OpenAI API describes it."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+    error: dict[str, str] | None
+    incomplete_details: dict[str, str] | None
+    background: bool
+    conversation: dict[str, str] | None
+    instructions: str | None
+    max_output_tokens: int | None
+    metadata: dict[str, str]
+    model: str
+    output: tuple[dict[str, Any], ...]
+    parallel_tool_calls: bool
+    previous_response_id: str | None
+    reasoning: dict[str, str | None]
+    store: bool
+    temperature: float | None
+    text: dict[str, Any]
+    tool_choice: str
+    tools: tuple[dict[str, Any], ...]
+    top_p: float | None
+    truncation: str
+    usage: ResponseUsage | None
+    completed_at: int | UnsetType | None = UNSET  # once it is over
+
+
+class InputItems(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """What a response was asked with, as the OpenAI API lists it."""
+
+    data: tuple[dict[str, Any], ...]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class DeletedResponse(ResponseBody, frozen=True):
+    """The response is not shown any more."""
+
+    id: str
+    object: Literal["response.deleted"]
+    deleted: Annotated[bool, ALWAYS_TRUE]
+
+
+class ModelShown(ResponseBody, frozen=True):
+    """A name that `model` may hold."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelList(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """The models, as the OpenAI API lists them."""
+
+    data: tuple[ModelShown, ...]

@@ -7,8 +7,8 @@ from typing import Any, cast
 import msgspec
 
 from holdfast import __version__
-from holdfast.api.operation import EVENTS, Operation
-from holdfast.api.responses import Error
+from holdfast.api.errors import ErrorEnvelope
+from holdfast.api.operation import EVENTS, Operation, media_of
 from holdfast.api.sessions import OFFSET_MAX
 
 _PARAMETER = re.compile(r"{(\w+)}")
@@ -42,15 +42,17 @@ _FRAME = {
     "description": "One frame; those with an id are the log, those without are signs of life.",
     "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
 }
-_ERROR = {"$ref": "#/components/schemas/Error"}
+_ERROR = {"$ref": "#/components/schemas/ErrorEnvelope"}
 
 
 def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
     """The OpenAPI document of these operations."""
     table = _by_path(operations)
-    kinds = list(dict.fromkeys([Error, *(kind for _, one in table for kind in _kinds(one))]))
+    kinds = list(dict.fromkeys([ErrorEnvelope, *(kind for _, one in table for kind in _kinds(one))]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     known = dict(zip(kinds, schemas, strict=True))
+    # Its fields have defaults so that a client makes something of a proxy's error; the server sends them all.
+    components["ErrorDetail"]["required"] = list(components["ErrorDetail"]["properties"])
     paths: dict[str, dict[str, Any]] = {}
     for path, one in table:
         paths.setdefault(path, {})[one.method.lower()] = _described(path, one, known)
@@ -100,15 +102,7 @@ def _kinds(operation: Operation) -> Iterator[Any]:
     """The types that an operation's JSON has."""
     if operation.request is not None:
         yield operation.request
-    for response in operation.responses.values():
-        for kind in _media(response).values():
-            yield from kind if isinstance(kind, tuple) else () if kind is None else (kind,)
-
-
-def _media(answer: Any) -> Mapping[str, Any]:
-    if answer is None:
-        return {}
-    return answer if isinstance(answer, Mapping) else {"application/json": answer}  # pyright: ignore[reportUnknownVariableType]
+    yield from operation.response_types()
 
 
 def _described(path: str, operation: Operation, known: Mapping[Any, Any]) -> dict[str, Any]:
@@ -134,7 +128,7 @@ def _described(path: str, operation: Operation, known: Mapping[Any, Any]) -> dic
     for status, answer in operation.responses.items():
         content = {
             media: {"schema": _FRAME if media == EVENTS else _schema(kind, known)}
-            for media, kind in _media(answer).items()
+            for media, kind in media_of(answer).items()
         }
         made["responses"][str(status)] = _answer(_words(answer), content)
     errors = {**_ANYWHERE, **(_WITH_BODY if takes_body or method in {"POST", "PATCH", "PUT"} else {})}
@@ -159,7 +153,7 @@ def _words(answer: Any) -> str:
     """What the answer is, in the words of its type."""
     if answer is None:
         return "There is no more to come."
-    media = _media(answer)
+    media = media_of(answer)
     docs = [
         kind.__doc__ for kind in media.values() if isinstance(kind, type) and kind.__module__ != "builtins"
     ]

@@ -1,7 +1,7 @@
 """One operation of the API as data, and what many operations have in common."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -50,6 +50,19 @@ class Operation:
     def templates(self) -> tuple[str, ...]:
         """The same as OpenAPI writes them."""
         return tuple(_CONVERTER.sub("}", one) for one in self.paths)
+
+    def response_types(self) -> Iterator[Any]:
+        """Every type that its JSON responses have."""
+        for response in self.responses.values():
+            for kind in media_of(response).values():
+                yield from kind if isinstance(kind, tuple) else () if kind is None else (kind,)
+
+
+def media_of(response: Any) -> Mapping[str, Any]:
+    """What a response is for each media type."""
+    if response is None:
+        return {}
+    return response if isinstance(response, Mapping) else {"application/json": response}  # pyright: ignore[reportUnknownVariableType]
 
 
 ONCE = {"Idempotency-Key": "Sent twice with the same body within 24 hours, it has one effect and one answer."}

@@ -1,7 +1,6 @@
 """The operations on runs and on what they ask people."""
 
 from holdfast.api import approvals, runs
-from holdfast.api import responses as a
 from holdfast.api.operation import EVENTS, ONCE, PAGE, RESUME, RUN_ERRORS, START_ERRORS, Operation
 
 RUN_OPERATIONS: tuple[Operation, ...] = (
@@ -12,7 +11,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Runs",
         summary="Start a run, in a new session or in the one that `session_id` names.",
         request=runs.RunRequest,
-        responses={202: a.Started},
+        responses={202: runs.Started},
         errors=START_ERRORS,
         headers=ONCE,
         needs_request=True,
@@ -23,7 +22,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "runs.show",
         tag="Runs",
         summary="How a run stands, also long after its end.",
-        responses={200: a.Run},
+        responses={200: runs.RunShown},
         errors=RUN_ERRORS,
     ),
     Operation(
@@ -35,7 +34,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
             "The events of a run, from the start or from a cursor, until its end: as server-sent events, "
             "or as JSON where `Accept: application/json` or `cursor` asks for it."
         ),
-        responses={200: {EVENTS: None, "application/json": a.RunEvents}, 204: None},
+        responses={200: {EVENTS: None, "application/json": runs.RunEvents}, 204: None},
         errors={400: "invalid_request", **RUN_ERRORS, 429: "too_many_streams"},
         query={
             "after": "The id of the last event that was seen.",
@@ -50,7 +49,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "runs.list",
         tag="Runs",
         summary="Runs, newest first.",
-        responses={200: a.RunList},
+        responses={200: runs.RunPage},
         errors={400: "invalid_request"},
         query={"status": "Only these.", "session_id": "Only of this session.", **PAGE},
     ),
@@ -62,7 +61,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Runs",
         summary="Stop a run. `total` answers with the final state where the run has ended already.",
         request=runs.StopRequest,
-        responses={200: (a.Stopping, a.Run)},
+        responses={200: (runs.Stopping, runs.RunState)},
         errors={400: "invalid_request, invalid_json", **RUN_ERRORS},
         query={"total": "true or false."},
     ),
@@ -74,7 +73,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         summary="Decide on one exact action, or on all that are open.",
         scopes=("approve",),
         request=approvals.ApprovalRequest,
-        responses={200: a.ApprovalAnswer},
+        responses={200: approvals.ApprovalSettled},
         errors={
             400: "invalid_request, invalid_json, invalid_approval_choice",
             **RUN_ERRORS,
@@ -89,7 +88,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Runs",
         summary="The rule that would be stored.",
         scopes=("approve",),
-        responses={200: a.Rule},
+        responses={200: approvals.RulePreview},
         errors={400: "invalid_request", 404: "run_not_found, approval_not_found"},
         query={"choice": "session (the default) or always."},
     ),
@@ -100,7 +99,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Runs",
         summary="Answer a question of the model.",
         request=approvals.AnswerRequest,
-        responses={200: a.QuestionAnswer},
+        responses={200: approvals.QuestionSettled},
         errors={
             400: "invalid_request, invalid_json",
             404: "run_not_found, question_not_found",
@@ -116,7 +115,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Runs",
         summary="Say something to a run under way; it hears it at its next model call.",
         request=runs.SayRequest,
-        responses={200: a.Accepted},
+        responses={200: runs.Accepted},
         errors={
             400: "invalid_request, invalid_json, too_many_parts, not_a_data_url, blob_not_found",
             **RUN_ERRORS,
@@ -133,7 +132,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Runs",
         summary="Rewind the session to before its answer, and run its message again; a fork names itself.",
         request=runs.RetryRequest,
-        responses={202: a.Started},
+        responses={202: runs.Started},
         errors={
             400: "invalid_request, invalid_json",
             **RUN_ERRORS,
@@ -150,7 +149,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Runs",
         summary="Do not wait any longer for the time that a provider named: try now.",
         request=runs.GateRequest,
-        responses={200: a.Gate},
+        responses={200: runs.GateTried},
         errors={400: "invalid_request, invalid_json", **RUN_ERRORS, 409: "not_gated"},
         needs_request=True,
     ),
@@ -161,7 +160,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Runs",
         summary="All that waits for a person.",
         scopes=("chat", "approve"),
-        responses={200: a.Asks},
+        responses={200: approvals.AskList},
     ),
     Operation(
         "GET",
@@ -170,7 +169,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="What people have allowed always, and in one session or in all.",
         scopes=("approve",),
-        responses={200: a.GrantList},
+        responses={200: approvals.GrantList},
         errors={400: "invalid_request", 404: "session_not_found"},
         query={
             "session_id": "The session whose own rules are listed, too.",
@@ -185,7 +184,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="Take such a rule back: what it allowed is asked about again.",
         scopes=("approve",),
-        responses={200: a.GrantRevoked},
+        responses={200: approvals.GrantRevoked},
         errors={404: "rule_not_found, session_not_found"},
         query={"session_id": "Only in this session; else wherever it holds, forks included."},
     ),

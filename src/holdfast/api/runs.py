@@ -4,7 +4,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.values import OnRestart, Part, WhenBusy
+from holdfast.api.body import ResponseBody, one_of
+from holdfast.api.errors import ErrorDetail
+from holdfast.values import Action, Mode, OnRestart, OutcomeKind, Part, WhenBusy
 
 NAME_CHARS_MAX = 256  # lists of runs and messages repeat them
 SESSION_ID_CHARS_MAX = 256
@@ -180,3 +182,174 @@ class GateRequest(msgspec.Struct):
     """The body of POST /v1/runs/{run_id}/gate."""
 
     action: Literal["try_now"]
+
+
+class Started(ResponseBody, frozen=True):
+    """A message that is on disk, and the run that has it: it starts, waits, or steers the one under way."""
+
+    run_id: str
+    status: Literal["started", "steered"]
+    session_id: str
+    message_id: str
+
+
+class Accepted(ResponseBody, frozen=True):
+    """A message for a run under way is on disk."""
+
+    run_id: str
+    session_id: str
+    message_id: str
+    status: Annotated[str, one_of("accepted")]
+    accepted: bool
+    mode: Mode
+
+
+class UsageShown(ResponseBody, frozen=True):
+    """What a run used."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    cost_usd: float | None = None
+
+
+class ApprovalShown(ResponseBody, frozen=True):
+    """An approval that is asked for: one exact action and everything that was found in it."""
+
+    approval_id: str
+    tool_call_id: str
+    tool: str
+    command: str
+    description: str
+    findings: tuple[str, ...]
+    action: Action
+    choices: tuple[Annotated[str, one_of("once", "session", "always", "deny")], ...]
+    expires_at: float | None
+
+
+class QuestionShown(ResponseBody, frozen=True):
+    """A question that a run asks."""
+
+    question_id: str
+    tool_call_id: str
+    question: str
+    choices: tuple[str, ...]
+    expires_at: float | None
+
+
+class _RunHead(ResponseBody, frozen=True):
+    run_id: str
+    session_id: str
+    status: Annotated[
+        str,
+        one_of(
+            "queued",
+            "running",
+            "waiting_for_approval",
+            "stopping",
+            "completed",
+            "failed",
+            "interrupted",
+            "cancelled",
+        ),
+    ]
+    created_at: float
+    updated_at: float
+    model: str
+
+
+class RunListed(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
+    """A run as the list shows it."""
+
+    preview: str
+    outcome: OutcomeKind | None = None
+    queue_position: int = 0
+    queue_reason: str = ""
+
+
+class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
+    """A run as its log shows it."""
+
+    last_event: str
+    last_event_id: int
+    output: str = ""
+    usage: UsageShown | None = None
+    metadata: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
+    gated_until: float | None = None
+    outcome: OutcomeKind | None = None
+    finish_reason: str = ""
+    cause: str = ""
+    error: str = ""
+    code: str = ""
+    hint: str = ""
+    approval: ApprovalShown | None = None
+    question: QuestionShown | None = None
+
+
+class RunShown(RunState, frozen=True, kw_only=True, tag_field="object", tag="hermes.run"):
+    """A run as its log shows it, and what only the server knows: its place in line, and who works on it."""
+
+    preview: str
+    queue_position: int = 0
+    queue_reason: str = ""
+    mark: str = ""
+
+
+class RunPage(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """A page of runs, newest first."""
+
+    data: tuple[RunListed, ...]
+    has_more: bool
+    next_cursor: str | None
+
+
+class RunEvents(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """Events of a run for those who poll."""
+
+    run_id: str
+    cursor: int
+    last_event_id: int
+    events: tuple[dict[str, Any], ...]
+
+
+class Stopping(ResponseBody, frozen=True):
+    """The stop is on disk; the run ends as soon as nothing of it is left running."""
+
+    run_id: str
+    status: Literal["stopping"]
+
+
+class GateTried(ResponseBody, frozen=True):
+    """Whether this ended the wait."""
+
+    run_id: str
+    status: Literal["trying", "tried"]
+
+
+class AssistantSaid(ResponseBody, frozen=True):
+    """What the model said."""
+
+    role: Literal["assistant"]
+    content: str
+
+
+class SessionChatCompletion(
+    ResponseBody, frozen=True, tag_field="object", tag="hermes.session.chat.completion"
+):
+    """The answer to a message of a session."""
+
+    session_id: str
+    run_id: str
+    status: Literal["completed"]
+    message: AssistantSaid
+    usage: UsageShown
+
+
+class SessionChatFailed(ResponseBody, frozen=True, tag_field="object", tag="hermes.session.chat.completion"):
+    """A message of a session whose run brought no whole answer."""
+
+    session_id: str
+    run_id: str
+    status: str
+    error: ErrorDetail
+    output: str

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from holdfast.api import access, openai
-from holdfast.api import server_responses as a
+from holdfast.api import access, openai, server
 from holdfast.api.operation import EVENTS, ONCE, SESSION_HEADER, START_ERRORS, WHOLE_ERRORS, Operation
 from holdfast.api.scopes import EVERY, NO_KEY
 
@@ -28,7 +27,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="Upload the bytes of an image or file; parts of messages refer to them by the name.",
         raw_request="application/octet-stream",
-        responses={201: a.Blob},
+        responses={201: server.BlobStored},
         errors={400: "empty_blob, body_cut_off"},
         needs_request=True,
     ),
@@ -55,7 +54,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         ),
         scopes=NO_KEY,
         request=access.SignInRequest,
-        responses={200: a.SignedIn},
+        responses={200: access.SignedIn},
         errors={400: "invalid_request, invalid_json", 409: "page_outdated"},
         needs_request=True,
     ),
@@ -66,7 +65,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="A browser signs out.",
         scopes=EVERY,
-        responses={200: a.SignedOut},
+        responses={200: access.SignedOut},
     ),
     Operation(
         "POST",
@@ -78,7 +77,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "ten minutes. The link is the server's address and `/#token=…`."
         ),
         scopes=EVERY,
-        responses={201: a.SignInLink},
+        responses={201: access.SignInLink},
         errors={409: "no_keys_needed"},
     ),
     Operation(
@@ -92,7 +91,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         ),
         scopes=EVERY,
         request=access.TicketRequest,
-        responses={201: a.Ticket},
+        responses={201: access.TicketIssued},
         errors={400: "invalid_request, invalid_json", 409: "no_ticket_needed"},
         needs_request=True,
     ),
@@ -103,7 +102,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="Who has a key.",
         scopes=("admin",),
-        responses={200: a.KeyList},
+        responses={200: access.KeyList},
     ),
     Operation(
         "POST",
@@ -113,7 +112,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         summary="One more key; its secret is in this answer and nowhere else.",
         scopes=("admin",),
         request=access.CreateKeyRequest,
-        responses={201: a.MadeKey},
+        responses={201: access.KeyMade},
         errors={
             400: "invalid_request, invalid_json",
             409: "key_exists, no_keys_needed",
@@ -128,7 +127,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="Revoke a key, and sign out whoever signed in with it.",
         scopes=("admin",),
-        responses={200: a.Revoked},
+        responses={200: access.KeyRevoked},
         errors={404: "key_not_found", 409: "key_configured"},
     ),
     Operation(
@@ -143,7 +142,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "(top_p, stop, seed, n, tools, tool_choice, response_format, logprobs, …) is ignored."
         ),
         request=openai.ChatRequest,
-        responses={200: {"application/json": a.ChatCompletion, EVENTS: None}},
+        responses={200: {"application/json": openai.ChatCompletion, EVENTS: None}},
         errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_missing"},
         headers={**ONCE, **SESSION_HEADER},
         needs_request=True,
@@ -154,7 +153,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "openai.models",
         tag="OpenAI-compatible",
         summary="The names that `model` may hold.",
-        responses={200: a.ModelList},
+        responses={200: openai.ModelList},
     ),
     Operation(
         "GET",
@@ -162,7 +161,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "openai.model",
         tag="OpenAI-compatible",
         summary="One of these.",
-        responses={200: a.Model},
+        responses={200: openai.ModelShown},
         errors={404: "model_not_found"},
     ),
     Operation(
@@ -181,7 +180,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "(top_p, tools, tool_choice, text, truncation, include, …) is ignored."
         ),
         request=openai.ResponsesRequest,
-        responses={200: {"application/json": a.Response, EVENTS: None}},
+        responses={200: {"application/json": openai.ResponseShown, EVENTS: None}},
         errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_missing"},
         headers={**ONCE, **SESSION_HEADER},
         needs_request=True,
@@ -192,7 +191,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "responses.show",
         tag="OpenAI-compatible",
         summary="A response again: as it stands, or its events, from the start or after one of them.",
-        responses={200: {"application/json": a.Response, EVENTS: None}},
+        responses={200: {"application/json": openai.ResponseShown, EVENTS: None}},
         errors={400: "invalid_request", 404: "response_not_found", 429: "too_many_streams"},
         query={
             "stream": "true: as events.",
@@ -205,7 +204,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "responses.delete",
         tag="OpenAI-compatible",
         summary="Do not show a response any more.",
-        responses={200: a.DeletedResponse},
+        responses={200: openai.DeletedResponse},
         errors={404: "response_not_found"},
     ),
     Operation(
@@ -217,7 +216,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "The items that a response was asked with, the newest first: the history that came with the "
             "request, or that it went on after in a session of its own, and the message."
         ),
-        responses={200: a.InputItems},
+        responses={200: openai.InputItems},
         errors={400: "invalid_request", 404: "response_not_found"},
         query={
             "order": "desc (the default) or asc.",
@@ -231,7 +230,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "responses.cancel",
         tag="OpenAI-compatible",
         summary="Stop a response, and answer once it is over; one that is over already stays as it is.",
-        responses={200: a.Response},
+        responses={200: openai.ResponseShown},
         errors={404: "response_not_found", 503: "shutting_down"},
     ),
     Operation(
@@ -240,7 +239,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "health.targets",
         tag="Server",
         summary="The targets and how they are.",
-        responses={200: a.TargetList},
+        responses={200: server.TargetList},
     ),
     Operation(
         "GET",
@@ -249,7 +248,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         scopes=EVERY,
         summary="What this server can do, as hermes clients ask.",
-        responses={200: a.Capabilities},
+        responses={200: server.Capabilities},
     ),
     Operation(
         "GET",
@@ -258,7 +257,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="How it is.",
         scopes=EVERY,
-        responses={200: a.DetailedHealth},
+        responses={200: server.DetailedHealth},
     ),
     Operation(
         "GET",
@@ -277,7 +276,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="Whether it is alive; needs no key.",
         scopes=NO_KEY,
-        responses={200: a.Health},
+        responses={200: server.HealthShown},
     ),
     Operation(
         "GET",

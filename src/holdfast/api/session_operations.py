@@ -1,6 +1,5 @@
 """The operations on sessions."""
 
-from holdfast.api import responses as a
 from holdfast.api import sessions
 from holdfast.api.operation import (
     EVENTS,
@@ -12,7 +11,7 @@ from holdfast.api.operation import (
     WHOLE_ERRORS,
     Operation,
 )
-from holdfast.api.runs import SessionChatRequest
+from holdfast.api.runs import SessionChatCompletion, SessionChatRequest
 
 _ONE = "/api/sessions/{session_id}"
 
@@ -23,7 +22,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.list",
         tag="Sessions",
         summary="Sessions, pinned ones first, then the newest; or those that hold some words.",
-        responses={200: a.SessionList},
+        responses={200: sessions.SessionPage},
         errors={400: "invalid_request"},
         query={
             **PAGE,
@@ -41,7 +40,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="A new session.",
         request=sessions.CreateSessionRequest,
-        responses={201: a.MadeSession},
+        responses={201: sessions.SessionMade},
         errors={400: "invalid_request, invalid_json", 409: "session_exists, idempotency_key_conflict"},
         headers=ONCE,
     ),
@@ -51,7 +50,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.show",
         tag="Sessions",
         summary="One session.",
-        responses={200: a.Session},
+        responses={200: sessions.SessionShown},
         errors=SESSION_ERRORS,
     ),
     Operation(
@@ -61,7 +60,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="Rename, pin, archive, or mark as read.",
         request=sessions.ChangeSessionRequest,
-        responses={200: a.Session},
+        responses={200: sessions.SessionShown},
         errors={400: "invalid_request, invalid_json", **SESSION_ERRORS},
     ),
     Operation(
@@ -71,7 +70,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="Stop its runs, hide it at once, and remove every trace after a minute.",
         scopes=("admin",),
-        responses={200: a.DeletedSession},
+        responses={200: sessions.DeletedSession},
         errors={
             400: "invalid_request",
             **SESSION_ERRORS,
@@ -85,7 +84,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.undelete",
         tag="Sessions",
         summary="Take a deletion back in time.",
-        responses={200: a.Session},
+        responses={200: sessions.SessionShown},
         errors=SESSION_ERRORS,
     ),
     Operation(
@@ -94,7 +93,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.draft",
         tag="Sessions",
         summary="What was written and not sent.",
-        responses={200: a.DraftText},
+        responses={200: sessions.DraftText},
         errors={400: "invalid_request"},
     ),
     Operation(
@@ -104,7 +103,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="Keep what was written and not sent; an empty text forgets it.",
         request=sessions.DraftRequest,
-        responses={200: a.DraftText},
+        responses={200: sessions.DraftText},
         errors={400: "invalid_request, invalid_json", **SESSION_ERRORS},
         needs_request=True,
     ),
@@ -114,7 +113,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "log.messages",
         tag="Sessions",
         summary="The transcript, newest page first, each page in its order.",
-        responses={200: a.Entries},
+        responses={200: sessions.TranscriptPage},
         errors={400: "invalid_request", **SESSION_ERRORS},
         query={"limit": "How many, at most 500.", "before": "`next_before` of the page before."},
     ),
@@ -124,7 +123,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "log.events",
         tag="Sessions",
         summary="The whole log of a session as journaled, in order and without end, and news of the list.",
-        responses={200: {EVENTS: None, "application/json": a.LogStretch}},
+        responses={200: {EVENTS: None, "application/json": sessions.LogStretch}},
         errors={400: "invalid_request", **SESSION_ERRORS, 429: "too_many_streams"},
         query={
             "after": "The id of the last event that was seen, or ID@EPOCH.",
@@ -140,7 +139,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="A new session with a copy of this one's log, up to `at_seq`.",
         request=sessions.ForkRequest,
-        responses={201: a.Forked},
+        responses={201: sessions.Forked},
         errors={
             400: "invalid_request, invalid_json",
             **SESSION_ERRORS,
@@ -155,7 +154,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="What came after `to_seq` no longer counts; the log keeps it.",
         request=sessions.RewindRequest,
-        responses={200: a.Session},
+        responses={200: sessions.SessionShown},
         errors={400: "invalid_request, invalid_json", **SESSION_ERRORS, 409: "session_busy"},
         needs_request=True,
     ),
@@ -166,7 +165,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="The session as a file.",
         by_ticket=True,
-        responses={200: {"application/json": a.Export, "text/markdown": None}},
+        responses={200: {"application/json": sessions.SessionExport, "text/markdown": None}},
         errors={400: "invalid_request", **SESSION_ERRORS},
         query={"format": "json (the default) or md."},
     ),
@@ -177,7 +176,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="Send a message and wait for its answer.",
         request=SessionChatRequest,
-        responses={200: a.ChatAnswer},
+        responses={200: SessionChatCompletion},
         errors={**START_ERRORS, **WHOLE_ERRORS},
         headers=ONCE,
         needs_request=True,
@@ -200,7 +199,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "queue.show",
         tag="Sessions",
         summary="What waits behind the run under way.",
-        responses={200: a.Queue},
+        responses={200: sessions.QueueShown},
         errors=SESSION_ERRORS,
     ),
     Operation(
@@ -209,7 +208,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "queue.pause",
         tag="Sessions",
         summary="What waits stays where it is.",
-        responses={200: a.Queue},
+        responses={200: sessions.QueueShown},
         errors=SESSION_ERRORS,
     ),
     Operation(
@@ -218,7 +217,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "queue.resume",
         tag="Sessions",
         summary="What waits starts runs again.",
-        responses={200: a.Queue},
+        responses={200: sessions.QueueShown},
         errors=SESSION_ERRORS,
     ),
     Operation(
@@ -227,7 +226,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "queue.clear",
         tag="Sessions",
         summary="Take all that waits back.",
-        responses={200: a.Queue},
+        responses={200: sessions.QueueShown},
         errors=SESSION_ERRORS,
     ),
     Operation(
@@ -237,7 +236,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="Edit a waiting message, move it, or say it to the run under way.",
         request=sessions.ChangeMessageRequest,
-        responses={200: a.Queue},
+        responses={200: sessions.QueueShown},
         errors={
             400: "invalid_request, invalid_json",
             404: "session_not_found, message_not_found",
@@ -250,7 +249,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "queue.remove",
         tag="Sessions",
         summary="Take a waiting message back.",
-        responses={200: a.Queue},
+        responses={200: sessions.QueueShown},
         errors={404: "session_not_found, message_not_found", 409: "message_not_waiting"},
     ),
 )

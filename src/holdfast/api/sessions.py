@@ -1,6 +1,12 @@
 """The bodies of requests and responses about sessions."""
 
+from typing import Annotated, Any
+
 import msgspec
+from msgspec import UNSET, UnsetType
+
+from holdfast.api.body import ALWAYS_TRUE, ResponseBody
+from holdfast.values import Part
 
 OFFSET_MAX = 10_000  # sessions that a client without a cursor may have seen
 
@@ -50,3 +56,169 @@ class ChangeMessageRequest(msgspec.Struct):
     text: str | None = None
     position: int | None = None  # 0 is next
     steer: bool = False  # hand it to the run under way
+
+
+class HitShown(ResponseBody, frozen=True):
+    """Where the words were found; `highlights` are (begin, end) pairs in the passage."""
+
+    seq: int
+    passage: str
+    highlights: tuple[tuple[int, int], ...]
+
+
+class SessionShown(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"):
+    """A session as the list shows it; `session` is the same once more, where hermes clients look for it."""
+
+    id: str
+    session_id: str
+    epoch: str
+    title: str
+    source: str
+    workspace: str
+    preview: str
+    created_at: float
+    started_at: float
+    updated_at: float
+    last_active: float
+    message_count: int
+    pinned: bool
+    archived: bool
+    open_runs: int
+    open_asks: int
+    begun_runs: int  # of the open runs, those that no longer wait for their turn
+    read_seq: int
+    unread: bool
+    purge_at: float | None = None
+    last_seq: int = 0
+    hit: HitShown | None = None
+    session: "SessionShown | None" = None
+
+
+class SessionPage(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """A page of sessions, pinned ones first, then the newest."""
+
+    data: tuple[SessionShown, ...]
+    has_more: bool
+    next_cursor: str | None
+    limit: int | UnsetType = UNSET
+    offset: int | UnsetType = UNSET
+
+
+class SessionMade(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"):
+    """A session that was created."""
+
+    id: str
+    session_id: str
+    title: str
+    epoch: str
+    created_at: float
+    session: "SessionMade | None" = None
+
+
+class Forked(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"):
+    """A session that holds a copy of another's log."""
+
+    id: str
+    session_id: str
+    forked_from: str
+    parent_session_id: str
+    at_seq: int
+    session: "Forked | None" = None
+
+
+class DeletedSession(ResponseBody, frozen=True, tag_field="object", tag="hermes.session.deleted"):
+    """The session is hidden, and gone for good at `purge_at`, or now without one."""
+
+    id: str
+    session_id: str
+    deleted: Annotated[bool, ALWAYS_TRUE]
+    purge_at: float | None = None
+
+
+class DraftText(ResponseBody, frozen=True):
+    """What was written and not sent."""
+
+    text: str
+
+
+class TranscriptRun(ResponseBody, frozen=True):
+    """A run as the transcript needs it, to go on from there by events."""
+
+    run_id: str
+    message_id: str
+    model: str
+    first_seq: int
+    created_ms: int
+    started_ms: int
+    updated_ms: int
+    phase: str
+    stop_cause: str
+    gate_until_ms: int
+    call_id: str
+    attempt_id: str
+    target: str
+    answers: bool
+    context_tokens: int
+    usage: dict[str, Any]
+    doing: dict[str, Any]
+    texts: tuple[int, ...]
+    thoughts: tuple[int, ...]
+
+
+class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object", tag="list"):
+    """A page of the transcript, in its order; `next_before` continues it upwards."""
+
+    session_id: str
+    data: tuple[dict[str, Any], ...]
+    has_more: bool
+    next_before: int | None
+    last_seq: int
+    # The newest page alone has those that may be unset.
+    title: str | UnsetType = UNSET
+    epoch: str | UnsetType = UNSET
+    workspace: str | UnsetType = UNSET
+    queue_paused: bool | UnsetType = UNSET
+    waiting: tuple[dict[str, Any], ...] | UnsetType = UNSET
+    usage: dict[str, Any] | UnsetType = UNSET
+    runs: tuple[TranscriptRun, ...]
+    session: SessionShown | UnsetType = UNSET
+    live: dict[str, str] | UnsetType = UNSET
+    marks: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
+
+
+class LogStretch(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """A part of a session's log; `bytes` are the sizes of the stored bodies. A cursor is SEQ@EPOCH."""
+
+    session_id: str
+    epoch: str
+    bytes: tuple[int, ...]
+    last_seq: int
+    events: tuple[dict[str, Any], ...]
+
+
+class SessionExport(ResponseBody, frozen=True, tag_field="object", tag="holdfast.session.export"):
+    """A whole session."""
+
+    session: SessionShown
+    events: tuple[dict[str, Any], ...]
+
+
+class QueuedMessage(ResponseBody, frozen=True):
+    """A message that waits."""
+
+    message_id: str
+    run_id: str
+    text: str
+    parts: tuple[Part, ...]
+    mode: str
+    state: str
+    position: int
+    client_id: str
+    created_at: float
+
+
+class QueueShown(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """What waits in a session, in its order."""
+
+    paused: bool
+    data: tuple[QueuedMessage, ...]

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from textwrap import indent
 from typing import TYPE_CHECKING
 
+from holdfast.api.approvals import GrantShown, OpenAsk, OpenQuestion
 from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
 from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
-from holdfast.client.answers import GrantShown, OpenAsk
 from holdfast.safe_text import exact, safe, safe_line
 from holdfast.values import Choice
 
@@ -53,7 +53,7 @@ def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason:
                 f"holdfast: no open approval or question has the id {safe_line(ask_id, 80)}", file=sys.stderr
             )
             return FAILED
-        if asked.kind == "question":
+        if isinstance(asked, OpenQuestion):
             await client.answer(asked.run_id, ask_id, answer=answer)
         else:
             choice = _choice(asked, answer)
@@ -128,7 +128,7 @@ def _choice(asked: OpenAsk, answer: str) -> Choice | None:
 
 
 def _about(one: OpenAsk) -> str:
-    if one.kind == "question":
+    if isinstance(one, OpenQuestion):
         choices = f" ({' / '.join(map(safe_line, one.choices))})" if one.choices else ""
         return safe(one.question) + choices
     findings = f"  [{'; '.join(one.findings)}]" if one.findings else ""

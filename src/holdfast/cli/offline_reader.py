@@ -3,22 +3,18 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, assert_never
+from typing import Any, Literal, Self, assert_never
 
 import msgspec
 
-from holdfast import events as e
-from holdfast.client.answers import (
-    HitShown,
-    KeyShown,
-    OpenAsk,
-    RunPage,
-    RunShown,
-    SessionPage,
-    SessionShown,
-    TranscriptPage,
-)
-from holdfast.client.errors import Envelope, Refused
+from holdfast.api.access import KeyShown
+from holdfast.api.approvals import OpenAsk
+from holdfast.api.errors import ErrorDetail
+from holdfast.api.runs import RunListed, RunPage, RunShown
+from holdfast.api.scopes import SCOPES
+from holdfast.api.sessions import SessionExport, SessionPage, SessionShown, TranscriptPage
+from holdfast.cli.reader import PausedSession
+from holdfast.client.errors import Refused
 from holdfast.client.updates import Heard, Seen
 from holdfast.config.settings import Settings
 from holdfast.folds import session, transcript
@@ -36,17 +32,14 @@ from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.runs.filters import runs_with
 from holdfast.server.runs.previews import preview_of, previews_of
-from holdfast.server.runs.responses import shown
+from holdfast.server.runs.responses import open_ask, run_shown, run_state
 from holdfast.server.sessions.exports import markdown_in_pieces
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.responses import entry, hit, listed
-from holdfast.server.streams import hermes
 
 AT_ONCE = 1000
 PAUSED = "paused"  # a run that no process carries out; there is no such status where a server is
 NOT_FOUND = 404
-
-Answer = TypeVar("Answer")
 
 
 class OfflineReader:
@@ -82,13 +75,13 @@ class OfflineReader:
         names = {} if self._is_served else {"running": "nothing", PAUSED: "running"}
         wanted = runs_with(names.get(status, status))
         if wanted is None:
-            return RunPage(data=())
+            return RunPage(data=(), has_more=False, next_cursor=None)
         query = RunQuery(limit=limit + 1, before=before, session_id=session_id, **wanted)
         rows = await self._reader.runs(query)
         page, last = rows[:limit], rows[limit - 1] if len(rows) > limit else None
         previews = await previews_of(self._reader, page)
         return RunPage(
-            data=tuple([await self._shown(row, previews[row.run_id]) for row in page]),
+            data=tuple([_as_listed(await self._shown(row, previews[row.run_id])) for row in page]),
             has_more=last is not None,
             next_cursor=f"{last.created_ms}:{last.run_id}" if last else None,
         )
@@ -116,13 +109,14 @@ class OfflineReader:
         if not words:
             wanted = SessionQuery(limit=limit, archived=archived == "true", sources_hidden=("openai",))
             found = await self._reader.sessions(wanted)
-            return SessionPage(data=tuple(self._session(one) for one in found))
+            page = _one_page([self._session(one) for one in found])
+            return msgspec.structs.replace(page, limit=limit, offset=0)
         data: list[SessionShown] = []
         for one in await self._reader.search(words, limit=limit):
             row = await self._reader.listed(one.session_id)
             if row is not None:
-                data.append(msgspec.structs.replace(self._session(row), hit=_as(hit(one), HitShown)))
-        return SessionPage(data=tuple(data))
+                data.append(msgspec.structs.replace(self._session(row), hit=hit(one)))
+        return _one_page(data)
 
     async def session(self, session_id: str) -> SessionShown:
         """See Reads."""
@@ -138,8 +132,10 @@ class OfflineReader:
         return TranscriptPage(
             session_id=session_id,
             data=_json([entry(one, state, seen, now_ms=now_ms, owned=False) for one in page]),
-            last_seq=seen.last_seq,
             has_more=len(below) > len(page),
+            next_before=None,
+            last_seq=seen.last_seq,
+            runs=(),
         )
 
     async def export(self, session_id: str, *, form: Literal["json", "md"] = "json") -> bytes:
@@ -148,22 +144,18 @@ class OfflineReader:
         if form == "md":
             pieces = markdown_in_pieces(*await self._folded(session_id))
             return b"".join([piece async for piece in pieces])
-        events = [
+        events = tuple(
             {"seq": record.seq, **msgspec.json.decode(record.body)} for record in await self._all(session_id)
-        ]
-        about = {"object": "holdfast.session.export", "session": listed(found, self._marks)}
-        return msgspec.json.encode(about | {"events": events})
+        )
+        return msgspec.json.encode(SessionExport(session=listed(found, self._marks), events=events))
 
     async def approvals(self) -> Sequence[OpenAsk]:
         """See Reads."""
         data: list[OpenAsk] = []
         for ask in await self._reader.open_asks():
             found = await self._reader.read(ask.session_id, after=ask.seq - 1, limit=1)
-            asked = found[0].event if found else None
-            if not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
-                continue
-            about = {"kind": ask.kind, "run_id": ask.run_id, "session_id": ask.session_id}
-            data.append(_as(about | {"asked_at": ask.asked_ms / 1000} | hermes.ask_of(asked), OpenAsk))
+            shown = open_ask(ask, found[0].event) if found else None
+            data += [shown] if shown is not None else []
         return tuple(data)
 
     async def keys(self) -> Sequence[KeyShown]:
@@ -174,9 +166,9 @@ class OfflineReader:
         added = AddedKeys(self._reader, SystemClock())  # pyright: ignore[reportArgumentType]  # the same
         await added.load()
         return [
-            *(KeyShown(name=key.name, source=key.source) for key in given),
+            *(KeyShown(name=key.name, source=key.source, created_at=None, scopes=SCOPES) for key in given),
             *(
-                KeyShown(name=key.name, created_at=key.created_ms / 1000, scopes=key.scopes)
+                KeyShown(name=key.name, source="added", created_at=key.created_ms / 1000, scopes=key.scopes)
                 for key in added.list()
             ),
         ]
@@ -200,11 +192,10 @@ class OfflineReader:
             at = records[-1].seq
         if replay.fold is None:
             raise _unknown(f"Run not found: {row.run_id[:100]}", "run_not_found")
-        answer = shown(replay.fold, row) | {"preview": preview}
+        run, more = replay.fold.state, dict[str, str]()
         if not self._is_served:
-            run = replay.fold.state
-            answer |= _unattended(run, run.settings.on_restart or self._settings.server.on_restart)
-        return _as(answer, RunShown)
+            more = _unattended(run, run.settings.on_restart or self._settings.server.on_restart)
+        return run_shown(run_state(replay.fold, row), preview=preview, **more)
 
     async def _listed(self, session_id: str) -> ListedSession:
         found = await self._reader.listed(session_id)
@@ -213,9 +204,9 @@ class OfflineReader:
         return found
 
     def _session(self, found: ListedSession) -> SessionShown:
-        answer = listed(found, self._marks)
-        is_paused = not self._is_served and bool(answer["open_runs"]) and not answer["open_asks"]
-        return _as(answer | {"paused": is_paused}, SessionShown)
+        shown = listed(found, self._marks)
+        is_paused = not self._is_served and bool(shown.open_runs) and not shown.open_asks
+        return PausedSession(**msgspec.structs.asdict(shown)) if is_paused else shown
 
     async def _all(self, session_id: str) -> list[Record]:
         found: list[Record] = []
@@ -233,7 +224,7 @@ class OfflineReader:
         return state, seen
 
 
-def _unattended(run: Run, on_restart: str) -> dict[str, Any]:
+def _unattended(run: Run, on_restart: str) -> dict[str, str]:
     """How a run stands that no process carries out."""
     match run.status:
         case "running":
@@ -258,9 +249,14 @@ def _json(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     return msgspec.json.decode(msgspec.json.encode(entries), type=tuple[dict[str, Any], ...])
 
 
-def _as(answer: dict[str, Any], kind: type[Answer]) -> Answer:
-    return msgspec.convert(answer, kind)
+def _as_listed(run: RunShown) -> RunListed:
+    """The run as a list shows it."""
+    return RunListed(**{name: getattr(run, name) for name in RunListed.__struct_fields__})
+
+
+def _one_page(sessions: Sequence[SessionShown]) -> SessionPage:
+    return SessionPage(data=tuple(sessions), has_more=False, next_cursor=None)
 
 
 def _unknown(message: str, code: str) -> Refused:
-    return Refused(NOT_FOUND, Envelope(message=message, type="invalid_request_error", code=code))
+    return Refused(NOT_FOUND, ErrorDetail(message=message, type="invalid_request_error", code=code))

@@ -3,16 +3,17 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, Protocol
 
-from holdfast.client.answers import (
-    KeyShown,
-    OpenAsk,
-    RunPage,
-    RunShown,
-    SessionPage,
-    SessionShown,
-    TranscriptPage,
-)
+from holdfast.api.access import KeyShown
+from holdfast.api.approvals import OpenAsk
+from holdfast.api.runs import RunPage, RunShown
+from holdfast.api.sessions import SessionPage, SessionShown, TranscriptPage
 from holdfast.client.updates import Heard
+
+
+class PausedSession(SessionShown, frozen=True, tag_field="object", tag="hermes.session"):
+    """A session that has an open run while no server works on it; no server ever says so."""
+
+    paused: bool = True
 
 
 class Reader(Protocol):

@@ -17,8 +17,8 @@ from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
 
 if TYPE_CHECKING:
+    from holdfast.api.runs import Started
     from holdfast.client import Client
-    from holdfast.client.answers import Started
 
 STDIN_BYTES_MAX = 8 * 1024 * 1024
 LEAVING_S = 10.0  # how long one who is no longer read waits for the end of the run

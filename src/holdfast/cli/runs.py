@@ -6,13 +6,13 @@ from contextlib import aclosing
 from datetime import timedelta
 
 from holdfast import events as e
+from holdfast.api.runs import RunListed, RunShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
 from holdfast.cli.ids import resolve_run, resolve_session
 from holdfast.cli.reader import Reader
 from holdfast.cli.run import EXIT_CODES, show_run_here
 from holdfast.cli.run_output import output_for
 from holdfast.cli.terminal.columns import print_columns, print_json, when
-from holdfast.client.answers import RunShown
 from holdfast.client.errors import Refused
 from holdfast.client.updates import Seen
 from holdfast.safe_text import exact, safe, safe_line
@@ -38,14 +38,14 @@ def list_runs(flags: Mapping[str, object], *, session: str, status: str, limit: 
     return with_reader(flags, work)
 
 
-async def _found(reader: Reader, session: str, *, status: str, limit: int) -> Sequence[RunShown]:
+async def _found(reader: Reader, session: str, *, status: str, limit: int) -> Sequence[RunListed]:
     """So many runs of this status: a page may hold fewer, since it is cut before they are looked at."""
     if status == "paused":
         from holdfast.cli.offline_reader import OfflineReader
 
         if not isinstance(reader, OfflineReader):
             return ()  # a server carries its runs out
-    found: list[RunShown] = []
+    found: list[RunListed] = []
     cursor = ""
     for _ in range(PAGES_MAX):
         page = await reader.runs(
@@ -131,7 +131,7 @@ def retry_run(flags: Mapping[str, object], run_id: str, *, session: str, form: s
     return with_server(flags, work)
 
 
-def _lasted(run: RunShown) -> str:
+def _lasted(run: RunListed | RunShown) -> str:
     seconds = max(0, round(run.updated_at - run.created_at))
     return str(timedelta(seconds=seconds)) if run.outcome else "-"
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from holdfast.api.sessions import SessionShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
 from holdfast.cli.ids import resolve_session
-from holdfast.cli.reader import Reader
+from holdfast.cli.reader import PausedSession, Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
-from holdfast.client.answers import SessionShown
 from holdfast.safe_text import safe, safe_line
 
 ENTRIES_MAX = 500
@@ -103,7 +103,7 @@ def _row(one: SessionShown) -> tuple[str, ...]:
 def _state(one: SessionShown) -> str:
     if one.open_asks:
         return "waiting for you"
-    if one.paused:
+    if isinstance(one, PausedSession):
         return "paused"
     return "working" if one.open_runs else "-"
 

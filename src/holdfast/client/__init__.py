@@ -3,24 +3,19 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.client.address import Address, Patience
-    from holdfast.client.answers import (
-        Accepted,
+    from holdfast.api.access import KeyMade, KeyShown
+    from holdfast.api.approvals import GrantShown, OpenApproval, OpenAsk, OpenQuestion
+    from holdfast.api.runs import Accepted, RunListed, RunPage, RunShown, Started
+    from holdfast.api.server import TargetShown
+    from holdfast.api.sessions import (
         Forked,
-        GrantShown,
-        KeyMade,
-        KeyShown,
-        OpenAsk,
         QueuedMessage,
         QueueShown,
-        RunPage,
-        RunShown,
         SessionPage,
         SessionShown,
-        Started,
-        TargetShown,
         TranscriptPage,
     )
+    from holdfast.client.address import Address, Patience
     from holdfast.client.client import Client
     from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
     from holdfast.client.updates import Away, Back, Heard, HermesFrame, LiveLine, Seen
@@ -40,11 +35,14 @@ __all__ = [
     "KeyMade",
     "KeyShown",
     "LiveLine",
+    "OpenApproval",
     "OpenAsk",
+    "OpenQuestion",
     "Patience",
     "QueueShown",
     "QueuedMessage",
     "Refused",
+    "RunListed",
     "RunPage",
     "RunShown",
     "Seen",
@@ -56,11 +54,23 @@ __all__ = [
     "Unreachable",
 ]
 
-_PLACES = {
-    "address": ("Address", "Patience"),
-    "client": ("Client",),
-    "errors": ("BadAnswer", "ClientError", "Refused", "Unreachable"),
-    "updates": ("Away", "Back", "Heard", "HermesFrame", "LiveLine", "Seen"),
+_MODULES = {
+    "api.access": ("KeyMade", "KeyShown"),
+    "api.approvals": ("GrantShown", "OpenApproval", "OpenAsk", "OpenQuestion"),
+    "api.runs": ("Accepted", "RunListed", "RunPage", "RunShown", "Started"),
+    "api.server": ("TargetShown",),
+    "api.sessions": (
+        "Forked",
+        "QueueShown",
+        "QueuedMessage",
+        "SessionPage",
+        "SessionShown",
+        "TranscriptPage",
+    ),
+    "client.address": ("Address", "Patience"),
+    "client.client": ("Client",),
+    "client.errors": ("BadAnswer", "ClientError", "Refused", "Unreachable"),
+    "client.updates": ("Away", "Back", "Heard", "HermesFrame", "LiveLine", "Seen"),
 }
 
 
@@ -68,7 +78,7 @@ def __getattr__(name: str) -> object:
     """What is imported from here is loaded when it is used: only who sends requests waits for HTTP."""
     from importlib import import_module
 
-    if name not in __all__:
-        raise AttributeError(f"module 'holdfast.client' has no attribute {name!r}")
-    place = next((place for place, names in _PLACES.items() if name in names), "answers")
-    return getattr(import_module(f"holdfast.client.{place}"), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"holdfast.{module}"), name)
+    raise AttributeError(f"module 'holdfast.client' has no attribute {name!r}")

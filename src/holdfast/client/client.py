@@ -4,13 +4,17 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from holdfast import events as e
-from holdfast.client import answers as a
+from holdfast.api.access import KeyList, KeyMade, KeyShown, SignInLink
+from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, RulePreview
+from holdfast.api.runs import Accepted, RunPage, RunShown, Started
+from holdfast.api.server import HealthShown, TargetList, TargetShown
+from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
 from holdfast.client.address import Address, Patience, Where, at
 from holdfast.client.errors import BadAnswer
 from holdfast.client.exchange import Asked, Exchange
@@ -21,7 +25,8 @@ from holdfast.values import Choice, GrantRule
 ENDINGS = frozenset({"run.completed", "run.failed", "run.cancelled"})
 SEQ_MAX = 2**53 - 1
 
-Answer = TypeVar("Answer")
+_Json: TypeAlias = dict[str, Any]
+_Body = TypeVar("_Body")
 
 
 class Client:
@@ -57,23 +62,23 @@ class Client:
         when_busy: Literal["queue", "steer", "redirect", "reject"] = "queue",
         model: str = "",
         more: Mapping[str, Any] | None = None,
-    ) -> a.Started:
+    ) -> Started:
         """Hand a message in; `more` are further fields of POST /v1/runs (instructions, workspace, …)."""
         body: dict[str, Any] = {"input": text, "when_busy": when_busy}
         body |= {"session_id": session_id} if session_id else {}
         body |= {"model": model} if model else {}
-        return await self._post("/v1/runs", body | dict(more or {}), a.Started, once=_once())
+        return await self._post("/v1/runs", body | dict(more or {}), Started, once=_once())
 
-    async def run(self, run_id: str) -> a.RunShown:
+    async def run(self, run_id: str) -> RunShown:
         """A run as it stands."""
-        return await self._get(f"/v1/runs/{_in_path(run_id)}", a.RunShown)
+        return await self._get(f"/v1/runs/{_in_path(run_id)}", RunShown)
 
     async def runs(
         self, *, session_id: str = "", status: str = "", limit: int = 50, cursor: str = ""
-    ) -> a.RunPage:
+    ) -> RunPage:
         """Runs, newest first."""
         query = {"session_id": session_id, "status": status, "limit": str(limit), "cursor": cursor}
-        return await self._get("/v1/runs", a.RunPage, query=query)
+        return await self._get("/v1/runs", RunPage, query=query)
 
     async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
         """A run's events to its ending, its live line, and when the server is away and back."""
@@ -100,7 +105,7 @@ class Client:
                 if one.event in ENDINGS:
                     return
 
-    async def ended(self, run_id: str) -> a.RunShown:
+    async def ended(self, run_id: str) -> RunShown:
         """Wait for the run's ending, and show it."""
         async for _ in self.follow(run_id):
             pass
@@ -108,31 +113,31 @@ class Client:
 
     async def stop(self, run_id: str) -> None:
         """Ask the run to stop; raises Refused (404) if it is unknown or over."""
-        await self._post(f"/v1/runs/{_in_path(run_id)}/stop", {}, a.Json, once=_once())
+        await self._post(f"/v1/runs/{_in_path(run_id)}/stop", {}, _Json, once=_once())
 
     async def steer(
         self, run_id: str, text: str, *, mode: Literal["steer", "redirect", "queue"] = "steer"
-    ) -> a.Accepted:
+    ) -> Accepted:
         """Say something to a run under way."""
         body = {"message": text, "mode": mode}
-        return await self._post(f"/v1/runs/{_in_path(run_id)}/messages", body, a.Accepted, once=_once())
+        return await self._post(f"/v1/runs/{_in_path(run_id)}/messages", body, Accepted, once=_once())
 
-    async def queue(self, session_id: str, text: str) -> a.Started:
+    async def queue(self, session_id: str, text: str) -> Started:
         """A message for the session's next run."""
         return await self.start(text, session_id=session_id)
 
-    async def retry(self, run_id: str, *, session_id: str = "") -> a.Started:
+    async def retry(self, run_id: str, *, session_id: str = "") -> Started:
         """A new run from the same input, in the place of this one; a fork names itself."""
         body = {"session_id": session_id} if session_id else {}
-        return await self._post(f"/v1/runs/{_in_path(run_id)}/retry", body, a.Started, once=_once())
+        return await self._post(f"/v1/runs/{_in_path(run_id)}/retry", body, Started, once=_once())
 
     async def try_now(self, run_id: str) -> None:
         """End the wait for a time that a provider named."""
-        await self._post(f"/v1/runs/{_in_path(run_id)}/gate", {"action": "try_now"}, a.Json)
+        await self._post(f"/v1/runs/{_in_path(run_id)}/gate", {"action": "try_now"}, _Json)
 
-    async def approvals(self) -> Sequence[a.OpenAsk]:
+    async def approvals(self) -> Sequence[OpenAsk]:
         """All that waits for someone: approvals and questions."""
-        return (await self._get("/v1/approvals", a.AskList)).data
+        return (await self._get("/v1/approvals", AskList)).data
 
     async def approve(self, run_id: str, approval_id: str, *, choice: Choice, reason: str = "") -> None:
         """Decide about one exact action; raises Refused (409) if that is no longer open.
@@ -141,16 +146,16 @@ class Client:
         the first one arrived, which the log tells.
         """
         body = {"choice": choice, "approval_id": approval_id, "reason": reason}
-        await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, a.Json, once=_once())
+        await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, _Json, once=_once())
 
-    async def grants(self, *, session_id: str = "") -> Sequence[a.GrantShown]:
+    async def grants(self, *, session_id: str = "") -> Sequence[GrantShown]:
         """What people have allowed always, and in the session if one is named."""
-        return (await self._get("/api/approvals/rules", a.GrantList, query={"session_id": session_id})).data
+        return (await self._get("/api/approvals/rules", GrantList, query={"session_id": session_id})).data
 
-    async def all_grants(self, *, limit: int = 50, cursor: str = "") -> a.GrantList:
+    async def all_grants(self, *, limit: int = 50, cursor: str = "") -> GrantList:
         """What people have allowed always or in any session; a page of it."""
         query = {"sessions": "all", "limit": str(limit), "cursor": cursor}
-        return await self._get("/api/approvals/rules", a.GrantList, query=query)
+        return await self._get("/api/approvals/rules", GrantList, query=query)
 
     async def revoke_grant(self, grant_id: str, *, session_id: str = "") -> None:
         """Ask again about what it allowed, everywhere or in one session; Refused (404) if none has it."""
@@ -162,28 +167,28 @@ class Client:
     ) -> GrantRule | None:
         """The rule that such an answer would store."""
         path = f"/v1/runs/{_in_path(run_id)}/approval/{_in_path(approval_id)}/rule"
-        return (await self._get(path, a.RulePreview, query={"choice": choice})).rule
+        return (await self._get(path, RulePreview, query={"choice": choice})).rule
 
     async def answer(self, run_id: str, question_id: str, *, answer: str) -> None:
         """Answer a question; the same holds as for an approval."""
         path = f"/v1/runs/{_in_path(run_id)}/question/{_in_path(question_id)}"
-        await self._post(path, {"answer": answer}, a.Json, once=_once())
+        await self._post(path, {"answer": answer}, _Json, once=_once())
 
     async def sessions(
         self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = ""
-    ) -> a.SessionPage:
+    ) -> SessionPage:
         """Sessions, newest first, or those in which the words are found; archived is "true" or nothing."""
         query = {"q": words, "limit": str(limit), "cursor": cursor, "archived": archived}
-        return await self._get("/api/sessions", a.SessionPage, query=query)
+        return await self._get("/api/sessions", SessionPage, query=query)
 
-    async def session(self, session_id: str) -> a.SessionShown:
+    async def session(self, session_id: str) -> SessionShown:
         """A session as the list shows it."""
-        return await self._get(_session(session_id), a.SessionShown)
+        return await self._get(_session(session_id), SessionShown)
 
-    async def messages(self, session_id: str, *, before: int = 0, limit: int = 100) -> a.TranscriptPage:
+    async def messages(self, session_id: str, *, before: int = 0, limit: int = 100) -> TranscriptPage:
         """The newest entries of the transcript below a seq."""
         query = {"limit": str(limit), "before": str(before) if before else ""}
-        return await self._get(_session(session_id) + "/messages", a.TranscriptPage, query=query)
+        return await self._get(_session(session_id) + "/messages", TranscriptPage, query=query)
 
     async def watch_session(
         self, session_id: str, *, after: int = 0, epoch: str = ""
@@ -203,10 +208,10 @@ class Client:
         asked = Asked("GET", _session(session_id) + "/export", query={"format": form}, accept="*/*")
         return await self._exchange.call(asked)
 
-    async def rename(self, session_id: str, title: str) -> a.SessionShown:
+    async def rename(self, session_id: str, title: str) -> SessionShown:
         """Give the session another title."""
         asked = Asked("PATCH", _session(session_id), {"title": title}, _once())
-        return await self._answer(asked, a.SessionShown)
+        return await self._answer(asked, SessionShown)
 
     async def mark_read(self, session_id: str) -> None:
         """Someone has seen all that there is of the session by now."""
@@ -220,58 +225,56 @@ class Client:
         """Delete the session for good."""
         await self._exchange.call(Asked("DELETE", _session(session_id), query={"now": "true"}))
 
-    async def undelete(self, session_id: str) -> a.SessionShown:
+    async def undelete(self, session_id: str) -> SessionShown:
         """Take a deletion back."""
-        return await self._post(_session(session_id) + "/undelete", {}, a.SessionShown, once=_once())
+        return await self._post(_session(session_id) + "/undelete", {}, SessionShown, once=_once())
 
-    async def fork(self, session_id: str, *, at_seq: int | None = None) -> a.Forked:
+    async def fork(self, session_id: str, *, at_seq: int | None = None) -> Forked:
         """A copy of the session, up to a seq."""
         body = {} if at_seq is None else {"at_seq": at_seq}
-        return await self._post(_session(session_id) + "/fork", body, a.Forked, once=_once())
+        return await self._post(_session(session_id) + "/fork", body, Forked, once=_once())
 
-    async def queued(self, session_id: str) -> a.QueueShown:
+    async def queued(self, session_id: str) -> QueueShown:
         """What waits in the session."""
-        return await self._get(_session(session_id) + "/queue", a.QueueShown)
+        return await self._get(_session(session_id) + "/queue", QueueShown)
 
-    async def change_queue(
-        self, session_id: str, action: Literal["pause", "resume", "clear"]
-    ) -> a.QueueShown:
+    async def change_queue(self, session_id: str, action: Literal["pause", "resume", "clear"]) -> QueueShown:
         """Pause, resume or clear the session's queue."""
-        return await self._post(f"{_session(session_id)}/queue/{action}", {}, a.QueueShown, once=_once())
+        return await self._post(f"{_session(session_id)}/queue/{action}", {}, QueueShown, once=_once())
 
-    async def targets(self) -> Sequence[a.TargetShown]:
+    async def targets(self) -> Sequence[TargetShown]:
         """The targets and their health, the default first."""
-        return (await self._get("/api/targets", a.TargetList)).data
+        return (await self._get("/api/targets", TargetList)).data
 
-    async def health(self) -> a.Health:
+    async def health(self) -> HealthShown:
         """Whether the server is alive."""
-        return await self._get("/health", a.Health)
+        return await self._get("/health", HealthShown)
 
-    async def keys(self) -> Sequence[a.KeyShown]:
+    async def keys(self) -> Sequence[KeyShown]:
         """The names of all keys."""
-        return (await self._get("/api/keys", a.KeyList)).data
+        return (await self._get("/api/keys", KeyList)).data
 
-    async def add_key(self, name: str, scopes: Sequence[str] = ()) -> a.KeyMade:
+    async def add_key(self, name: str, scopes: Sequence[str] = ()) -> KeyMade:
         """A new key, which may do everything if no scopes are named; its secret is shown this once."""
         named = {"scopes": list(scopes)} if scopes else {}
-        return await self._post("/api/keys", {"name": name, **named}, a.KeyMade)
+        return await self._post("/api/keys", {"name": name, **named}, KeyMade)
 
-    async def sign_in_link(self) -> a.SignInLink:
+    async def sign_in_link(self) -> SignInLink:
         """A link for a browser, which may then do what this client's key may."""
-        return await self._post("/api/sign-in-links", None, a.SignInLink)
+        return await self._post("/api/sign-in-links", None, SignInLink)
 
     async def revoke_key(self, name: str) -> None:
         """The key opens nothing any more."""
         await self._exchange.call(Asked("DELETE", f"/api/keys/{_in_path(name)}"))
 
-    async def _get(self, path: str, kind: type[Answer], *, query: Mapping[str, str] | None = None) -> Answer:
+    async def _get(self, path: str, kind: type[_Body], *, query: Mapping[str, str] | None = None) -> _Body:
         given = {name: value for name, value in (query or {}).items() if value}
         return await self._answer(Asked("GET", path, query=given), kind)
 
-    async def _post(self, path: str, body: Any, kind: type[Answer], *, once: str = "") -> Answer:
+    async def _post(self, path: str, body: Any, kind: type[_Body], *, once: str = "") -> _Body:
         return await self._answer(Asked("POST", path, body, once), kind)
 
-    async def _answer(self, asked: Asked, kind: type[Answer]) -> Answer:
+    async def _answer(self, asked: Asked, kind: type[_Body]) -> _Body:
         body = await self._exchange.call(asked)
         try:
             return msgspec.json.decode(body, type=kind)

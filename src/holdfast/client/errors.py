@@ -2,21 +2,23 @@
 
 import msgspec
 
+from holdfast.api.errors import ErrorDetail, ErrorEnvelope
+
 
 class ClientError(Exception):
     """Anything that a caller of the client may have to handle."""
 
 
 class Refused(ClientError):
-    """The server said no; the fields are those of its error envelope."""
+    """The server said no; the fields are those of its error error."""
 
-    def __init__(self, status: int, envelope: "Envelope", *, retry_after_s: float = 0.0) -> None:
-        super().__init__(envelope.message)
+    def __init__(self, status: int, error: ErrorDetail, *, retry_after_s: float = 0.0) -> None:
+        super().__init__(error.message)
         self.status = status
-        self.message = envelope.message
-        self.type = envelope.type
-        self.param = envelope.param
-        self.code = envelope.code
+        self.message = error.message
+        self.type = error.type
+        self.param = error.param
+        self.code = error.code
         self.retry_after_s = retry_after_s
 
 
@@ -33,24 +35,11 @@ class BadAnswer(ClientError):
     """Something answered that does not speak this client's language."""
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """The inside of `{"error": …}`."""
-
-    message: str = ""
-    type: str = ""
-    param: str | None = None
-    code: str = ""
-
-
-class _Enveloped(msgspec.Struct, frozen=True):
-    error: Envelope
-
-
 def refusal(status: int, body: bytes, *, retry_after: str) -> Refused:
     """The refusal in an answer; a body that is no envelope still gives one."""
     wait_s = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0
     try:
-        envelope = msgspec.json.decode(body, type=_Enveloped).error
+        error = msgspec.json.decode(body, type=ErrorEnvelope).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        envelope = Envelope(message=f"HTTP status {status} without a reason", code="no_envelope")
-    return Refused(status, envelope, retry_after_s=min(wait_s, 60.0))
+        error = ErrorDetail(message=f"HTTP status {status} without a reason", code="no_envelope")
+    return Refused(status, error, retry_after_s=min(wait_s, 60.0))

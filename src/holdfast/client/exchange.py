@@ -12,8 +12,9 @@ import aiohttp
 import msgspec
 
 from holdfast import __version__
+from holdfast.api.errors import ErrorDetail
 from holdfast.client.address import Address, Patience, Where
-from holdfast.client.errors import BadAnswer, Envelope, Refused, Unreachable, refusal
+from holdfast.client.errors import BadAnswer, Refused, Unreachable, refusal
 
 ANSWER_BYTES_MAX = 512 * 1024 * 1024
 PIECE_BYTES = 256 * 1024
@@ -150,7 +151,7 @@ def _encoded(body: Any) -> bytes:
         return msgspec.json.encode(body)
     except UnicodeEncodeError as error:
         text = "The text holds half a character (a lone surrogate), which cannot be sent"
-        raise Refused(HTTPStatus.BAD_REQUEST, Envelope(message=text, code="invalid_json")) from error
+        raise Refused(HTTPStatus.BAD_REQUEST, ErrorDetail(message=text, code="invalid_json")) from error
 
 
 def told(error: Exception) -> str:

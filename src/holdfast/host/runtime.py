@@ -4,12 +4,13 @@
 """
 
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast.agent.deps import AgentDeps
+from holdfast.api.server import TargetShown
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import ModelCaller
@@ -54,17 +55,17 @@ class Runtime:
     targets: tuple[Target, ...]
     shared: TargetStates
 
-    def describe_targets(self) -> Sequence[Mapping[str, Any]]:
+    def describe_targets(self) -> Sequence[TargetShown]:
         """The targets with their health, without their keys."""
         return [
-            {
-                "name": target.name,
-                "model": target.model,
-                "wire": target.wire,
-                "context_window": target.context_window,
-                "gated_ms": self.shared.gate_wait_ms(target),
-                "silent_ms": self.shared.breaker_wait_ms(target),
-            }
+            TargetShown(
+                name=target.name,
+                model=target.model,
+                wire=target.wire,
+                context_window=target.context_window,
+                gated_ms=self.shared.gate_wait_ms(target),
+                silent_ms=self.shared.breaker_wait_ms(target),
+            )
             for target in self.targets
         ]
 

@@ -3,6 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.api.server import BlobStored
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import has_already, json_answer, read_body
@@ -27,7 +28,7 @@ class BlobRoutes:
             raise bad_request("The body is empty: send the bytes of the file", code="empty_blob")
         name = await self._deps.store.offer_blob(data)
         media_type = request.headers.get("content-type", "application/octet-stream").partition(";")[0]
-        return json_answer({"blob": name, "bytes": len(data), "media_type": media_type.strip()}, 201)
+        return json_answer(BlobStored(blob=name, bytes=len(data), media_type=media_type.strip()), 201)
 
     async def download(self, request: Request) -> Response:
         """GET /api/blobs/{blob}."""

@@ -1,20 +1,18 @@
 """What people have allowed beyond one action, over HTTP: shown, and taken back."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
 from holdfast.agent.policy import Judge
+from holdfast.api.approvals import GrantList, GrantRevoked, GrantShown
 from holdfast.policy.approvals import describe
 from holdfast.runner.session_grants import SessionGrant, session_grants
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.transport.bodies import json_answer, whole_number
-from holdfast.values import GrantRule
 
 PAGE_MAX = 200
 
@@ -68,7 +66,7 @@ class GrantRoutes:
             await self._granted(session_id)
         if not await self._deps.inbox.revoke(grant_id, session_id=session_id):
             raise Problem(404, "There is no such rule", code="rule_not_found", param="grant_id")
-        return json_answer({"grant_id": grant_id, "deleted": True})
+        return json_answer(GrantRevoked(grant_id=grant_id, deleted=True))
 
     async def _granted(self, session_id: str) -> Mapping[str, e.GrantAdded]:
         found = await self._deps.store.session(session_id)
@@ -77,20 +75,24 @@ class GrantRoutes:
         return (await self._deps.inbox.state(session_id)).grants
 
 
-def _answer(data: list[dict[str, Any]], *, next_cursor: str | None = None) -> Response:
-    about = {"has_more": next_cursor is not None, "next_cursor": next_cursor}
-    return json_answer({"object": "list", "data": data} | about)
+def _answer(data: Sequence[GrantShown], *, next_cursor: str | None = None) -> Response:
+    return json_answer(GrantList(data=tuple(data), has_more=next_cursor is not None, next_cursor=next_cursor))
 
 
-def _everywhere(judge: Judge) -> list[dict[str, Any]]:
-    always = judge.standing().items()
-    return [{"grant_id": grant_id, "scope": "always"} | _about(rule) for grant_id, rule in always]
+def _everywhere(judge: Judge) -> list[GrantShown]:
+    return [
+        GrantShown(grant_id=grant_id, scope="always", rule=rule, says=describe(rule))
+        for grant_id, rule in judge.standing().items()
+    ]
 
 
-def _of_session(granted: e.GrantAdded, session_id: str) -> dict[str, Any]:
-    answer: dict[str, Any] = {"grant_id": granted.grant_id, "scope": "session", "session_id": session_id}
-    return answer | _about(granted.rule) | {"by": granted.by, "created_at": granted.at_ms / 1000}
-
-
-def _about(rule: GrantRule) -> dict[str, Any]:
-    return {"rule": msgspec.to_builtins(rule), "says": describe(rule)}
+def _of_session(granted: e.GrantAdded, session_id: str) -> GrantShown:
+    return GrantShown(
+        grant_id=granted.grant_id,
+        scope="session",
+        session_id=session_id,
+        rule=granted.rule,
+        says=describe(granted.rule),
+        by=granted.by,
+        created_at=granted.at_ms / 1000,
+    )

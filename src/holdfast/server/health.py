@@ -6,17 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import __version__
-from holdfast.api.scopes import SCOPES
+from holdfast.api.scopes import SCOPES, Scope
+from holdfast.api.server import (
+    AuthShown,
+    Capabilities,
+    DetailedHealth,
+    DiskShown,
+    HealthShown,
+    OpenFilesShown,
+    StoreHealth,
+    TargetList,
+)
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.caller import KEY_SCOPES
 from holdfast.server.deps import RouteDeps
 from holdfast.server.transport.bodies import json_answer, raw_answer
 
-_OK = {"status": "ok", "version": __version__, "platform": "holdfast"}
+_OK = HealthShown(status="ok", version=__version__, platform="holdfast")
 _ALIVE = msgspec.json.encode(_OK)
 _NOTE = "health"
 
@@ -92,7 +103,7 @@ class HealthRoutes:
         """GET /health and /v1/health."""
         del request
         warning = self._deps.options.open_files.warning
-        return json_answer(_OK | {"warning": warning}) if warning else raw_answer(_ALIVE)
+        return json_answer(replace(_OK, warning=warning)) if warning else raw_answer(_ALIVE)
 
     async def detailed(self, request: Request) -> Response:
         """GET /health/detailed."""
@@ -100,26 +111,28 @@ class HealthRoutes:
         deps = self._deps
         store = await self._store()
         files = deps.options.open_files
-        answer: dict[str, Any] = {
-            "status": "ok" if store["writable"] and not files.warning else "degraded",
-            "version": __version__,
-            "store": store,
-            "active_sessions": deps.supervisor.active,
-            "waiting_sessions": deps.supervisor.waiting,
-            "open_streams": len(deps.streams),
-            "event_loop_lag_ms": round(1000 * deps.supervisor.lag.last_s, 3),
-            "event_loop_lag_worst_ms": round(1000 * deps.supervisor.lag.worst_s, 3),
-            "draining": deps.agent.drain.closed,
-            "targets": list(deps.options.targets()),
-            "open_files": {"used": files.used, "allowed": files.allowed, "connections": files.connections},
-        }
-        if files.warning:
-            answer["warning"] = files.warning
-        if deps.options.data_dir is not None:
-            answer["disk"] = await asyncio.to_thread(_disk, deps.options.data_dir)
-        return json_answer(answer)
+        folder = deps.options.data_dir
+        return json_answer(
+            DetailedHealth(
+                status="ok" if store.writable and not files.warning else "degraded",
+                version=__version__,
+                store=store,
+                active_sessions=deps.supervisor.active,
+                waiting_sessions=deps.supervisor.waiting,
+                open_streams=len(deps.streams),
+                event_loop_lag_ms=round(1000 * deps.supervisor.lag.last_s, 3),
+                event_loop_lag_worst_ms=round(1000 * deps.supervisor.lag.worst_s, 3),
+                draining=deps.agent.drain.closed,
+                targets=tuple(deps.options.targets()),
+                open_files=OpenFilesShown(
+                    used=files.used, allowed=files.allowed, connections=files.connections
+                ),
+                warning=files.warning,
+                disk=await asyncio.to_thread(_disk, folder) if folder is not None else None,
+            )
+        )
 
-    async def _store(self) -> dict[str, Any]:
+    async def _store(self) -> StoreHealth:
         """Whether the store takes a write, and how long that takes to be on disk."""
         clock = self._deps.clock
         began_s = clock.monotonic_s()
@@ -127,39 +140,39 @@ class HealthRoutes:
             await self._deps.store.put_note(_NOTE, str(clock.now_ms()).encode())
         except JournalError as error:
             late = self._deps.store.trouble is not None
-            return {"writable": False, "late": late, "error": str(error)}
-        return {"writable": True, "late": False, "write_ms": round(1000 * (clock.monotonic_s() - began_s), 3)}
+            return StoreHealth(writable=False, late=late, error=str(error))
+        write_ms = round(1000 * (clock.monotonic_s() - began_s), 3)
+        return StoreHealth(writable=True, late=False, write_ms=write_ms)
 
     async def capabilities(self, request: Request) -> Response:
         """GET /v1/capabilities."""
         deps = self._deps
-        held = request.scope.get(KEY_SCOPES, frozenset())
+        held: frozenset[Scope] = request.scope.get(KEY_SCOPES, frozenset())
         return json_answer(
-            {
-                "object": "hermes.api_server.capabilities",
-                "platform": "hermes-agent",
-                "implementation": "holdfast",
-                "version": __version__,
-                "model": deps.options.model,
-                "auth": {
-                    "type": "bearer",
-                    "required": not deps.keys.is_open,
-                    "scopes": [one for one in SCOPES if one in held],  # of the key that asks
-                },
-                "runtime": {"mode": "server_agent", "tool_execution": "server", "split_runtime": False},
-                "features": FEATURES | {"cors": bool(deps.options.cors_origins)},
-                "endpoints": {
+            Capabilities(
+                platform="hermes-agent",
+                implementation="holdfast",
+                version=__version__,
+                model=deps.options.model,
+                auth=AuthShown(
+                    type="bearer",
+                    required=not deps.keys.is_open,
+                    scopes=tuple(one for one in SCOPES if one in held),
+                ),
+                runtime={"mode": "server_agent", "tool_execution": "server", "split_runtime": False},
+                features=FEATURES | {"cors": bool(deps.options.cors_origins)},
+                endpoints={
                     name: {"method": method, "path": path} for name, (method, path) in _ENDPOINTS.items()
                 },
-            }
+            )
         )
 
     async def targets(self, request: Request) -> Response:
         """GET /api/targets."""
         del request
-        return json_answer({"object": "list", "data": list(self._deps.options.targets())})
+        return json_answer(TargetList(data=tuple(self._deps.options.targets())))
 
 
-def _disk(folder: Path) -> dict[str, int]:
+def _disk(folder: Path) -> DiskShown:
     usage = shutil.disk_usage(folder)
-    return {"free_bytes": usage.free, "total_bytes": usage.total}
+    return DiskShown(free_bytes=usage.free, total_bytes=usage.total)

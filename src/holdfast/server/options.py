@@ -3,14 +3,15 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from holdfast.api.server import TargetShown
 from holdfast.server.transport.open_files import OpenFiles
 
 MEBIBYTE = 1024 * 1024
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
-Describe: TypeAlias = Callable[[], Sequence[Mapping[str, Any]]]
+Describe: TypeAlias = Callable[[], Sequence[TargetShown]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
 
+from holdfast.api.errors import ErrorDetail, ErrorEnvelope
 from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreOverloaded, UnknownSession
 
 _log = logging.getLogger(__name__)
@@ -45,13 +45,12 @@ class Problem(Exception):
         self.headers = headers or {}
 
     @property
-    def body(self) -> dict[str, Any]:
+    def body(self) -> ErrorEnvelope:
         """The envelope."""
         kind = _TYPES.get(HTTPStatus(self.status), "invalid_request_error")
         if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             kind = "server_error"
-        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
-        return {"error": error}
+        return ErrorEnvelope(ErrorDetail(message=self.message, type=kind, param=self.param, code=self.code))
 
     def encoded(self) -> bytes:
         """The envelope as it is sent."""

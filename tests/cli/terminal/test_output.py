@@ -14,6 +14,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 
 from holdfast import events as e
+from holdfast.api.errors import ErrorDetail
 from holdfast.chaos import ChaosServer, Say
 from holdfast.cli.approvals import list_asks
 from holdfast.cli.chat.conversation import chat
@@ -22,7 +23,6 @@ from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import PlainOutput, TerminalOutput, output_for
 from holdfast.cli.terminal.style import Style
 from holdfast.client import Client, Refused
-from holdfast.client.errors import Envelope
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.policy.tool_names import ASK_USER
 from scene import begun
@@ -99,7 +99,7 @@ class Refusing:
         del run_id, question_id
         self.answers.append(answer)
         if len(self.answers) == 1:
-            raise Refused(503, Envelope(message="the disk is full"))
+            raise Refused(503, ErrorDetail(message="the disk is full"))
         self.taken.set()
 
 

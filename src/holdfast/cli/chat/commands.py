@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.api.sessions import SessionShown
 from holdfast.cli.chat.entries import person_text
-from holdfast.client.answers import SessionShown
 from holdfast.safe_text import safe_line
 
 if TYPE_CHECKING:

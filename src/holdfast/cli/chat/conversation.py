@@ -204,7 +204,7 @@ class ChatScreen:
         answered = [run_id for entry in page.data if (run_id := str(entry.get("run_id") or ""))]
         self.renderer.last_run = answered[-1] if answered else ""
         self.renderer.open_runs = [run.run_id for run in reversed(runs.data) if run.run_id in working]
-        self._watch(session_id, after=after, epoch=page.epoch)
+        self._watch(session_id, after=after, epoch=page.epoch or "")
         return True
 
     async def close_session(self) -> None:

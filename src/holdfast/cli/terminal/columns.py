@@ -4,9 +4,11 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 
+from holdfast.api.body import ResponseBody
 from holdfast.safe_text import columns_of, cut, safe_line
 
 GAP = "  "
@@ -57,7 +59,19 @@ def _breaks(widths: list[int], room: int) -> list[int]:
 
 def print_json(answer: object) -> None:
     """One JSON document."""
-    print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    print(msgspec.json.format(msgspec.json.encode(_with_defaults(answer)), indent=2).decode())
+
+
+def _with_defaults(value: object) -> object:
+    """A response with the fields that HTTP leaves out, so that scripts find every one of them."""
+    if isinstance(value, list | tuple):
+        return [_with_defaults(one) for one in cast("Sequence[object]", value)]
+    if not isinstance(value, ResponseBody):
+        return value
+    config = value.__struct_config__
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    shown = {name: _with_defaults(one) for name, one in fields.items() if one is not msgspec.UNSET}
+    return ({config.tag_field: config.tag} if config.tag_field else {}) | shown
 
 
 def when(at_s: float) -> str:

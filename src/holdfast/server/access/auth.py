@@ -32,7 +32,7 @@ class _SignIn(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class SignedIn:
+class BrowserSecrets:
     """What a browser gets: a cookie, and a secret that only pages of this very origin can read.
 
     A browser sends a cookie to every port of the host, so whatever listens there has it too.
@@ -44,7 +44,7 @@ class SignedIn:
 
     def __repr__(self) -> str:
         """The secrets stay out of logs and tracebacks."""
-        return f"SignedIn({self.name!r})"
+        return f"BrowserSecrets({self.name!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class SignIns:
             del self._links[next(iter(self._links))]
         return token
 
-    async def sign_in_by_link(self, token: str) -> SignedIn | None:
+    async def sign_in_by_link(self, token: str) -> BrowserSecrets | None:
         """Sign in, if the link is good; where the store takes no writes now, it stays good."""
         digest = digest_of(token)
         link = self._links.pop(digest, None)
@@ -150,9 +150,9 @@ class SignIns:
             self._links[digest] = link
             raise
 
-    async def sign_in(self, key_name: str) -> SignedIn:
+    async def sign_in(self, key_name: str) -> BrowserSecrets:
         """A browser comes in; this is on disk before the browser hears of it."""
-        made = SignedIn(key_name, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        made = BrowserSecrets(key_name, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         expires_at_ms = self._clock.now_ms() + SIGNED_IN_FOR_MS
         page = digest_of(made.page).hex()
         sign_in = _SignIn(key_name, expires_at_ms, self._keys.mark_of(key_name), page)

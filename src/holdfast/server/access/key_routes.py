@@ -1,12 +1,13 @@
 """Named keys over HTTP: who has one, one more, one less."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Literal
 
+from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.access import CreateKeyRequest
+from holdfast.api.access import CreateKeyRequest, KeyList, KeyMade, KeyRevoked, KeyShown
 from holdfast.api.scopes import SCOPES, Scope
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.keys import KEYS_MAX, NAME_CHARS_MAX, AddedKeys, KeyExists, is_key_name
@@ -34,7 +35,7 @@ class KeyRoutes:
             _shown(key.name, "added", created_ms=key.created_ms, scopes=keys.scopes_of(key.name))
             for key in self._added.list()
         ]
-        return json_answer({"object": "list", "data": [*given, *added]})
+        return json_answer(KeyList(data=(*given, *added)))
 
     async def add(self, request: Request) -> Response:
         """POST /api/keys."""
@@ -60,10 +61,11 @@ class KeyRoutes:
         except KeyExists:
             raise _exists() from None
         # One that was revoked meanwhile is not there any more.
-        made = (key.created_ms for key in self._added.list() if key.name == name)
-        created_ms = next(made, deps.clock.now_ms())
+        known_ms = (key.created_ms for key in self._added.list() if key.name == name)
+        created_ms = next(known_ms, deps.clock.now_ms())
         shown = _shown(name, "added", created_ms=created_ms, scopes=scopes)
-        return json_answer(shown | {"key": secret}, 201, headers={"Cache-Control": "no-store"})
+        made = KeyMade(**asdict(shown), key=secret)
+        return json_answer(made, 201, headers={"Cache-Control": "no-store"})
 
     async def revoke(self, request: Request) -> Response:
         """DELETE /api/keys/{name}."""
@@ -76,7 +78,7 @@ class KeyRoutes:
                 why = "This key stands in the configuration; take it out there and restart"
                 raise Problem(409, why, code="key_configured", param="name")
             raise Problem(404, "There is no key of this name", code="key_not_found", param="name")
-        return json_answer({"name": name, "deleted": True})
+        return json_answer(KeyRevoked(name=name, deleted=True))
 
     async def _revoked(self, name: str) -> bool:
         try:
@@ -88,16 +90,20 @@ class KeyRoutes:
 
 
 def _shown(
-    name: str, source: str, *, created_ms: int | None = None, scopes: Iterable[Scope] = SCOPES
-) -> dict[str, Any]:
+    name: str,
+    source: Literal["configured", "made", "added"],
+    *,
+    created_ms: int | None = None,
+    scopes: Iterable[Scope] = SCOPES,
+) -> KeyShown:
     created_at = None if created_ms is None else created_ms / 1000
     held = frozenset(scopes)
-    return {
-        "name": name,
-        "source": source,
-        "created_at": created_at,
-        "scopes": [one for one in SCOPES if one in held],
-    }
+    return KeyShown(
+        name=name,
+        source=source,
+        created_at=created_at,
+        scopes=tuple(one for one in SCOPES if one in held),
+    )
 
 
 def _exists() -> Problem:

@@ -5,9 +5,9 @@ from urllib.parse import unquote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.access import SignInRequest, TicketRequest
-from holdfast.api.scopes import SCOPES
-from holdfast.server.access.auth import LINK_MS, OPEN, SIGNED_IN_FOR_MS, SignedIn, cookie_name
+from holdfast.api.access import SignedIn, SignedOut, SignInLink, SignInRequest, TicketIssued, TicketRequest
+from holdfast.api.scopes import SCOPES, Scope
+from holdfast.server.access.auth import LINK_MS, OPEN, SIGNED_IN_FOR_MS, BrowserSecrets, cookie_name
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN
 from holdfast.server.access.tickets import TICKET_MS, target_of
 from holdfast.server.deps import RouteDeps
@@ -35,16 +35,17 @@ class SignInRoutes:
         body = await read_body(request, limits, bytes_max=SIGN_IN_BYTES_MAX, within_s=limits.header_s)
         wanted = await parsed(body, limits, SignInRequest)
         if deps.keys.is_open:
-            return json_answer({"signed_in": True, "name": OPEN, "page": "", "scopes": SCOPES})
+            return json_answer(SignedIn(signed_in=True, name=OPEN, page="", scopes=SCOPES))
         if not wanted.token and not wanted.key:
             raise bad_request("Either 'token' or 'key' is needed", param="token")
         signed_in = await self._signed_in(wanted)
         if signed_in is None:
             text = "The key is wrong, or the link was used before or is older than ten minutes"
             raise Problem(401, text, code="invalid_api_key")
-        scopes = [one for one in SCOPES if one in deps.keys.scopes_of(signed_in.name)]
+        held = deps.keys.scopes_of(signed_in.name)
+        scopes: tuple[Scope, ...] = tuple(one for one in SCOPES if one in held)
         answer = json_answer(
-            {"signed_in": True, "name": signed_in.name, "page": signed_in.page, "scopes": scopes},
+            SignedIn(signed_in=True, name=signed_in.name, page=signed_in.page, scopes=scopes),
             headers={"Cache-Control": "no-store"},
         )
         answer.set_cookie(
@@ -57,7 +58,7 @@ class SignInRoutes:
         )
         return answer
 
-    async def _signed_in(self, wanted: SignInRequest) -> SignedIn | None:
+    async def _signed_in(self, wanted: SignInRequest) -> BrowserSecrets | None:
         sign_ins = self._deps.sign_ins
         if wanted.token and (signed_in := await sign_ins.sign_in_by_link(wanted.token)) is not None:
             return signed_in
@@ -69,7 +70,7 @@ class SignInRoutes:
         if cookie := request.scope.get(SIGN_IN):
             await self._deps.sign_ins.sign_out(cookie)
             self._deps.streams.end_where(lambda scope: scope.get(SIGN_IN) == cookie)
-        answer = json_answer({"signed_in": False})
+        answer = json_answer(SignedOut(signed_in=False))
         answer.delete_cookie(_cookie_name(request))
         return answer
 
@@ -79,9 +80,8 @@ class SignInRoutes:
         if deps.keys.is_open:
             raise Problem(409, "This server is open to everyone: nobody signs in", code="no_keys_needed")
         token = deps.sign_ins.new_link(request.scope[KEY_NAME])
-        return json_answer(
-            {"token": token, "expires_in_s": LINK_MS // 1000}, 201, headers={"Cache-Control": "no-store"}
-        )
+        link = SignInLink(token=token, expires_in_s=LINK_MS // 1000)
+        return json_answer(link, 201, headers={"Cache-Control": "no-store"})
 
     async def ticket(self, request: Request) -> Response:
         """POST /api/tickets."""
@@ -94,9 +94,8 @@ class SignInRoutes:
             raise bad_request("'path' must be a path of this server", param="path")
         path, _, query = wanted.partition("?")
         ticket = self._deps.tickets.issue(cookie, target_of(unquote(path), query))
-        return json_answer(
-            {"ticket": ticket, "expires_in_s": TICKET_MS // 1000}, 201, headers={"Cache-Control": "no-store"}
-        )
+        issued = TicketIssued(ticket=ticket, expires_in_s=TICKET_MS // 1000)
+        return json_answer(issued, 201, headers={"Cache-Control": "no-store"})
 
 
 def _cookie_name(request: Request) -> str:

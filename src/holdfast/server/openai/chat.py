@@ -2,12 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.openai import ChatRequest
+from holdfast.api.openai import (
+    ChatChoice,
+    ChatCompletion,
+    ChatMessage,
+    ChatRequest,
+    ChatUsage,
+    ModelList,
+    ModelShown,
+    OutputTokensDetails,
+    PromptTokensDetails,
+)
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
@@ -102,7 +112,7 @@ class OpenAIChatRoutes:
     async def models(self, request: Request) -> Response:
         """GET /v1/models."""
         del request
-        return json_answer({"object": "list", "data": [_model(name) for name in self._names()]})
+        return json_answer(ModelList(data=tuple(_model(name) for name in self._names())))
 
     async def model(self, request: Request) -> Response:
         """GET /v1/models/{model}."""
@@ -113,12 +123,12 @@ class OpenAIChatRoutes:
 
     def _names(self) -> list[str]:
         options = self._deps.options
-        names = [options.model, *(str(target["name"]) for target in options.targets() if "name" in target)]
+        names = [options.model, *(target.name for target in options.targets())]
         return list(dict.fromkeys(names))
 
 
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "holdfast"}
+def _model(name: str) -> ModelShown:
+    return ModelShown(id=name, object="model", created=0, owned_by="holdfast")
 
 
 def _whole(ended: RunReadModel, *, row: RunRow, model: str, headers: Mapping[str, str]) -> Response:
@@ -129,21 +139,16 @@ def _whole(ended: RunReadModel, *, row: RunRow, model: str, headers: Mapping[str
     run = ended.state
     if is_failure(run):
         return failed_answer(run, headers)
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": ended.output, "refusal": None},
-        "logprobs": None,
-        "finish_reason": _finish(run),
-    }
-    answer: dict[str, Any] = {
-        "id": f"chatcmpl-{row.run_id.removeprefix('run_')}",
-        "object": "chat.completion",
-        "created": row.created_ms // 1000,
-        "model": model,
-        "choices": [choice],
-        "usage": _usage(run),
-    }
-    return json_answer(answer, headers=headers)
+    message = ChatMessage(role="assistant", content=ended.output, refusal=None)
+    completion = ChatCompletion(
+        id=f"chatcmpl-{row.run_id.removeprefix('run_')}",
+        object="chat.completion",
+        created=row.created_ms // 1000,
+        model=model,
+        choices=(ChatChoice(index=0, message=message, logprobs=None, finish_reason=_finish(run)),),
+        usage=_usage(run),
+    )
+    return json_answer(completion, headers=headers)
 
 
 class ChatView:
@@ -219,19 +224,24 @@ def _progress(frame: Frame) -> dict[str, Any]:
     return {**shown, **failed, "toolCallId": frame["tool_call_id"], "label": label, "status": status}
 
 
-def _finish(run: Run) -> str:
-    return {"refused": "content_filter", "truncated": "length"}.get(run.outcome or "", "stop")
+def _finish(run: Run) -> Literal["stop", "length", "content_filter"]:
+    match run.outcome:
+        case "refused":
+            return "content_filter"
+        case "truncated":
+            return "length"
+        case _:
+            return "stop"
 
 
-def _usage(run: Run) -> dict[str, Any]:
+def _usage(run: Run) -> ChatUsage:
     usage = run.usage
-    return {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-        "prompt_tokens_details": {
-            "cached_tokens": usage.cached_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }
+    return ChatUsage(
+        prompt_tokens=usage.input_tokens,
+        completion_tokens=usage.output_tokens,
+        total_tokens=usage.input_tokens + usage.output_tokens,
+        prompt_tokens_details=PromptTokensDetails(
+            cached_tokens=usage.cached_tokens, cache_write_tokens=usage.cache_write_tokens
+        ),
+        completion_tokens_details=OutputTokensDetails(reasoning_tokens=usage.reasoning_tokens),
+    )

@@ -5,6 +5,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from holdfast.api.openai import InputItems
 from holdfast.folds.rows import RunRow
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.items import Item, item_id, text_part
@@ -16,7 +17,7 @@ PAGE, PAGE_MAX = 20, 100
 _ROLES = frozenset({"assistant", "system", "developer"})
 
 
-async def input_items(deps: RouteDeps, row: RunRow, request: Request) -> dict[str, Any]:
+async def input_items(deps: RouteDeps, row: RunRow, request: Request) -> InputItems:
     """One page of the items, the newest first unless `order` says otherwise; raises a Problem."""
     limit = whole_number(request, "limit", default=PAGE, most=PAGE_MAX)
     order = request.query_params.get("order", "desc")
@@ -27,13 +28,12 @@ async def input_items(deps: RouteDeps, row: RunRow, request: Request) -> dict[st
         items.reverse()
     first = _place_after(items, request.query_params.get("after", ""))
     page = items[first : first + limit]
-    return {
-        "object": "list",
-        "data": page,
-        "first_id": page[0]["id"] if page else None,
-        "last_id": page[-1]["id"] if page else None,
-        "has_more": first + limit < len(items),
-    }
+    return InputItems(
+        data=tuple(page),
+        first_id=page[0]["id"] if page else None,
+        last_id=page[-1]["id"] if page else None,
+        has_more=first + limit < len(items),
+    )
 
 
 async def _asked(deps: RouteDeps, row: RunRow) -> list[HistoryMessage]:

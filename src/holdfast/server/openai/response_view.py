@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
+from holdfast.api.openai import OutputTokensDetails, PromptTokensDetails, ResponseShown, ResponseUsage
 from holdfast.folds.entries import Text, ToolCard
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
@@ -37,49 +40,54 @@ class Asked:
     by_package: bool = False  # with one of OpenAI's packages
 
 
-def response_of(row: RunRow, asked: Asked, fold: RunReadModel | None = None) -> dict[str, Any]:
+def response_of(row: RunRow, asked: Asked, fold: RunReadModel | None = None) -> ResponseShown:
     """The response object; without a fold it is the one that a stream begins with."""
     settings = asked.settings
-    response: dict[str, Any] = {
-        "id": response_id(row.run_id),
-        "object": "response",
-        "created_at": row.created_ms // 1000,
-        "status": "in_progress",
-        "error": None,
-        "incomplete_details": None,
-        "background": asked.is_background,
-        "conversation": {"id": asked.conversation} if asked.conversation else None,
-        "instructions": settings.instructions or None,
-        "max_output_tokens": settings.max_output_tokens or None,
-        "metadata": settings.metadata,
-        "model": asked.model,
-        "output": [],
-        "parallel_tool_calls": True,
-        "previous_response_id": asked.previous,
-        "reasoning": {"effort": settings.reasoning_effort or None, "summary": None},
-        "store": asked.is_stored,
-        "temperature": settings.temperature,
-        "text": {"format": {"type": "text"}},
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": None,
-        "truncation": "disabled",
-        "usage": None,
-    }
+    response = ResponseShown(
+        id=response_id(row.run_id),
+        object="response",
+        created_at=row.created_ms // 1000,
+        status="in_progress",
+        error=None,
+        incomplete_details=None,
+        background=asked.is_background,
+        conversation={"id": asked.conversation} if asked.conversation else None,
+        instructions=settings.instructions or None,
+        max_output_tokens=settings.max_output_tokens or None,
+        metadata=settings.metadata,
+        model=asked.model,
+        output=(),
+        parallel_tool_calls=True,
+        previous_response_id=asked.previous,
+        reasoning={"effort": settings.reasoning_effort or None, "summary": None},
+        store=asked.is_stored,
+        temperature=settings.temperature,
+        text={"format": {"type": "text"}},
+        tool_choice="auto",
+        tools=(),
+        top_p=None,
+        truncation="disabled",
+        usage=None,
+    )
     run = fold.state if fold else None
     if fold is None or run is None or run.outcome is None:
-        return response | ({"status": "queued"} if run is not None and run.status == "queued" else {})
-    response["completed_at"] = run.updated_ms // 1000 if run.outcome == "completed" else None
-    response["usage"] = _usage(run)
-    response["output"] = _output(fold, asked)
+        is_queued = run is not None and run.status == "queued"
+        return replace(response, status="queued") if is_queued else response
+    completed_at = run.updated_ms // 1000 if run.outcome == "completed" else None
+    output = tuple(_output(fold, asked))
+    return replace(response, output=output, usage=_usage(run), completed_at=completed_at, **_ending(run))
+
+
+def _ending(run: Run) -> dict[str, Any]:
+    """The fields of a response that say how it ended."""
     if run.outcome == "truncated":
-        return response | {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+        return {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     if run.outcome == "refused":
-        return response | {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+        return {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
     if is_failure(run):
         problem, status = problem_of_run(run), "cancelled" if run.outcome == "cancelled" else "failed"
-        return response | {"status": status, "error": {"code": problem.code, "message": problem.message}}
-    return response | {"status": "completed"}
+        return {"status": status, "error": {"code": problem.code, "message": problem.message}}
+    return {"status": "completed"}
 
 
 def _output(fold: RunReadModel, asked: Asked) -> list[dict[str, Any]]:
@@ -112,18 +120,17 @@ def _message_status(run: Run) -> ItemStatus:
     return "completed" if run.outcome == "completed" else "incomplete"
 
 
-def _usage(run: Run) -> dict[str, Any]:
+def _usage(run: Run) -> ResponseUsage:
     usage = run.usage
-    return {
-        "input_tokens": usage.input_tokens,
-        "input_tokens_details": {
-            "cached_tokens": usage.cached_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
+    return ResponseUsage(
+        input_tokens=usage.input_tokens,
+        input_tokens_details=PromptTokensDetails(
+            cached_tokens=usage.cached_tokens, cache_write_tokens=usage.cache_write_tokens
+        ),
+        output_tokens=usage.output_tokens,
+        output_tokens_details=OutputTokensDetails(reasoning_tokens=usage.reasoning_tokens),
+        total_tokens=usage.input_tokens + usage.output_tokens,
+    )
 
 
 class ResponseView:
@@ -141,7 +148,7 @@ class ResponseView:
         self._text: list[str] = []
         self._calls: dict[str, int] = {}  # the place of each among the items
 
-    def response(self, fold: RunReadModel | None = None) -> dict[str, Any]:
+    def response(self, fold: RunReadModel | None = None) -> ResponseShown:
         """The response object as it stands."""
         return response_of(self._row, self._asked, fold)
 
@@ -176,7 +183,7 @@ class ResponseView:
     def end(self, ended: RunReadModel) -> list[bytes]:
         """The message is closed, and the response says truthfully how it ended."""
         response = self.response(ended)
-        name = response["status"] if response["status"] in {"completed", "incomplete"} else "failed"
+        name = response.status if response.status in {"completed", "incomplete"} else "failed"
         closed = self._close_message(_message_status(ended.state))
         # Deltas may be joined once the run is over, and their numbers with them; the end is told in any case.
         self._after = -1

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.openai import ResponsesRequest
+from holdfast.api.openai import DeletedResponse, ResponsesRequest
 from holdfast.folds.rows import RunRow
 from holdfast.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
@@ -232,7 +232,7 @@ class OpenAIResponsesRoutes:
         row, _ = await self._again(request)
         response: str = request.path_params["response_id"]
         await self._deps.store.put_note(hidden_note(row.session_id, response), b"deleted")
-        return json_answer({"id": response, "object": "response.deleted", "deleted": True})
+        return json_answer(DeletedResponse(id=response, object="response.deleted", deleted=True))
 
 
 def _is_package(request: Request) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.runs import SessionChatRequest
+from holdfast.api.runs import AssistantSaid, SessionChatCompletion, SessionChatFailed, SessionChatRequest
 from holdfast.folds.rows import RunRow
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.shapes import headers_of, raw
@@ -37,13 +37,25 @@ class ChatRoutes:
         row, headers = await self._begun(request)
         ended = await wait_for(self._deps, row, request, on_left=await self._runs.read_by(row))
         run, output = ended.state, ended.output
-        answer: dict[str, Any] = {"object": "hermes.session.chat.completion", "session_id": row.session_id}
-        answer |= {"run_id": row.run_id, "status": status_of(run)}
-        if status_of(run) != "completed":
+        status = status_of(run)
+        if status != "completed":
             problem = Problem(502, error_of(run), code=code_of(run))
-            return json_answer(answer | problem.body | {"output": output}, problem.status, headers=headers)
-        message = {"role": "assistant", "content": output}
-        return json_answer(answer | {"message": message, "usage": usage_of(run)}, headers=headers)
+            failed = SessionChatFailed(
+                session_id=row.session_id,
+                run_id=row.run_id,
+                status=status,
+                error=problem.body.error,
+                output=output,
+            )
+            return json_answer(failed, problem.status, headers=headers)
+        completion = SessionChatCompletion(
+            session_id=row.session_id,
+            run_id=row.run_id,
+            status=status,
+            message=AssistantSaid(role="assistant", content=output),
+            usage=usage_of(run),
+        )
+        return json_answer(completion, headers=headers)
 
     async def stream(self, request: Request) -> Any:
         """POST /api/sessions/{session_id}/chat/stream."""

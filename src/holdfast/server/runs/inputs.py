@@ -3,15 +3,21 @@
 import asyncio
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
-from holdfast.api.approvals import AnswerRequest, ApprovalRequest
-from holdfast.api.runs import GateRequest, RetryRequest, SayRequest, StopRequest
+from holdfast.api.approvals import (
+    AnswerRequest,
+    ApprovalRequest,
+    ApprovalSettled,
+    AskList,
+    OpenAsk,
+    QuestionSettled,
+    RulePreview,
+)
+from holdfast.api.runs import GateRequest, GateTried, RetryRequest, SayRequest, Stopping, StopRequest
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
@@ -22,7 +28,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.runs.requests import too_many_parts
-from holdfast.server.runs.responses import not_sent, promised_place, shown, started
+from holdfast.server.runs.responses import accepted, not_sent, open_ask, promised_place, run_state, started
 from holdfast.server.runs.runs import row_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_answer, parsed, read_body, truth
@@ -47,8 +53,8 @@ class RunInputRoutes:
             if not flag(request, "total"):
                 raise run_not_found(row.run_id)
             row = await row_of(deps, request)
-            return json_answer(shown(await deps.folds.run(row), row))
-        return json_answer({"run_id": row.run_id, "status": "stopping"})
+            return json_answer(run_state(await deps.folds.run(row), row))
+        return json_answer(Stopping(run_id=row.run_id, status="stopping"))
 
     async def say(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/steer and /messages."""
@@ -60,7 +66,7 @@ class RunInputRoutes:
         key = once_for(request, body, deps, session_id=row.session_id, message=message)
         if (earlier := await earlier_answer(key, deps, status=200)) is not None:
             return earlier
-        once = key.for_sent(_accepted) if key else None
+        once = key.for_sent(accepted) if key else None
         # Only what is queued may have to wait for a slot.
         with promised_place(deps) if said.mode == "queue" else nullcontext():
             await keep_attached(deps.store, message.parts, attached=message.attached, param="message")
@@ -72,7 +78,7 @@ class RunInputRoutes:
                 )
         match sent:
             case Sent():
-                return json_answer(_accepted(sent))
+                return json_answer(accepted(sent))
             case NotSent():
                 raise not_sent(sent)
             case Replayed() | KeyConflict():
@@ -120,7 +126,7 @@ class RunInputRoutes:
         if run.outcome is not None or not run.gate_until_ms or deps.options.try_now is None:
             raise Problem(409, "The run does not wait at a gate", code="not_gated")
         passed = await deps.options.try_now(run.target)
-        return json_answer({"run_id": row.run_id, "status": "trying" if passed else "tried"})
+        return json_answer(GateTried(run_id=row.run_id, status="trying" if passed else "tried"))
 
     async def approve(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/approval."""
@@ -153,38 +159,36 @@ class RunInputRoutes:
             resolved += await deps.inbox.answer_approval(row.session_id, answered, rule=rule)
         if not resolved:
             raise _stale()
-        answer: dict[str, Any] = {"object": "hermes.run.approval_response", "run_id": row.run_id}
-        answer |= {"choice": choice, "resolved": resolved}
-        return json_answer(answer | ({"approval_id": asked[0].approval_id} if len(asked) == 1 else {}))
+        approval_id = asked[0].approval_id if len(asked) == 1 else ""
+        return json_answer(
+            ApprovalSettled(run_id=row.run_id, choice=choice, resolved=resolved, approval_id=approval_id)
+        )
 
     async def approvals(self, request: Request) -> Response:
         """GET /v1/approvals."""
         del request
         deps = self._deps
-        data: list[dict[str, Any]] = []
+        data: list[OpenAsk] = []
         for ask in await deps.store.open_asks():
             row = await deps.store.run(ask.run_id)
             found = await deps.store.read(ask.session_id, after=ask.seq - 1, limit=1)
-            asked = found[0].event if found else None
-            if row is None or not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
-                continue
-            about = {"kind": ask.kind, "run_id": ask.run_id, "session_id": ask.session_id}
-            data.append(about | {"asked_at": ask.asked_ms / 1000} | hermes.ask_of(asked))
-        return json_answer({"object": "list", "data": data})
+            shown = open_ask(ask, found[0].event) if found else None
+            if row is not None and shown is not None:
+                data.append(shown)
+        return json_answer(AskList(data=tuple(data)))
 
     async def rule(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}/approval/{approval_id}/rule."""
         row = await row_of(self._deps, request)
         choice = request.query_params.get("choice", "session")
-        if choice not in {"session", "always"}:
+        if choice != "session" and choice != "always":  # noqa: PLR1714  # type checkers follow this form
             raise bad_request("'choice' must be session or always", param="choice")
         run = await self._run(row)
         ask = run.asks.get(request.path_params["approval_id"])
         if ask is None or not isinstance(ask.asked, e.ApprovalAsked):
             raise Problem(404, "The run has no such approval", code="approval_not_found", param="approval_id")
         rule = await self._rule(row, ask.asked)
-        shown_rule = None if rule is None else msgspec.to_builtins(rule)
-        return json_answer({"approval_id": ask.asked.approval_id, "choice": choice, "rule": shown_rule})
+        return json_answer(RulePreview(approval_id=ask.asked.approval_id, choice=choice, rule=rule))
 
     async def question(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/question/{question_id}."""
@@ -205,7 +209,7 @@ class RunInputRoutes:
         )
         if not await deps.inbox.answer_question(row.session_id, answered):
             raise Problem(409, "The question is answered, expired or withdrawn", code="question_stale")
-        return json_answer({"run_id": row.run_id, "question_id": question_id, "status": "answered"})
+        return json_answer(QuestionSettled(run_id=row.run_id, question_id=question_id, status="answered"))
 
     async def _run(self, row: RunRow) -> Run:
         return (await self._deps.folds.run(row)).state
@@ -268,18 +272,6 @@ def _message_of(said: SayRequest, limits: Limits) -> Message:
     if not text.strip() and not parts:
         raise bad_request("Missing or empty 'message': say what the run is to hear", param="message")
     return Message(text=text, parts=parts, client_id=said.client_id or "", attached=attached)
-
-
-def _accepted(sent: Sent) -> dict[str, Any]:
-    """The answer to a message for a run that is under way."""
-    return {
-        "run_id": sent.run_id,
-        "session_id": sent.session_id,
-        "message_id": sent.message_id,
-        "status": "accepted",
-        "accepted": True,
-        "mode": sent.mode,
-    }
 
 
 def _who(request: Request) -> str:

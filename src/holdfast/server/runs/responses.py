@@ -4,8 +4,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec.structs import asdict
+
+from holdfast import events as e
+from holdfast.api.approvals import OpenApproval, OpenAsk, OpenQuestion
+from holdfast.api.runs import Accepted, RunShown, RunState, Started
 from holdfast.folds.asks import kind_of
-from holdfast.folds.rows import RunRow
+from holdfast.folds.rows import AskRow, RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.runner.inbox import NotSent, Sent
@@ -15,11 +20,35 @@ from holdfast.server.streams import hermes
 from holdfast.server.streams.hermes import Status
 
 
-def started(sent: Sent) -> dict[str, Any]:
-    """The answer to a message that was taken."""
-    status = "started" if sent.mode in {"send", "queue"} else "steered"
-    answer = {"run_id": sent.run_id, "status": status, "session_id": sent.session_id}
-    return answer | {"message_id": sent.message_id}
+def started(sent: Sent) -> Started:
+    """The response to a message that was taken."""
+    return Started(
+        run_id=sent.run_id,
+        status="started" if sent.mode in {"send", "queue"} else "steered",
+        session_id=sent.session_id,
+        message_id=sent.message_id,
+    )
+
+
+def accepted(sent: Sent) -> Accepted:
+    """The response to a message for a run under way."""
+    return Accepted(
+        run_id=sent.run_id,
+        session_id=sent.session_id,
+        message_id=sent.message_id,
+        status="accepted",
+        accepted=True,
+        mode=sent.mode,
+    )
+
+
+def open_ask(ask: AskRow, asked: e.Event) -> OpenAsk | None:
+    """An approval or question that waits; None if the event is neither."""
+    if not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
+        return None
+    fields = asdict(hermes.ask_of(asked))
+    fields |= {"run_id": ask.run_id, "session_id": ask.session_id, "asked_at": ask.asked_ms / 1000}
+    return OpenApproval(**fields) if isinstance(asked, e.ApprovalAsked) else OpenQuestion(**fields)
 
 
 @contextmanager
@@ -46,27 +75,29 @@ def not_sent(why: NotSent) -> Problem:
             return Problem(409, "The run is over and takes no more input", code="run_not_accepting_steer")
 
 
-def shown(fold: RunReadModel, row: RunRow) -> dict[str, Any]:
+def run_state(fold: RunReadModel, row: RunRow) -> RunState:
     """What a run's fold says of it."""
     run = fold.state
-    answer: dict[str, Any] = {
-        "object": "hermes.run",
-        "run_id": run.run_id,
-        "session_id": row.session_id,
-        "status": status_of(run),
-        "created_at": run.created_ms / 1000,
-        "updated_at": run.updated_ms / 1000,
-        "model": run.model or run.settings.model or run.target,
-        "last_event": hermes.milestone_of(fold),
-        "last_event_id": run.last_seq,
-    }
-    if text := fold.output:
-        answer["output"] = text
-    if run.outcome is not None or run.usage.output_tokens:
-        answer["usage"] = hermes.usage_of(run)
-    if run.settings.metadata:
-        answer["metadata"] = run.settings.metadata
-    return answer | _endings(run) | _asks(run)
+    asks: dict[str, Any] = {}
+    for ask in run.open_asks:
+        asks.setdefault(kind_of(ask.asked), hermes.ask_of(ask.asked))
+    return RunState(
+        run_id=run.run_id,
+        session_id=row.session_id,
+        status=status_of(run),
+        created_at=run.created_ms / 1000,
+        updated_at=run.updated_ms / 1000,
+        model=run.model or run.settings.model or run.target,
+        last_event=hermes.milestone_of(fold),
+        last_event_id=run.last_seq,
+        output=fold.output,
+        usage=hermes.usage_of(run) if run.outcome is not None or run.usage.output_tokens else None,
+        metadata=run.settings.metadata,
+        gated_until=run.gate_until_ms / 1000 if run.outcome is None and run.gate_until_ms else None,
+        outcome=run.outcome,
+        **asks,
+        **_ending(run),
+    )
 
 
 def status_of(run: Run) -> Status | str:
@@ -74,23 +105,20 @@ def status_of(run: Run) -> Status | str:
     return hermes.STATUSES[run.outcome] if run.outcome else run.status
 
 
-def _endings(run: Run) -> dict[str, Any]:
-    if run.outcome is None:
-        return {"gated_until": run.gate_until_ms / 1000} if run.gate_until_ms else {}
-    answer: dict[str, Any] = {"outcome": run.outcome}
-    if run.outcome == "refused":
-        answer["finish_reason"] = "refusal"
-    elif run.outcome == "cancelled":
-        answer["cause"] = run.cause
-    elif run.outcome != "completed":
-        answer |= {"error": hermes.error_of(run), "code": hermes.code_of(run)}
-        if run.failure is not None and run.failure.hint:
-            answer["hint"] = run.failure.hint
-    return answer
+def _ending(run: Run) -> dict[str, Any]:
+    """The fields of a RunState that say how the run ended."""
+    match run.outcome:
+        case None | "completed":
+            return {}
+        case "refused":
+            return {"finish_reason": "refusal"}
+        case "cancelled":
+            return {"cause": run.cause}
+        case _:
+            hint = run.failure.hint if run.failure is not None else ""
+            return {"error": hermes.error_of(run), "code": hermes.code_of(run), "hint": hint}
 
 
-def _asks(run: Run) -> dict[str, Any]:
-    answer: dict[str, Any] = {}
-    for ask in run.open_asks:
-        answer.setdefault(kind_of(ask.asked), hermes.ask_of(ask.asked))
-    return answer
+def run_shown(state: RunState, **more: Any) -> RunShown:
+    """The same with what only the server knows."""
+    return RunShown(**asdict(state) | more)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
+from holdfast.api.runs import RunListed, RunPage, RunRequest, RunShown, Started
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import mark, unsettled
 from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
@@ -19,8 +20,8 @@ from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.continuing import continued, said_in
 from holdfast.server.runs.filters import runs_with
 from holdfast.server.runs.previews import preview_of, previews_of
-from holdfast.server.runs.requests import RunRequest, message_of
-from holdfast.server.runs.responses import not_sent, promised_place, shown, started
+from holdfast.server.runs.requests import message_of
+from holdfast.server.runs.responses import not_sent, promised_place, run_shown, run_state, started
 from holdfast.server.streams import hermes
 from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View, live_lines
 from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
@@ -97,28 +98,26 @@ class RunRoutes:
 
     async def row_of_sent(self, sent: Sent | Response) -> RunRow:
         """The run that `send` began, now or under the same key earlier."""
-        run_id: str = sent.run_id if isinstance(sent, Sent) else msgspec.json.decode(sent.body)["run_id"]
-        return await known_run(self._deps, run_id)
+        known = sent if isinstance(sent, Sent) else msgspec.json.decode(sent.body, type=Started)
+        return await known_run(self._deps, known.run_id)
 
     async def show(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}."""
         row = await row_of(self._deps, request)
         return json_answer(await self.shown(row))
 
-    async def shown(self, row: RunRow) -> dict[str, Any]:
+    async def shown(self, row: RunRow) -> RunShown:
         """A run as GET shows it."""
-        fold = await self._deps.folds.run(row)
-        answer = shown(fold, row) | {"preview": await preview_of(self._deps.store, row)}
-        if answer["status"] == "queued":
-            position = await self._position(row)
-            answer |= {"queue_position": position} if position else {}
-            answer |= self._turn(row.run_id)
-        elif answer["status"] == "running" and (turn := self._turn(row.run_id)):
+        state = run_state(await self._deps.folds.run(row), row)
+        more: dict[str, Any] = {"preview": await preview_of(self._deps.store, row)}
+        if state.status == "queued":
+            more |= {"queue_position": await self._position(row)} | self._turn(row.run_id)
+        elif state.status == "running" and (turn := self._turn(row.run_id)):
             # Under way in an earlier life of the server, and not yet in this one.
-            answer |= turn | {"status": "queued"}
+            more |= turn | {"status": "queued"}
         elif (row.outcome or "interrupted") == "interrupted":
-            answer |= await self._marked(row)
-        return answer
+            more["mark"] = await self._mark(row)
+        return run_shown(state, **more)
 
     async def _position(self, row: RunRow) -> int:
         """The run's place in its session's queue, and before it those who wait longer for a slot."""
@@ -136,17 +135,17 @@ class RunRoutes:
         turn = self._deps.supervisor.turn(run_id)
         return {} if turn is None else {"queue_position": turn.place, "queue_reason": turn.why}
 
-    async def _marked(self, row: RunRow) -> dict[str, str]:
+    async def _mark(self, row: RunRow) -> str:
         """What people read under a run that was interrupted, or that nobody carries on."""
         deps = self._deps
         gone = deps.supervisor.owner(row.session_id) is None
         if row.outcome is None and not gone:
-            return {}
+            return ""
         _, seen = await deps.folds.session(row.session_id)
         said = mark(seen, row.run_id, now_ms=deps.clock.now_ms(), owner_gone=gone)
         if said and row.outcome is None and not deps.supervisor.has_caught_up:
             said = unsettled(said)
-        return {"mark": said} if said else {}
+        return said or ""
 
     async def list(self, request: Request) -> Response:
         """GET /v1/runs."""
@@ -167,35 +166,26 @@ class RunRoutes:
         previews = await previews_of(self._deps.store, page)
         data = [await self._listed(row, previews[row.run_id]) for row in page]
         last = page[-1] if len(rows) > limit else None
-        return json_answer(
-            {
-                "object": "list",
-                "data": data,
-                "has_more": last is not None,
-                "next_cursor": f"{last.created_ms}:{last.run_id}" if last else None,
-            }
-        )
+        next_cursor = f"{last.created_ms}:{last.run_id}" if last else None
+        return json_answer(RunPage(data=tuple(data), has_more=last is not None, next_cursor=next_cursor))
 
-    async def _listed(self, row: RunRow, preview: str) -> dict[str, Any]:
+    async def _listed(self, row: RunRow, preview: str) -> RunListed:
         """A run in a list: what its row says, and whether it waits for someone."""
-        status: hermes.Status | str = hermes.STATUSES[row.outcome] if row.outcome else row.status
-        answer: dict[str, Any] = {
-            "object": "hermes.run",
-            "run_id": row.run_id,
-            "session_id": row.session_id,
-            "status": status,
-            "created_at": row.created_ms / 1000,
-            "updated_at": row.updated_ms / 1000,
-            "model": row.model,
-            "preview": preview,
-        }
-        if row.outcome:
-            answer["outcome"] = row.outcome
-        elif status == "running":
-            answer["status"] = (await self._deps.folds.run(row)).state.status
-        if answer["status"] in {"queued", "running"} and (turn := self._turn(row.run_id)):
-            answer |= turn | {"status": "queued"}
-        return answer
+        status: str = hermes.STATUSES[row.outcome] if row.outcome else row.status
+        if status == "running" and not row.outcome:
+            status = (await self._deps.folds.run(row)).state.status
+        turn = self._turn(row.run_id) if status in {"queued", "running"} else {}
+        return RunListed(
+            run_id=row.run_id,
+            session_id=row.session_id,
+            status="queued" if turn else status,
+            created_at=row.created_ms / 1000,
+            updated_at=row.updated_ms / 1000,
+            model=row.model,
+            preview=preview,
+            outcome=row.outcome,
+            **turn,
+        )
 
     async def events(self, request: Request) -> Any:
         """GET /v1/runs/{run_id}/events."""

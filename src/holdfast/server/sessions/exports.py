@@ -2,12 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 import msgspec
 
+from holdfast.api.runs import RunEvents
+from holdfast.api.sessions import LogStretch, SessionExport, SessionShown
 from holdfast.codec import numbered
 from holdfast.folds.entries import Ending, Entry, Person, Text, ToolCard
 from holdfast.folds.session import Session
@@ -19,13 +20,14 @@ ENTRIES_AT_ONCE = 256
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 _FENCE = "~~~~"
 _FENCES = re.compile(r"~{4,}")
+_END = b"]}"  # of a body whose last field is its events
 _encode = msgspec.json.Encoder().encode
 
 
-async def json_of(journal: Journal, session_id: str, *, shown: Mapping[str, Any]) -> AsyncGenerator[bytes]:
+async def json_of(journal: Journal, session_id: str, *, shown: SessionShown) -> AsyncGenerator[bytes]:
     """The session as it is listed, and its log as it stands now; raises UnknownSession if it is purged."""
     last_seq = await journal.last_seq(session_id)
-    yield b'{"object":"holdfast.session.export","session":%b,"events":[' % _encode(shown)
+    yield _encode(SessionExport(session=shown, events=())).removesuffix(_END)
     at = 0
     while at < last_seq:
         limit = min(RECORDS_AT_ONCE, last_seq - at)
@@ -36,7 +38,7 @@ async def json_of(journal: Journal, session_id: str, *, shown: Mapping[str, Any]
         yield comma + b",".join(numbered(record.seq, record.body) for record in records)
         at = records[-1].seq
         await asyncio.sleep(0)  # neither a log in memory nor an idle socket makes us wait
-    yield b"]}"
+    yield _END
 
 
 def within(records: Sequence[Record]) -> Sequence[Record]:
@@ -49,9 +51,9 @@ def within(records: Sequence[Record]) -> Sequence[Record]:
     return records
 
 
-def with_events(about: Mapping[str, Any], events: Sequence[bytes]) -> bytes:
-    """An answer with events in it that are JSON already."""
-    return b'%b,"events":[%b]}' % (_encode(about)[:-1], b",".join(events))
+def with_events(body: LogStretch | RunEvents, events: Sequence[bytes]) -> bytes:
+    """A response with events in it that are JSON already, in place of none."""
+    return _encode(body).removesuffix(_END) + b",".join(events) + _END
 
 
 async def markdown_in_pieces(state: Session, seen: Transcript) -> AsyncGenerator[bytes]:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from holdfast import events as e
-from holdfast.api.sessions import ForkRequest, RewindRequest
+from holdfast.api.sessions import Forked, ForkRequest, LogStretch, RewindRequest, TranscriptPage
 from holdfast.codec import numbered
 from holdfast.events import Event
 from holdfast.folds import session
@@ -62,24 +62,24 @@ class SessionLogRoutes:
         page, more_below = page_of(seen, before=before, limit=limit, reach=_reach(state, seen, before))
         owned = deps.supervisor.owner(session_id) is not None
         now_ms = deps.clock.now_ms()
-        answer: dict[str, Any] = {
-            "object": "list",
-            "session_id": session_id,
-            "data": [entry(one, state, seen, now_ms=now_ms, owned=owned) for one in page],
-            "has_more": bool(more_below),
-            "next_before": more_below or None,
-            "last_seq": seen.last_seq,
-        }
-        if before:
-            answer["runs"] = runs_of(state, seen, page)
-        else:
-            answer |= newest(state, seen, page) | {"session": listed(found, deps.marks)}
-            lines = live_lines(deps.supervisor, session_id)
-            answer["live"] = {run_id: line for run_id, line in lines.items() if line}
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
         if not deps.supervisor.has_caught_up:
             marks = {run_id: unsettled(said) for run_id, said in marks.items()}
-        return json_answer(answer | ({"marks": marks} if marks else {}))
+        answer = TranscriptPage(
+            session_id=session_id,
+            data=tuple(entry(one, state, seen, now_ms=now_ms, owned=owned) for one in page),
+            has_more=bool(more_below),
+            next_before=more_below or None,
+            last_seq=seen.last_seq,
+            runs=runs_of(state, seen, page, is_newest=not before),
+            marks=marks,
+        )
+        if not before:
+            lines = live_lines(deps.supervisor, session_id).items()
+            live = {run_id: line for run_id, line in lines if line}
+            shown = listed(found, deps.marks)
+            answer = replace(answer, **newest(state, seen), session=shown, live=live)
+        return json_answer(answer)
 
     async def events(self, request: Request) -> Any:
         """GET /api/sessions/{session_id}/events."""
@@ -104,14 +104,14 @@ class SessionLogRoutes:
         session_id = row.session_id
         limit = whole_number(request, "limit", default=READ_AT_ONCE, most=READ_AT_ONCE)
         records = within(await self._deps.store.read(session_id, after=after, limit=limit))
-        about = {
-            "object": "list",
-            "session_id": session_id,
-            "epoch": row.epoch,
-            "bytes": [len(record.body) for record in records],
-            "last_seq": await self._deps.store.last_seq(session_id),
-        }
-        return raw_answer(with_events(about, [numbered(record.seq, record.body) for record in records]))
+        stretch = LogStretch(
+            session_id=session_id,
+            epoch=row.epoch,
+            bytes=tuple(len(record.body) for record in records),
+            last_seq=await self._deps.store.last_seq(session_id),
+            events=(),
+        )
+        return raw_answer(with_events(stretch, [numbered(record.seq, record.body) for record in records]))
 
     async def news(self, request: Request) -> Any:
         """GET /api/events."""
@@ -153,9 +153,14 @@ class SessionLogRoutes:
         if not 1 <= at_seq <= last_seq:
             raise bad_request("'at_seq' is no seq of this session", param="at_seq")
         copied = await self._copied(source_id, at_seq, title=checked_title(wanted.title or ""))
-        forked = {"object": "hermes.session", "id": session_id, "session_id": session_id}
         answer = wrapped(
-            {**forked, "forked_from": source_id, "parent_session_id": source_id, "at_seq": at_seq}
+            Forked(
+                id=session_id,
+                session_id=session_id,
+                forked_from=source_id,
+                parent_session_id=source_id,
+                at_seq=at_seq,
+            )
         )
         for one in copied:
             if isinstance(one, e.GrantAdded) and one.scope == "session":

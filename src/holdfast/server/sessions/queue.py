@@ -1,13 +1,10 @@
 """The queue of a session over HTTP: what waits, and how to change its mind."""
 
-from typing import Any
-
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
-from holdfast.api.sessions import ChangeMessageRequest
+from holdfast.api.sessions import ChangeMessageRequest, QueuedMessage, QueueShown
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.session import Session
 from holdfast.runner.inbox import NotSent
@@ -111,22 +108,21 @@ def _not_waiting() -> Problem:
     return Problem(409, "The message does not wait any more", code="message_not_waiting")
 
 
-def _shown(state: Session) -> dict[str, Any]:
-    return {
-        "object": "list",
-        "paused": state.queue_paused,
-        "data": [
-            {
-                "message_id": one.message_id,
-                "run_id": one.run_id,
-                "text": one.text,
-                "parts": msgspec.to_builtins(one.parts),
-                "mode": one.mode,
-                "state": one.state.value,
-                "position": state.inbox.position(one.message_id),
-                "client_id": one.client_id,
-                "created_at": one.at_ms / 1000,
-            }
+def _shown(state: Session) -> QueueShown:
+    return QueueShown(
+        paused=state.queue_paused,
+        data=tuple(
+            QueuedMessage(
+                message_id=one.message_id,
+                run_id=one.run_id,
+                text=one.text,
+                parts=one.parts,
+                mode=one.mode,
+                state=one.state.value,
+                position=state.inbox.position(one.message_id),
+                client_id=one.client_id,
+                created_at=one.at_ms / 1000,
+            )
             for one in state.inbox.waiting()
-        ],
-    }
+        ),
+    )

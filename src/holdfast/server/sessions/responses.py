@@ -1,8 +1,10 @@
 """What is said of sessions over HTTP: a row of the list, a page of the transcript."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from holdfast.api.sessions import Forked, HitShown, SessionMade, SessionShown
 from holdfast.folds.entries import Ending, Entry, Notice, Person, Text
 from holdfast.folds.entries import shown as entry_shown
 from holdfast.folds.phases import Phase
@@ -12,42 +14,43 @@ from holdfast.interfaces.journal import ListedSession, SearchHit, SessionCursor
 from holdfast.server.problems import bad_request
 from holdfast.server.sessions.read_marks import ReadMarks
 
+Wrapped = TypeVar("Wrapped", SessionShown, SessionMade, Forked)
 
-def listed(found: ListedSession, marks: ReadMarks) -> dict[str, Any]:
+
+def listed(found: ListedSession, marks: ReadMarks) -> SessionShown:
     """A session as the list shows it."""
     row = found.row
     seen = marks.of(row.session_id)
-    answer: dict[str, Any] = {
-        "object": "hermes.session",
-        "id": row.session_id,
-        "session_id": row.session_id,
-        "epoch": row.epoch,
-        "title": row.title,
-        "source": row.source,
-        "workspace": row.workspace,
-        "preview": row.preview,
-        "created_at": row.created_ms / 1000,
-        "started_at": row.created_ms / 1000,
-        "updated_at": row.updated_ms / 1000,
-        "last_active": row.updated_ms / 1000,
-        "message_count": row.messages,
-        "pinned": row.pinned,
-        "archived": row.archived,
-        "open_runs": found.open_runs,
-        "open_asks": found.open_asks,
-        "begun_runs": found.begun_runs,
-        "read_seq": seen.seq,
-        "unread": row.updated_ms > seen.at_ms,
-    }
-    return answer | ({"purge_at": row.purge_at_ms / 1000} if row.purge_at_ms else {})
+    return SessionShown(
+        id=row.session_id,
+        session_id=row.session_id,
+        epoch=row.epoch,
+        title=row.title,
+        source=row.source,
+        workspace=row.workspace,
+        preview=row.preview,
+        created_at=row.created_ms / 1000,
+        started_at=row.created_ms / 1000,
+        updated_at=row.updated_ms / 1000,
+        last_active=row.updated_ms / 1000,
+        message_count=row.messages,
+        pinned=row.pinned,
+        archived=row.archived,
+        open_runs=found.open_runs,
+        open_asks=found.open_asks,
+        begun_runs=found.begun_runs,
+        read_seq=seen.seq,
+        unread=row.updated_ms > seen.at_ms,
+        purge_at=row.purge_at_ms / 1000 if row.purge_at_ms else None,
+    )
 
 
-def wrapped(session: Mapping[str, Any]) -> dict[str, Any]:
-    """One session as an answer of its own; clients of hermes look for it under its name."""
-    return {**session, "session": session}
+def wrapped(session: Wrapped) -> Wrapped:
+    """One session as a response of its own; clients of hermes look for it under its name."""
+    return replace(session, session=session)
 
 
-def hit(found: SearchHit) -> dict[str, Any]:
+def hit(found: SearchHit) -> HitShown:
     """A session that was found by its text; `highlights` are (begin, end) pairs in the passage."""
     passage, highlights, begin = "", list[tuple[int, int]](), 0
     for letter in found.passage:
@@ -57,7 +60,7 @@ def hit(found: SearchHit) -> dict[str, Any]:
             highlights.append((begin, len(passage)))
         else:
             passage += letter
-    return {"seq": found.seq, "passage": passage, "highlights": highlights}
+    return HitShown(seq=found.seq, passage=passage, highlights=tuple(highlights))
 
 
 def cursor_of(found: ListedSession) -> str:

@@ -1,13 +1,23 @@
 """Sessions over HTTP: list, search, create, change, delete and take that back."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
-from holdfast.api.sessions import OFFSET_MAX, ChangeSessionRequest, CreateSessionRequest, DraftRequest
+from holdfast.api.sessions import (
+    OFFSET_MAX,
+    ChangeSessionRequest,
+    CreateSessionRequest,
+    DeletedSession,
+    DraftRequest,
+    DraftText,
+    SessionMade,
+    SessionPage,
+    SessionShown,
+)
 from holdfast.folds.rows import GIVEN_TITLE_CHARS_MAX, SessionRow
 from holdfast.ids import new_epoch, new_session_id
 from holdfast.interfaces.journal import (
@@ -79,24 +89,23 @@ class SessionRoutes:
         page = found[:limit]
         more = len(found) > limit
         return json_answer(
-            {
-                "object": "list",
-                "data": [listed(one, self._deps.marks) for one in page],
-                "has_more": more,
-                "next_cursor": cursor_of(page[-1]) if more else None,
-                "limit": limit,
-                "offset": skipped,
-            }
+            SessionPage(
+                data=tuple(listed(one, self._deps.marks) for one in page),
+                has_more=more,
+                next_cursor=cursor_of(page[-1]) if more else None,
+                limit=limit,
+                offset=skipped,
+            )
         )
 
     async def _found(self, hits: Sequence[SearchHit], limit: int) -> Response:
-        data: list[dict[str, Any]] = []
+        data: list[SessionShown] = []
         for one in hits[:limit]:
             row = await self._deps.store.listed(one.session_id)
             if row is not None:
-                data.append(listed(row, self._deps.marks) | {"hit": hit(one)})
+                data.append(replace(listed(row, self._deps.marks), hit=hit(one)))
         more = len(hits) > limit
-        return json_answer({"object": "list", "data": data, "has_more": more, "next_cursor": None})
+        return json_answer(SessionPage(data=tuple(data), has_more=more, next_cursor=None))
 
     async def create(self, request: Request) -> Response:
         """POST /api/sessions."""
@@ -115,9 +124,15 @@ class SessionRoutes:
         if (earlier := await earlier_answer(key, deps, status=201)) is not None:
             return earlier
         await known_workspace(created.workspace)
-        answer: dict[str, Any] = {"object": "hermes.session", "id": session_id, "session_id": session_id}
-        answer |= {"title": created.title, "epoch": created.epoch, "created_at": created.at_ms / 1000}
-        answer = wrapped(answer)
+        answer = wrapped(
+            SessionMade(
+                id=session_id,
+                session_id=session_id,
+                title=created.title,
+                epoch=created.epoch,
+                created_at=created.at_ms / 1000,
+            )
+        )
         result = await deps.store.append(
             session_id, [created], when=[IfSessionNew()], once=key.of(answer) if key else None
         )
@@ -135,7 +150,7 @@ class SessionRoutes:
         """GET /api/sessions/{session_id}."""
         found = await session_of(self._deps, request)
         last_seq = await self._deps.store.last_seq(found.row.session_id)
-        return json_answer(wrapped(listed(found, self._deps.marks) | {"last_seq": last_seq}))
+        return json_answer(wrapped(replace(listed(found, self._deps.marks), last_seq=last_seq)))
 
     async def change(self, request: Request) -> Response:
         """PATCH /api/sessions/{session_id}."""
@@ -187,13 +202,14 @@ class SessionRoutes:
         self._purges.look_again()  # also for one that cannot be purged now
         if now:
             await self._purge(session_id)
-        answer = {
-            "object": "hermes.session.deleted",
-            "id": session_id,
-            "session_id": session_id,
-            "deleted": True,
-        }
-        return json_answer(answer | ({} if now else {"purge_at": purge_at_ms / 1000}))
+        return json_answer(
+            DeletedSession(
+                id=session_id,
+                session_id=session_id,
+                deleted=True,
+                purge_at=None if now else purge_at_ms / 1000,
+            )
+        )
 
     async def _purge(self, session_id: str) -> None:
         try:
@@ -227,14 +243,14 @@ class SessionRoutes:
         key, text = _draft_note(session_id), self._deps.agent.secrets.redact_text(draft.text)
         if not text:
             await self._deps.store.drop_note(key)
-            return json_answer({"text": text})
+            return json_answer(DraftText(text=text))
         await session_of(self._deps, request)
         await self._deps.store.put_note(key, text.encode())
         if await self._deps.store.session(session_id) is None:
             # Its purge went by meanwhile, and leaves nothing.
             await self._deps.store.drop_note(key)
             raise session_not_found(session_id)
-        return json_answer({"text": text})
+        return json_answer(DraftText(text=text))
 
     async def draft(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/draft."""
@@ -242,7 +258,7 @@ class SessionRoutes:
         found = await self._deps.store.session(session_id)
         is_deleted = found is not None and found.purge_at_ms
         raw = None if is_deleted else await self._deps.store.note(_draft_note(session_id))
-        return json_answer({"text": (raw or b"").decode()})
+        return json_answer(DraftText(text=(raw or b"").decode()))
 
 
 def _skipped(given: str) -> int:

@@ -1,10 +1,11 @@
 """A window on a session: a page of its transcript, and what a client needs to go on by events from there."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from holdfast.api.sessions import TranscriptRun
 from holdfast.folds.entries import AskCard, Entry, Text, Thinking, ToolCard
 from holdfast.folds.run import Run
 from holdfast.folds.run_view import RunView
@@ -40,15 +41,18 @@ def _may_change(entry: Entry, run: RunView) -> bool:
             return False
 
 
-def runs_of(state: Session, seen: Transcript, page: Iterable[Entry]) -> list[dict[str, Any]]:
-    """The runs that a page of entries is about."""
+def runs_of(
+    state: Session, seen: Transcript, page: Iterable[Entry], *, is_newest: bool
+) -> tuple[TranscriptRun, ...]:
+    """The runs that a page of entries is about; with the newest page come all open runs."""
     ids = dict.fromkeys(entry.run_id for entry in page)
-    return [_run(state.runs[run_id], seen.runs[run_id]) for run_id in ids if run_id in state.runs]
+    if is_newest:
+        ids |= dict.fromkeys(run.run_id for run in state.open_runs)
+    return tuple(_run(state.runs[run_id], seen.runs[run_id]) for run_id in ids if run_id in state.runs)
 
 
-def newest(state: Session, seen: Transcript, page: Sequence[Entry]) -> dict[str, Any]:
-    """What comes with the newest page alone: the queue, all open runs, and what the session used."""
-    ids = dict.fromkeys([*(entry.run_id for entry in page), *(run.run_id for run in state.open_runs)])
+def newest(state: Session, seen: Transcript) -> dict[str, Any]:
+    """The fields that the newest page alone has: the queue, and what the session used."""
     return {
         "title": state.title,
         "epoch": state.epoch,
@@ -56,29 +60,28 @@ def newest(state: Session, seen: Transcript, page: Sequence[Entry]) -> dict[str,
         "queue_paused": state.queue_paused,
         "waiting": msgspec.to_builtins(seen.inbox.waiting()),
         "usage": msgspec.to_builtins(state.usage),
-        "runs": [_run(state.runs[run_id], seen.runs[run_id]) for run_id in ids if run_id in state.runs],
     }
 
 
-def _run(run: Run, view: RunView) -> dict[str, Any]:
-    return {
-        "run_id": run.run_id,
-        "message_id": run.message_id,
-        "model": run.settings.model,
-        "first_seq": run.first_seq,
-        "created_ms": run.created_ms,
-        "started_ms": run.started_ms,
-        "updated_ms": view.updated_ms,
-        "phase": run.phase.value,
-        "stop_cause": run.stop_cause,
-        "gate_until_ms": run.gate_until_ms,
-        "call_id": view.call_id,
-        "attempt_id": view.attempt_id,
-        "target": view.target,
-        "answers": view.answers,
-        "context_tokens": run.context_tokens,
-        "usage": msgspec.to_builtins(run.usage),
-        "doing": msgspec.to_builtins(view.doing),
-        "texts": [text.seq for text in view.texts.values()] if view.answers else [],
-        "thoughts": [thought.seq for thought in view.thoughts.values()] if view.answers else [],
-    }
+def _run(run: Run, view: RunView) -> TranscriptRun:
+    return TranscriptRun(
+        run_id=run.run_id,
+        message_id=run.message_id,
+        model=run.settings.model,
+        first_seq=run.first_seq,
+        created_ms=run.created_ms,
+        started_ms=run.started_ms,
+        updated_ms=view.updated_ms,
+        phase=run.phase.value,
+        stop_cause=run.stop_cause,
+        gate_until_ms=run.gate_until_ms,
+        call_id=view.call_id,
+        attempt_id=view.attempt_id,
+        target=view.target,
+        answers=view.answers,
+        context_tokens=run.context_tokens,
+        usage=msgspec.to_builtins(run.usage),
+        doing=msgspec.to_builtins(view.doing),
+        texts=tuple(text.seq for text in view.texts.values()) if view.answers else (),
+        thoughts=tuple(thought.seq for thought in view.thoughts.values()) if view.answers else (),
+    )

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from holdfast import events as e
+from holdfast.api.runs import ApprovalShown, QuestionShown, UsageShown
 from holdfast.folds.asks import SETTLED_STATES, kind_of
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run
@@ -61,17 +62,15 @@ _INTERRUPTIONS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def usage_of(run: Run) -> dict[str, Any]:
+def usage_of(run: Run) -> UsageShown:
     """The run's usage in hermes' words."""
     usage = run.usage
-    shown: dict[str, Any] = {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
-    if usage.cost_usd:
-        shown["cost_usd"] = usage.cost_usd
-    return shown
+    return UsageShown(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=usage.input_tokens + usage.output_tokens,
+        cost_usd=usage.cost_usd or None,
+    )
 
 
 def error_of(run: Run) -> str:
@@ -96,27 +95,29 @@ def code_of(run: Run) -> str:
     return run.cause or str(run.outcome)
 
 
-def ask_of(asked: e.AskAsked) -> Frame:
+def ask_of(asked: e.AskAsked) -> ApprovalShown | QuestionShown:
     """What a person is asked to decide or to say."""
+    expires_at = asked.expires_at_ms / 1000 if asked.expires_at_ms else None
     if isinstance(asked, e.ApprovalAsked):
         action = asked.action
-        shown: Frame = {
-            "approval_id": asked.approval_id,
-            "tool_call_id": asked.tool_call_id,
-            "tool": action.tool,
-            "command": action.summary,
-            "description": "; ".join(asked.findings) or action.summary,
-            "findings": list(asked.findings),
-            "action": msgspec.to_builtins(action),
-        }
-    else:
-        shown = {
-            "question_id": asked.question_id,
-            "tool_call_id": asked.tool_call_id,
-            "question": asked.text,
-        }
-    expires_at = asked.expires_at_ms / 1000 if asked.expires_at_ms else None
-    return shown | {"choices": list(asked.choices), "expires_at": expires_at}
+        return ApprovalShown(
+            approval_id=asked.approval_id,
+            tool_call_id=asked.tool_call_id,
+            tool=action.tool,
+            command=action.summary,
+            description="; ".join(asked.findings) or action.summary,
+            findings=asked.findings,
+            action=action,
+            choices=asked.choices,
+            expires_at=expires_at,
+        )
+    return QuestionShown(
+        question_id=asked.question_id,
+        tool_call_id=asked.tool_call_id,
+        question=asked.text,
+        choices=asked.choices,
+        expires_at=expires_at,
+    )
 
 
 def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
@@ -205,7 +206,7 @@ def _steered(run: RunReadModel, event: e.MessageDispatched) -> Frame | None:
 
 def _terminal(run: RunReadModel, event: e.RunEnded) -> Frame:
     state, text = run.state, run.output
-    fields: Frame = {"outcome": event.outcome, "usage": usage_of(state)}
+    fields: Frame = {"outcome": event.outcome, "usage": msgspec.to_builtins(usage_of(state))}
     if text or event.outcome in {"completed", "refused"}:
         fields["output"] = text
     if event.outcome == "refused":
@@ -247,8 +248,8 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
         e.ReasoningDone: _reasoning_done,
         e.ToolStarted: _tool_started,
         e.ToolEnded: _tool_ended,
-        e.ApprovalAsked: lambda _, event: ask_of(event),
-        e.QuestionAsked: lambda _, event: ask_of(event),
+        e.ApprovalAsked: lambda _, event: msgspec.to_builtins(ask_of(event)),
+        e.QuestionAsked: lambda _, event: msgspec.to_builtins(ask_of(event)),
         **dict.fromkeys(SETTLED_STATES, _settled_ask),
         e.RunEnded: _terminal,
     }

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.api.runs import RunEvents
 from holdfast.codec import numbered
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.interfaces.journal import Journal, Record
@@ -79,5 +80,5 @@ async def polled_response(
             break
         # A log in memory is read without waiting, and others want to run too.
         await asyncio.sleep(0)
-    about = {"object": "list", "run_id": row.run_id, "cursor": cursor, "last_event_id": cursor}
-    return with_events(about, events)
+    body = RunEvents(run_id=row.run_id, cursor=cursor, last_event_id=cursor, events=())
+    return with_events(body, events)

@@ -1,0 +1,20 @@
+"""What all response bodies have in common."""
+
+import msgspec
+
+
+class ResponseBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The server encodes it and the client decodes it; fields that a later server adds are passed over.
+
+    A field without a default is always there. One that holds its default (None, "", 0, nothing in it) is
+    left out; msgspec compares by identity, so a number with a fraction defaults to None.
+    """
+
+
+def one_of(*words: str) -> msgspec.Meta:
+    """The words that a text may be today; a client takes any other, as a later server may have more."""
+    return msgspec.Meta(extra_json_schema={"enum": list(words)})
+
+
+ALWAYS_TRUE = msgspec.Meta(extra_json_schema={"enum": [True]})
+ALWAYS_FALSE = msgspec.Meta(extra_json_schema={"enum": [False]})

@@ -1,0 +1,31 @@
+"""The one envelope of every error."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.api.body import one_of
+
+
+class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong, and where; `code` is for programs."""
+
+    message: str = ""
+    type: Annotated[
+        str,
+        one_of(
+            "invalid_request_error",
+            "authentication_error",
+            "permission_error",
+            "rate_limit_error",
+            "server_error",
+        ),
+    ] = ""
+    param: str | None = None
+    code: str = ""
+
+
+class ErrorEnvelope(msgspec.Struct, frozen=True):
+    """The one envelope of every error."""
+
+    error: ErrorDetail
