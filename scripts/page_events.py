@@ -1,7 +1,8 @@
 """Writes what the page shares with the server; --check only compares.
 
-frontend/src/events.ts has the types of events, from holdfast.events; frontend/src/doing_words.ts has the
-tables of the live line, from holdfast.folds.doing.
+frontend/src/events.ts has the types of events, from holdfast.events; frontend/src/bodies.ts those of HTTP
+responses, from holdfast.api; frontend/src/doing_words.ts the tables of the live line, from
+holdfast.folds.doing.
 """
 
 import json
@@ -14,10 +15,12 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec.inspect as mi
 
 from holdfast import values
+from holdfast.api.operations import OPERATIONS
 from holdfast.codec import TYPES
 from holdfast.folds import doing
 
 PAGE = Path(__file__).parents[1] / "frontend" / "src"
+LINE_CHARS_MAX = 110
 HEAD = "// Made by scripts/page_events.py from holdfast.{}; change those and run it again."
 
 
@@ -25,6 +28,14 @@ def aliases() -> dict[frozenset[Any], str]:
     """The names of the closed sets of words."""
     named = {name: value for name, value in vars(values).items() if get_origin(value) is Literal}
     return {frozenset(get_args(value)): name for name, value in named.items()}
+
+
+def _wrapped(line: str) -> str:
+    """A field as the page's formatter wants it: a choice that is too long for a line, a word a line."""
+    if len(line) <= LINE_CHARS_MAX:
+        return line
+    head, _, words = line.partition(": ")
+    return f"{head}:" + "".join(f"\n    | {word}" for word in words.split(" | "))
 
 
 class Writer:
@@ -48,6 +59,9 @@ class Writer:
             case mi.LiteralType():
                 name = self._words.get(frozenset(kind.values))
                 return name or " | ".join(f'"{value}"' for value in sorted(map(str, kind.values)))
+            case mi.Metadata():
+                words = (kind.extra_json_schema or {}).get("enum")
+                return " | ".join(map(json.dumps, words)) if words else self.written(kind.type)
             case mi.UnionType():
                 return " | ".join(self.written(one) for one in kind.types)
             case _:
@@ -55,9 +69,15 @@ class Writer:
 
     def _made_of_others(self, kind: mi.Type) -> str:
         match kind:
-            case mi.VarTupleType():
+            case mi.TupleType():
+                return f"readonly [{', '.join(map(self.written, kind.item_types))}]"
+            case mi.VarTupleType() | mi.ListType():
                 inner = self.written(kind.item_type)
-                return f"readonly ({inner})[]" if "|" in inner else f"readonly {inner}[]"
+                return (
+                    f"readonly ({inner})[]"
+                    if "|" in inner or " " in inner.split("<")[0]
+                    else f"readonly {inner}[]"
+                )
             case mi.DictType():
                 return f"Readonly<Record<string, {self.written(kind.value_type)}>>"
             case mi.StructType():
@@ -70,6 +90,10 @@ class Writer:
             case _:
                 raise TypeError(f"no TypeScript for {kind!r}")
 
+    def sent(self, field: mi.Field) -> mi.Type:
+        """The type of a field, as far as it is ever sent."""
+        return field.type
+
     def _add(self, struct: mi.StructType) -> None:
         name = struct.cls.__name__
         if name in self.structs:
@@ -80,8 +104,51 @@ class Writer:
             lines.append(f'  readonly {struct.tag_field}: "{struct.tag}";')
         for field in struct.fields:
             optional = "" if field.required else "?"
-            lines.append(f"  readonly {field.encode_name}{optional}: {self.written(field.type)};")
+            lines.append(
+                _wrapped(f"  readonly {field.encode_name}{optional}: {self.written(self.sent(field))};")
+            )
         self.structs[name] = "\n".join([*lines, "}"])
+
+
+class BodyWriter(Writer):
+    """The same for HTTP bodies; what events.ts has is imported from there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.imported: set[str] = set()
+
+    def written(self, kind: mi.Type) -> str:
+        """See Writer."""
+        text = super().written(kind)
+        if isinstance(kind, mi.LiteralType) and text in self._words.values():
+            self.imported.add(text)
+        return text
+
+    def sent(self, field: mi.Field) -> mi.Type:
+        """See Writer; a field that holds its default is left out, so that None is never sent as null."""
+        kind = field.type
+        if field.default is not None or not isinstance(kind, mi.UnionType):
+            return kind
+        return mi.UnionType(tuple(one for one in kind.types if not isinstance(one, mi.NoneType)))
+
+    def _add(self, struct: mi.StructType) -> None:
+        if struct.cls.__module__.startswith("holdfast.api"):
+            super()._add(struct)
+        else:
+            self.imported.add(struct.cls.__name__)
+
+
+def bodies() -> str:
+    """The types of HTTP responses."""
+    writer = BodyWriter()
+    for operation in OPERATIONS:
+        for kind in operation.response_types():
+            if hasattr(kind, "__struct_fields__"):
+                writer.written(mi.type_info(kind))
+    names = "".join(f"\n  {name}," for name in sorted(writer.imported))
+    asks = "export type OpenAsk = OpenApproval | OpenQuestion;"
+    head = f'{HEAD.format("api")}\n\nimport type {{{names}\n}} from "./events.ts";'
+    return "\n\n".join([head, *writer.structs.values(), asks]) + "\n"
 
 
 def sets_of_words() -> Iterator[str]:
@@ -149,7 +216,11 @@ def doing_words() -> str:
 def main() -> int:
     """0, or 1 when a file is stale."""
     stale = False
-    for name, wanted in (("events.ts", source(TYPES)), ("doing_words.ts", doing_words())):
+    for name, wanted in (
+        ("events.ts", source(TYPES)),
+        ("bodies.ts", bodies()),
+        ("doing_words.ts", doing_words()),
+    ):
         path = PAGE / name
         if "--check" not in sys.argv[1:]:
             path.write_text(wanted, encoding="utf-8")

@@ -2,13 +2,14 @@
 
 export type { Result, Trouble } from "./api.ts";
 export { blobUrl } from "./api.ts";
+export type { GrantShown, OpenAsk, RulePreview, SessionShown, Started, TargetShown } from "./bodies.ts";
 export * from "./state/actions.ts";
 export { fetchFile, ticketed } from "./state/asking.ts";
 export * from "./state/asks.ts";
 export * from "./state/list.ts";
+export type * from "./state/page_state.ts";
 export * from "./state/sending.ts";
 export * from "./state/settings.ts";
-export type * from "./state/shapes.ts";
 export * from "./state/signals.ts";
 export { signIn, start } from "./state/start.ts";
 export type * from "./view/entries.ts";

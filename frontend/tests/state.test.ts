@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
+import type { SessionShown } from "../src/bodies.ts";
 import type { LogRecord } from "../src/events.ts";
 import { signOut } from "../src/state/actions.ts";
 import { saveDraftNow, writeDraft } from "../src/state/drafts.ts";
@@ -10,7 +11,6 @@ import { Opened } from "../src/state/opened.ts";
 import { outbox, readOutbox } from "../src/state/outbox.ts";
 import { editAndResend, queue, resend, send, sendLeftovers } from "../src/state/sending.ts";
 import { readSettings, settings } from "../src/state/settings.ts";
-import type { ListedSession } from "../src/state/shapes.ts";
 import { archivedShown, session, sessions, sessionsMore } from "../src/state/signals.ts";
 import { newRun } from "../src/view/runs.ts";
 import { type Answer, answers, requests, settled, storage } from "./browser.ts";
@@ -260,7 +260,7 @@ test("a bubble goes when its message is in the log", async () => {
   assert.equal(here.waiting.value.length, 1);
 });
 
-function row(id: string, updated_at: number, more: Partial<ListedSession> = {}): ListedSession {
+function row(id: string, updated_at: number, more: Partial<SessionShown> = {}): SessionShown {
   const flags = {
     pinned: false,
     archived: false,
@@ -271,7 +271,9 @@ function row(id: string, updated_at: number, more: Partial<ListedSession> = {}):
     unread: false,
   };
   const texts = { epoch: "e", title: id, source: "api", workspace: "", preview: "" };
-  return { id, created_at: 0, updated_at, message_count: 0, ...flags, ...texts, ...more };
+  const times = { created_at: 0, started_at: 0, updated_at, last_active: updated_at };
+  const ids = { object: "hermes.session" as const, id, session_id: id };
+  return { ...ids, ...times, message_count: 0, ...flags, ...texts, ...more };
 }
 
 test("the list has pinned sessions first and then the newest, however changes come", () => {

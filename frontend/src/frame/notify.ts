@@ -1,6 +1,6 @@
 /** Notifications of the browser and the badge in the tab's title: what needs a person, what is finished. */
 import { effect, untracked } from "@preact/signals";
-import { changeSettings, type ListedSession, needsYou, session, sessions, settings } from "../state.ts";
+import { changeSettings, needsYou, type SessionShown, session, sessions, settings } from "../state.ts";
 import { show } from "./commands.ts";
 
 export type Permission = NotificationPermission | "unsupported";
@@ -14,7 +14,7 @@ export async function askToNotify(): Promise<Permission> {
 }
 
 /** What a change of a row is worth telling; null is nothing. */
-export function newsOf(before: ListedSession | undefined, now: ListedSession): string | null {
+export function newsOf(before: SessionShown | undefined, now: SessionShown): string | null {
   if (!before) return null;
   if (now.open_asks > before.open_asks) return "Needs your answer.";
   if (before.open_runs > 0 && now.open_runs === 0) return "Finished.";
@@ -23,7 +23,7 @@ export function newsOf(before: ListedSession | undefined, now: ListedSession): s
 
 /** Follows the list; once, at the start. */
 export function followNews(): void {
-  let before = new Map<string, ListedSession>();
+  let before = new Map<string, SessionShown>();
   effect(() => {
     const rows = sessions.value;
     const after = new Map(rows.map((row) => [row.id, row]));
@@ -42,7 +42,7 @@ export function followNews(): void {
   });
 }
 
-function tell(row: ListedSession, words: string): void {
+function tell(row: SessionShown, words: string): void {
   if (!document.hidden || !settings.value.notifications || permission() !== "granted") return;
   try {
     // One notification for each chat: a newer one takes the place of the older.

@@ -2,12 +2,12 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import { isComposing } from "../keys.ts";
-import { type ListedSession, rename } from "../state.ts";
+import { rename, type SessionShown } from "../state.ts";
 import { linkOf } from "./address.ts";
 import { type Renaming, renaming } from "./ui.ts";
 
 interface RenameProps {
-  readonly row: ListedSession;
+  readonly row: SessionShown;
   readonly onTrouble: (words: string) => void;
 }
 

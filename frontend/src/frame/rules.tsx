@@ -1,14 +1,14 @@
 /** What people have allowed beyond one action, always or in one chat, and the way to take it back. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { revoke, type StoredRule, session, sessions, storedRules } from "../state.ts";
+import { type GrantShown, revoke, session, sessions, storedRules } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
 import { RuleText } from "../talk/rule_text.tsx";
 import { titleOf } from "./session_row.tsx";
 
 export function Rules(): JSX.Element {
-  const [rules, setRules] = useState<readonly StoredRule[] | null>(null);
+  const [rules, setRules] = useState<readonly GrantShown[] | null>(null);
   const [said, setSaid] = useState("");
   const loading = useActing();
   const whole = useRef<HTMLDivElement>(null);
@@ -19,7 +19,7 @@ export function Rules(): JSX.Element {
       return result;
     });
   }, []);
-  const gone = (rule: StoredRule): void => {
+  const gone = (rule: GrantShown): void => {
     setRules((known) => (known ?? []).filter((one) => one !== rule));
     setSaid("Revoked. You'll be asked again.");
     // its button is gone, and the focus must not be
@@ -46,7 +46,7 @@ export function Rules(): JSX.Element {
   );
 }
 
-function RuleLine({ rule, onGone }: { rule: StoredRule; onGone: () => void }): JSX.Element {
+function RuleLine({ rule, onGone }: { rule: GrantShown; onGone: () => void }): JSX.Element {
   const acting = useActing();
   return (
     <li>
@@ -69,7 +69,7 @@ function RuleLine({ rule, onGone }: { rule: StoredRule; onGone: () => void }): J
   );
 }
 
-function spanOf({ scope, session_id }: StoredRule): string {
+function spanOf({ scope, session_id }: GrantShown): string {
   if (scope === "always") return "In every chat";
   if (session_id === session.value?.id) return "Only in this chat";
   const row = sessions.value.find((one) => one.id === session_id);

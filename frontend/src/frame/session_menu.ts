@@ -4,11 +4,11 @@ import { ask, fetchFile } from "../state/asking.ts";
 import {
   archive,
   exportUrl,
-  type ListedSession,
   may,
   pin,
   type Result,
   remove,
+  type SessionShown,
   session,
   undelete,
 } from "../state.ts";
@@ -19,7 +19,7 @@ import { offerUndo, type Renaming, renaming } from "./ui.ts";
 
 type Tell = (words: string) => void;
 
-export function itemsFor(row: ListedSession, place: Renaming["place"], tell: Tell): MenuItem[] {
+export function itemsFor(row: SessionShown, place: Renaming["place"], tell: Tell): MenuItem[] {
   const { id, pinned, archived } = row;
   return [
     {
@@ -55,7 +55,7 @@ async function forked(id: string, tell: Tell): Promise<void> {
   if (result.ok) show(result.value.id);
 }
 
-async function archivedAway(row: ListedSession, tell: Tell): Promise<void> {
+async function archivedAway(row: SessionShown, tell: Tell): Promise<void> {
   const next = neighbourOf(row.id);
   if ((await told(archive(row.id, true), tell)).ok) {
     focusLater(next);
@@ -63,7 +63,7 @@ async function archivedAway(row: ListedSession, tell: Tell): Promise<void> {
   }
 }
 
-async function deleted(row: ListedSession, tell: Tell): Promise<void> {
+async function deleted(row: SessionShown, tell: Tell): Promise<void> {
   const next = neighbourOf(row.id);
   const wasOpen = session.value?.id === row.id;
   if ((await told(remove(row.id), tell)).ok) {
@@ -91,7 +91,7 @@ function focusLater(element: HTMLElement | null): void {
   });
 }
 
-function short(row: ListedSession): string {
+function short(row: SessionShown): string {
   const title = row.title || row.preview || "New chat";
   return title.length > 40 ? `${title.slice(0, 39)}…` : title;
 }

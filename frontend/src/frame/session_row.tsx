@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ago, moment } from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { type ListedSession, session } from "../state.ts";
+import { type SessionShown, session } from "../state.ts";
 import { addressOf } from "./address.ts";
 import { show } from "./commands.ts";
 import { Menu, useMenu } from "./menu.tsx";
@@ -13,11 +13,11 @@ import { calmNowMs, isRenaming, renaming } from "./ui.ts";
 
 export const UNTITLED = "New chat";
 
-export function titleOf(row: ListedSession): string {
+export function titleOf(row: SessionShown): string {
   return row.title || row.preview || UNTITLED;
 }
 
-export function SessionRow({ row }: { row: ListedSession }): JSX.Element {
+export function SessionRow({ row }: { row: SessionShown }): JSX.Element {
   const current = session.value?.id === row.id;
   const [trouble, setTrouble] = useState("");
   const classes = ["row", current ? "current" : "", row.unread && !current ? "unread" : ""];
@@ -38,7 +38,7 @@ export function SessionRow({ row }: { row: ListedSession }): JSX.Element {
 }
 
 interface LineProps {
-  readonly row: ListedSession;
+  readonly row: SessionShown;
   readonly current: boolean;
   readonly onTrouble: (words: string) => void;
 }
@@ -86,7 +86,7 @@ function RowLine({ row, current, onTrouble }: LineProps): JSX.Element {
 }
 
 /** What goes on in it: needs you, then running, then news that nobody has read; at rest, when it was. */
-function RowState({ row, current }: { row: ListedSession; current: boolean }): JSX.Element {
+function RowState({ row, current }: { row: SessionShown; current: boolean }): JSX.Element {
   const atMs = row.updated_at * 1000;
   if (row.open_asks > 0) {
     return (

@@ -12,7 +12,7 @@ import {
   server,
   settings,
   signOut,
-  type Target,
+  type TargetShown,
   type Theme,
   targets,
 } from "../state.ts";
@@ -176,7 +176,7 @@ function Models(): JSX.Element {
   );
 }
 
-function Model({ target }: { target: Target }): JSX.Element {
+function Model({ target }: { target: TargetShown }): JSX.Element {
   const health = healthOf(target);
   return (
     <li class="model">
@@ -194,11 +194,11 @@ function Model({ target }: { target: Target }): JSX.Element {
   );
 }
 
-function windowOf({ context_window: size }: Target): string {
+function windowOf({ context_window: size }: TargetShown): string {
   return size > 0 ? `${grouped(size / 1000)} k context` : "";
 }
 
-function healthOf(target: Target): { kind: "good" | "waiting" | "silent"; words: string } {
+function healthOf(target: TargetShown): { kind: "good" | "waiting" | "silent"; words: string } {
   if (target.silent_ms > 0) return { kind: "silent", words: `paused for ${duration(target.silent_ms)}` };
   if (target.gated_ms > 0) return { kind: "waiting", words: `rate limited for ${duration(target.gated_ms)}` };
   return { kind: "good", words: "ready" };

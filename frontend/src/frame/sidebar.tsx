@@ -7,8 +7,8 @@ import { hint } from "../keys.ts";
 import {
   archivedShown,
   connection,
-  type ListedSession,
   loadMoreSessions,
+  type SessionShown,
   search,
   sessions,
   sessionsLoaded,
@@ -99,12 +99,12 @@ function SidebarFoot(): JSX.Element {
 
 interface Group {
   readonly name: DayGroup | "Pinned" | "Archived";
-  readonly rows: ListedSession[];
+  readonly rows: SessionShown[];
 }
 
 /** The rows in the groups that people look for them in; the order within a group is the server's. */
-export function grouped(rows: readonly ListedSession[], atMs: number, archived: boolean): Group[] {
-  const groups = new Map<Group["name"], ListedSession[]>();
+export function grouped(rows: readonly SessionShown[], atMs: number, archived: boolean): Group[] {
+  const groups = new Map<Group["name"], SessionShown[]>();
   for (const row of rows) {
     const name = archived ? "Archived" : row.pinned ? "Pinned" : dayGroup(row.updated_at * 1000, atMs);
     const members = groups.get(name);

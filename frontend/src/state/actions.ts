@@ -1,13 +1,13 @@
 /** What a person does to sessions: name, pin, archive, delete, fork, export; and the log itself. */
 
 import { call, keepSecret, newId, type Result, runPath, sessionPath } from "../api.ts";
+import type { SessionShown, TargetShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { ask } from "./asking.ts";
 import { forgetDrafts } from "./drafts.ts";
 import { dropRow, putRow } from "./list.ts";
 import { open, openStart } from "./opening.ts";
 import { forgetOutbox } from "./outbox.ts";
-import type { ListedSession, Target } from "./shapes.ts";
 import { session, targets } from "./signals.ts";
 
 export {
@@ -26,23 +26,23 @@ export function create(): void {
   openStart();
 }
 
-async function patch(sessionId: string, body: Record<string, unknown>): Promise<Result<ListedSession>> {
-  const result = await ask<ListedSession>("PATCH", sessionPath(sessionId), { body });
+async function patch(sessionId: string, body: Record<string, unknown>): Promise<Result<SessionShown>> {
+  const result = await ask<SessionShown>("PATCH", sessionPath(sessionId), { body });
   if (result.ok) {
     putRow(result.value);
   }
   return result;
 }
 
-export function rename(sessionId: string, title: string): Promise<Result<ListedSession>> {
+export function rename(sessionId: string, title: string): Promise<Result<SessionShown>> {
   return patch(sessionId, { title });
 }
 
-export function pin(sessionId: string, pinned: boolean): Promise<Result<ListedSession>> {
+export function pin(sessionId: string, pinned: boolean): Promise<Result<SessionShown>> {
   return patch(sessionId, { pinned });
 }
 
-export function archive(sessionId: string, archived: boolean): Promise<Result<ListedSession>> {
+export function archive(sessionId: string, archived: boolean): Promise<Result<SessionShown>> {
   return patch(sessionId, { archived });
 }
 
@@ -58,8 +58,8 @@ export async function remove(sessionId: string): Promise<Result<unknown>> {
   return result;
 }
 
-export async function undelete(sessionId: string): Promise<Result<ListedSession>> {
-  const result = await ask<ListedSession>("POST", sessionPath(sessionId, "/undelete"), { body: {} });
+export async function undelete(sessionId: string): Promise<Result<SessionShown>> {
+  const result = await ask<SessionShown>("POST", sessionPath(sessionId, "/undelete"), { body: {} });
   if (result.ok) {
     putRow(result.value);
   }
@@ -83,7 +83,7 @@ export function exportUrl(sessionId: string, format: "json" | "md"): string {
 }
 
 export async function loadTargets(): Promise<Result<unknown>> {
-  const result = await ask<{ data: readonly Target[] }>("GET", "/api/targets");
+  const result = await ask<{ data: readonly TargetShown[] }>("GET", "/api/targets");
   if (result.ok) {
     targets.value = result.value.data;
   }

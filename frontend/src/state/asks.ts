@@ -1,9 +1,9 @@
 /** Answers of a person to what runs ask. */
 
 import { type Result, runPath } from "../api.ts";
+import type { GrantShown, OpenAsk, RulePreview } from "../bodies.ts";
 import type { AskEntry } from "../view/entries.ts";
 import { ask } from "./asking.ts";
-import type { ShownRule, StoredRule, WaitingAsk } from "./shapes.ts";
 
 /** Answers exactly this ask: an approval with a choice, a question with text. */
 export function answerAsk(card: AskEntry, answer: string, reason = ""): Promise<Result<unknown>> {
@@ -15,26 +15,26 @@ export function answerAsk(card: AskEntry, answer: string, reason = ""): Promise<
 }
 
 /** The rule that the choice would store. */
-export function ruleOf(card: AskEntry, choice: "session" | "always"): Promise<Result<ShownRule>> {
+export function ruleOf(card: AskEntry, choice: "session" | "always"): Promise<Result<RulePreview>> {
   const path = `/approval/${encodeURIComponent(card.ask_id)}/rule?choice=${choice}`;
   return ask("GET", runPath(card.run_id, path));
 }
 
 /** What waits for a person in all sessions. */
-export async function waitingAsks(): Promise<Result<readonly WaitingAsk[]>> {
-  const result = await ask<{ data: readonly WaitingAsk[] }>("GET", "/v1/approvals");
+export async function waitingAsks(): Promise<Result<readonly OpenAsk[]>> {
+  const result = await ask<{ data: readonly OpenAsk[] }>("GET", "/v1/approvals");
   return result.ok ? { ok: true, value: result.value.data } : result;
 }
 
 /** What was allowed always, or in any session. */
-export async function storedRules(): Promise<Result<readonly StoredRule[]>> {
+export async function storedRules(): Promise<Result<readonly GrantShown[]>> {
   const path = "/api/approvals/rules?sessions=all&limit=200";
-  const result = await ask<{ data: readonly StoredRule[] }>("GET", path);
+  const result = await ask<{ data: readonly GrantShown[] }>("GET", path);
   return result.ok ? { ok: true, value: result.value.data } : result;
 }
 
 /** Takes such a rule back: what it allowed is asked about again. */
-export function revoke({ grant_id, session_id }: StoredRule): Promise<Result<unknown>> {
+export function revoke({ grant_id, session_id }: GrantShown): Promise<Result<unknown>> {
   const query = session_id ? `?session_id=${encodeURIComponent(session_id)}` : "";
   return ask("DELETE", `/api/approvals/rules/${encodeURIComponent(grant_id)}${query}`);
 }

@@ -1,12 +1,13 @@
 /** The page's one stream: of the open session, or of the list alone; and what it says aside. */
 
 import { sessionPath } from "../api.ts";
+import type { SessionShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { EventStream, type Frame, type StreamState } from "../stream.ts";
 import { mayAsk } from "./asking.ts";
 import { dropRow, putRow, refreshSessions } from "./list.ts";
 import type { Opened } from "./opened.ts";
-import type { Connection, ListedSession } from "./shapes.ts";
+import type { Connection } from "./page_state.ts";
 import { connection, live } from "./signals.ts";
 import { leaveSlot, takeSlot } from "./slots.ts";
 
@@ -125,7 +126,7 @@ function take(here: Opened | null, frames: readonly Frame[], on: LinkListener): 
 
 type Aside =
   | { readonly type: "live"; readonly run_id: string; readonly text: string }
-  | { readonly type: "session.changed"; readonly session: ListedSession }
+  | { readonly type: "session.changed"; readonly session: SessionShown }
   | { readonly type: "session.gone"; readonly session_id: string }
   | { readonly type: "sessions.stale" };
 

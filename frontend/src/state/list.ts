@@ -1,8 +1,9 @@
 /** The session list: its pages, its changes, its search. */
 
 import { failed, type Result, type Trouble } from "../api.ts";
+import type { SessionShown } from "../bodies.ts";
 import { ask } from "./asking.ts";
-import type { FoundSession, ListedSession } from "./shapes.ts";
+import type { FoundSession } from "./page_state.ts";
 import {
   archivedShown,
   openRow,
@@ -43,11 +44,11 @@ export function loadSessions(): Promise<Result<unknown>> {
   return looking;
 }
 
-async function page(rest = ""): Promise<Result<ListPage<ListedSession>>> {
+async function page(rest = ""): Promise<Result<ListPage<SessionShown>>> {
   const mine = begun;
   const archived = archivedShown.value ? "&archived=true" : "";
   const path = `/api/sessions?limit=${PAGE}${archived}${rest}`;
-  const result = await ask<ListPage<ListedSession>>("GET", path);
+  const result = await ask<ListPage<SessionShown>>("GET", path);
   return mine === begun ? result : failed(STALE);
 }
 
@@ -114,14 +115,14 @@ export function showArchived(shown: boolean): Promise<Result<unknown>> {
 }
 
 /** Pinned first, then the newest; the same order as the server's. */
-export function ordered(rows: readonly ListedSession[]): ListedSession[] {
+export function ordered(rows: readonly SessionShown[]): SessionShown[] {
   return rows.toSorted(
     (a, b) => Number(b.pinned) - Number(a.pinned) || b.updated_at - a.updated_at || (a.id < b.id ? 1 : -1),
   );
 }
 
 /** A row came or changed. */
-export function putRow(row: ListedSession): void {
+export function putRow(row: SessionShown): void {
   const others = sessions.value.filter((other) => other.id !== row.id);
   const isListed =
     row.archived === archivedShown.value && row.source !== HIDDEN_SOURCE && row.purge_at === undefined;

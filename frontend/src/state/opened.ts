@@ -2,6 +2,7 @@
 
 import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
 import type { Trouble } from "../api.ts";
+import type { SessionShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import type { AskEntry, Entry, Message } from "../view/entries.ts";
 import { waiting } from "../view/inbox.ts";
@@ -18,7 +19,7 @@ import {
 import { apply, emptyView, type View } from "../view.ts";
 import { forReaders } from "./frames.ts";
 import { pendingOf } from "./outbox.ts";
-import type { ContextUse, Hit, ListedSession, OpenSession, Pending, SessionStage } from "./shapes.ts";
+import type { ContextUse, Hit, OpenSession, Pending, SessionStage } from "./page_state.ts";
 import { openRow, saved, sessions, targets } from "./signals.ts";
 
 export class Opened implements OpenSession {
@@ -39,7 +40,7 @@ export class Opened implements OpenSession {
   readonly marks = signal<Readonly<Record<string, string>>>({});
   readonly target = signal<Hit | null>(null);
   readonly missed = signal("");
-  readonly row: ReadonlySignal<ListedSession | null>;
+  readonly row: ReadonlySignal<SessionShown | null>;
   readonly title: ReadonlySignal<string>;
   readonly pending: ReadonlySignal<readonly Pending[]>;
   readonly context: ReadonlySignal<ContextUse>;
@@ -65,7 +66,7 @@ export class Opened implements OpenSession {
   }
 
   /** Start again from the server's state of the session. */
-  load(page: NewestPage & { readonly session: ListedSession }): void {
+  load(page: NewestPage & { readonly session: SessionShown }): void {
     this.view = viewOf(page);
     openRow.value = page.session;
     this.marks.value = page.marks ?? {};

@@ -1,6 +1,7 @@
 /** Opening a session: its newest page first, then every event from there on; older pages when asked for. */
 
 import { type Result, sessionPath, type Trouble } from "../api.ts";
+import type { SessionShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import type { NewestPage, Page } from "../view/window.ts";
 import { ask } from "./asking.ts";
@@ -8,7 +9,7 @@ import { homeDraft, readDraft, writeDraft, writeHomeDraft } from "./drafts.ts";
 import { follow, type LinkListener } from "./link.ts";
 import { Opened } from "./opened.ts";
 import { dropPending, outbox } from "./outbox.ts";
-import type { Hit, ListedSession } from "./shapes.ts";
+import type { Hit } from "./page_state.ts";
 import { live, session, sessions } from "./signals.ts";
 
 export { homeDraft };
@@ -116,7 +117,7 @@ export function openStart(): void {
   follow(null, listener);
 }
 
-type OpenedPage = NewestPage & { readonly session: ListedSession };
+type OpenedPage = NewestPage & { readonly session: SessionShown };
 
 /** The newest page, then the stream from there; it tries until the session is no longer wanted. */
 async function load(here: Opened): Promise<void> {

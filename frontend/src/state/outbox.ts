@@ -1,7 +1,7 @@
 /** Messages on their way to the server, kept in the browser until the server has them. */
 
 import { signal } from "@preact/signals";
-import type { Pending } from "./shapes.ts";
+import type { Pending } from "./page_state.ts";
 import { forgetUnder, keep, keptUnder } from "./storage.ts";
 
 // Each message has a key of its own, since other tabs keep theirs in the same storage.

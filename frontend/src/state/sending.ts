@@ -1,22 +1,16 @@
 /** Sending messages: the text is kept in the browser until the server has it on disk. */
 
 import { isPassing, newId, type Result, runPath, sessionPath, type Trouble, uploadFile } from "../api.ts";
+import type { Started } from "../bodies.ts";
 import type { Part } from "../events.ts";
 import type { EndingEntry, Message, PersonEntry } from "../view/entries.ts";
 import { ask } from "./asking.ts";
 import { homeDraft, writeHomeDraft } from "./drafts.ts";
 import { open } from "./opening.ts";
 import { dropPending, outbox, putPending, readOutbox } from "./outbox.ts";
+import type { OpenSession, Pending, SendMode } from "./page_state.ts";
 import { settings } from "./settings.ts";
-import type { OpenSession, Pending, SendMode } from "./shapes.ts";
 import { session, sessions } from "./signals.ts";
-
-/** The answer to a message that was taken. */
-export interface Started {
-  readonly run_id: string;
-  readonly session_id: string;
-  readonly message_id: string;
-}
 
 /** Sends to a session (the open one), or begins one; the bubble is there at once, and the text is never lost. */
 export async function send(

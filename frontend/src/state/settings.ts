@@ -1,7 +1,7 @@
 /** What this browser was told to do: theme, send key, notifications. */
 
 import { signal } from "@preact/signals";
-import type { Settings } from "./shapes.ts";
+import type { Settings } from "./page_state.ts";
 import { SETTINGS as KEY, keep, kept } from "./storage.ts";
 
 export const DEFAULTS: Settings = {

@@ -1,16 +1,17 @@
 /** The page's state as signals; components read them, actions and the stream write them. */
 
 import { computed, signal } from "@preact/signals";
-import type { Connection, ListedSession, LiveLine, OpenSession, Search, Server, Target } from "./shapes.ts";
+import type { SessionShown, TargetShown } from "../bodies.ts";
+import type { Connection, LiveLine, OpenSession, Search, Server } from "./page_state.ts";
 
 /** The open session; null is the start page, where the first message begins a session. */
 export const session = signal<OpenSession | null>(null);
 
 /** The newest row of the open session that came, for when the list does not hold it. */
-export const openRow = signal<ListedSession | null>(null);
+export const openRow = signal<SessionShown | null>(null);
 
 /** The session list, pinned first, then newest first. */
-export const sessions = signal<readonly ListedSession[]>([]);
+export const sessions = signal<readonly SessionShown[]>([]);
 
 /** Whether the list has a further page (see `loadMoreSessions`), and whether any page came yet. */
 export const sessionsMore = signal(false);
@@ -36,7 +37,7 @@ export const live = signal<LiveLine | null>(null);
 /** The newest seq that is saved and shown here: the "saved · 1843" tick. */
 export const saved = signal(0);
 
-export const targets = signal<readonly Target[]>([]);
+export const targets = signal<readonly TargetShown[]>([]);
 export const server = signal<Server | null>(null);
 
 /** Whether the key may do this, as far as is known: the server has the last word. */

@@ -1,6 +1,7 @@
 /** The beginning of the page, and signing in. */
 
 import { call, keepSecret, type Result } from "../api.ts";
+import type { Capabilities } from "../bodies.ts";
 import { loadTargets } from "./actions.ts";
 import { ask, askAfter } from "./asking.ts";
 import { readHomeDraft, saveDraftNow } from "./drafts.ts";
@@ -52,12 +53,6 @@ async function begin(): Promise<void> {
     linkTrouble.value = "";
     await sendKept();
   }
-}
-
-interface Capabilities {
-  readonly version: string;
-  readonly model: string;
-  readonly auth: { readonly required: boolean; readonly scopes: readonly string[] };
 }
 
 async function describe(): Promise<void> {

@@ -1,5 +1,5 @@
 /** The rows of a transcript: entries as a reader sees them, with the work between two texts in one row; pure. */
-import type { Hit } from "../state/shapes.ts";
+import type { Hit } from "../state/page_state.ts";
 import type {
   AskEntry,
   EndingEntry,

@@ -1,41 +1,14 @@
-/** The shapes of what the page keeps and shows beside a session's entries. */
+/** What the page keeps and shows beside a session's entries. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import type { Trouble } from "../api.ts";
-import type { GrantRule, Part } from "../events.ts";
+import type { HitShown, SessionShown } from "../bodies.ts";
+import type { Part } from "../events.ts";
 import type { AskEntry, Entry, Message } from "../view/entries.ts";
 import type { RunView, Tally } from "../view/runs.ts";
 
-/** A row of the session list, as the server sends it; times are seconds. */
-export interface ListedSession {
-  readonly id: string;
-  readonly epoch: string;
-  readonly title: string;
-  readonly source: string;
-  readonly workspace: string;
-  readonly preview: string;
-  readonly created_at: number;
-  readonly updated_at: number;
-  readonly message_count: number;
-  readonly pinned: boolean;
-  readonly archived: boolean;
-  readonly open_runs: number;
-  readonly open_asks: number;
-  /** Of the open runs, those that no longer wait for their turn. */
-  readonly begun_runs: number;
-  readonly read_seq: number;
-  readonly unread: boolean;
-  readonly purge_at?: number;
-}
-
-/** A session that was found by its text; `highlights` are [begin, end) pairs in the passage. */
-export interface FoundSession extends ListedSession {
-  readonly hit: {
-    readonly seq: number;
-    readonly passage: string;
-    readonly highlights: readonly (readonly [number, number])[];
-  };
-}
+/** A session that was found by its text. */
+export type FoundSession = SessionShown & { readonly hit: HitShown };
 
 /** What a search brought, or that it is under way. */
 export interface Search {
@@ -53,16 +26,6 @@ export interface LiveLine {
   readonly run_id: string;
   readonly text: string;
   readonly at_ms: number;
-}
-
-/** A model that can answer, and how it is; a wait of 0 is that there is none. */
-export interface Target {
-  readonly name: string;
-  readonly model: string;
-  readonly wire: string;
-  readonly context_window: number;
-  readonly gated_ms: number;
-  readonly silent_ms: number;
 }
 
 export type Theme = "system" | "light" | "dark";
@@ -114,7 +77,7 @@ export interface OpenSession {
   readonly id: string;
   readonly stage: ReadonlySignal<SessionStage>;
   readonly trouble: ReadonlySignal<Trouble | null>;
-  readonly row: ReadonlySignal<ListedSession | null>;
+  readonly row: ReadonlySignal<SessionShown | null>;
   readonly title: ReadonlySignal<string>;
   readonly entries: ReadonlySignal<readonly Entry[]>;
   readonly pending: ReadonlySignal<readonly Pending[]>;
@@ -143,32 +106,6 @@ export interface OpenSession {
 export interface Hit {
   readonly seq: number;
   readonly passage: string;
-}
-
-/** The rule that "session" or "always" would store; null if the action has none. */
-export interface ShownRule {
-  readonly rule: GrantRule | null;
-}
-
-/** A rule that people have stored; one of a session says whose. */
-export interface StoredRule {
-  readonly grant_id: string;
-  readonly scope: "session" | "always";
-  readonly rule: GrantRule;
-  readonly session_id?: string;
-}
-
-/** An approval or question that waits anywhere, for the sidebar and notifications. */
-export interface WaitingAsk {
-  readonly kind: "approval" | "question";
-  readonly run_id: string;
-  readonly session_id: string;
-  readonly asked_at: number;
-  readonly approval_id?: string;
-  readonly question_id?: string;
-  readonly command?: string;
-  readonly description?: string;
-  readonly question?: string;
 }
 
 /** What the server says about itself, and what the key may do that this page signed in with. */

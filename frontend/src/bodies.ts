@@ -1,0 +1,701 @@
+// Made by scripts/page_events.py from holdfast.api; change those and run it again.
+
+import type {
+  Action,
+  Choice,
+  FilePart,
+  GrantRule,
+  ImagePart,
+  Mode,
+  OutcomeKind,
+  TextPart,
+} from "./events.ts";
+
+/** A message that is on disk, and the run that has it: it starts, waits, or steers the one under way. */
+export interface Started {
+  readonly run_id: string;
+  readonly status: "started" | "steered";
+  readonly session_id: string;
+  readonly message_id: string;
+}
+
+/** A run as its log shows it, and what only the server knows: its place in line, and who works on it. */
+export interface RunShown {
+  readonly object: "hermes.run";
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly status:
+    | "queued"
+    | "running"
+    | "waiting_for_approval"
+    | "stopping"
+    | "completed"
+    | "failed"
+    | "interrupted"
+    | "cancelled";
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly model: string;
+  readonly last_event: string;
+  readonly last_event_id: number;
+  readonly output?: string;
+  readonly usage?: UsageShown;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly gated_until?: number;
+  readonly outcome?: OutcomeKind;
+  readonly finish_reason?: string;
+  readonly cause?: string;
+  readonly error?: string;
+  readonly code?: string;
+  readonly hint?: string;
+  readonly approval?: ApprovalShown;
+  readonly question?: QuestionShown;
+  readonly preview: string;
+  readonly queue_position?: number;
+  readonly queue_reason?: string;
+  readonly mark?: string;
+}
+
+/** What a run used. */
+export interface UsageShown {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly total_tokens: number;
+  readonly cost_usd?: number;
+}
+
+/** An approval that is asked for: one exact action and everything that was found in it. */
+export interface ApprovalShown {
+  readonly approval_id: string;
+  readonly tool_call_id: string;
+  readonly tool: string;
+  readonly command: string;
+  readonly description: string;
+  readonly findings: readonly string[];
+  readonly action: Action;
+  readonly choices: readonly ("once" | "session" | "always" | "deny")[];
+  readonly expires_at: number | null;
+}
+
+/** A question that a run asks. */
+export interface QuestionShown {
+  readonly question_id: string;
+  readonly tool_call_id: string;
+  readonly question: string;
+  readonly choices: readonly string[];
+  readonly expires_at: number | null;
+}
+
+/** Events of a run for those who poll. */
+export interface RunEvents {
+  readonly object: "list";
+  readonly run_id: string;
+  readonly cursor: number;
+  readonly last_event_id: number;
+  readonly events: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** A page of runs, newest first. */
+export interface RunPage {
+  readonly object: "list";
+  readonly data: readonly RunListed[];
+  readonly has_more: boolean;
+  readonly next_cursor: string | null;
+}
+
+/** A run as the list shows it. */
+export interface RunListed {
+  readonly object: "hermes.run";
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly status:
+    | "queued"
+    | "running"
+    | "waiting_for_approval"
+    | "stopping"
+    | "completed"
+    | "failed"
+    | "interrupted"
+    | "cancelled";
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly model: string;
+  readonly preview: string;
+  readonly outcome?: OutcomeKind;
+  readonly queue_position?: number;
+  readonly queue_reason?: string;
+}
+
+/** The stop is on disk; the run ends as soon as nothing of it is left running. */
+export interface Stopping {
+  readonly run_id: string;
+  readonly status: "stopping";
+}
+
+/** A run as its log shows it. */
+export interface RunState {
+  readonly object: "hermes.run";
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly status:
+    | "queued"
+    | "running"
+    | "waiting_for_approval"
+    | "stopping"
+    | "completed"
+    | "failed"
+    | "interrupted"
+    | "cancelled";
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly model: string;
+  readonly last_event: string;
+  readonly last_event_id: number;
+  readonly output?: string;
+  readonly usage?: UsageShown;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly gated_until?: number;
+  readonly outcome?: OutcomeKind;
+  readonly finish_reason?: string;
+  readonly cause?: string;
+  readonly error?: string;
+  readonly code?: string;
+  readonly hint?: string;
+  readonly approval?: ApprovalShown;
+  readonly question?: QuestionShown;
+}
+
+/** How many approvals the answer settled. */
+export interface ApprovalSettled {
+  readonly object: "hermes.run.approval_response";
+  readonly run_id: string;
+  readonly choice: Choice;
+  readonly resolved: number;
+  readonly approval_id?: string;
+}
+
+/** The rule that "session" or "always" would store; null if that choice is not offered. */
+export interface RulePreview {
+  readonly approval_id: string;
+  readonly choice: "always" | "session";
+  readonly rule: GrantRule | null;
+}
+
+/** The answer is on disk. */
+export interface QuestionSettled {
+  readonly run_id: string;
+  readonly question_id: string;
+  readonly status: "answered";
+}
+
+/** A message for a run under way is on disk. */
+export interface Accepted {
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly message_id: string;
+  readonly status: "accepted";
+  readonly accepted: boolean;
+  readonly mode: Mode;
+}
+
+/** Whether this ended the wait. */
+export interface GateTried {
+  readonly run_id: string;
+  readonly status: "tried" | "trying";
+}
+
+/** What waits for a person, oldest first. */
+export interface AskList {
+  readonly object: "list";
+  readonly data: readonly (OpenApproval | OpenQuestion)[];
+}
+
+/** An approval that waits for a person. */
+export interface OpenApproval {
+  readonly kind: "approval";
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly asked_at: number;
+  readonly approval_id: string;
+  readonly tool_call_id: string;
+  readonly tool: string;
+  readonly command: string;
+  readonly description: string;
+  readonly findings: readonly string[];
+  readonly action: Action;
+  readonly choices: readonly ("once" | "session" | "always" | "deny")[];
+  readonly expires_at: number | null;
+}
+
+/** A question that waits for a person. */
+export interface OpenQuestion {
+  readonly kind: "question";
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly asked_at: number;
+  readonly question_id: string;
+  readonly tool_call_id: string;
+  readonly question: string;
+  readonly choices: readonly string[];
+  readonly expires_at: number | null;
+}
+
+/** What is not asked about any more. */
+export interface GrantList {
+  readonly object: "list";
+  readonly data: readonly GrantShown[];
+  readonly has_more: boolean;
+  readonly next_cursor: string | null;
+}
+
+/** A rule that people have stored, and in words what it allows; one of a session says whose it is. */
+export interface GrantShown {
+  readonly grant_id: string;
+  readonly scope: "always" | "session";
+  readonly session_id?: string;
+  readonly rule: GrantRule;
+  readonly says: string;
+  readonly by?: string;
+  readonly created_at?: number;
+}
+
+/** What the rule allowed is asked about again. */
+export interface GrantRevoked {
+  readonly grant_id: string;
+  readonly deleted: true;
+}
+
+/** A page of sessions, pinned ones first, then the newest. */
+export interface SessionPage {
+  readonly object: "list";
+  readonly data: readonly SessionShown[];
+  readonly has_more: boolean;
+  readonly next_cursor: string | null;
+  readonly limit?: number;
+  readonly offset?: number;
+}
+
+/** A session as the list shows it; `session` is the same once more, where hermes clients look for it. */
+export interface SessionShown {
+  readonly object: "hermes.session";
+  readonly id: string;
+  readonly session_id: string;
+  readonly epoch: string;
+  readonly title: string;
+  readonly source: string;
+  readonly workspace: string;
+  readonly preview: string;
+  readonly created_at: number;
+  readonly started_at: number;
+  readonly updated_at: number;
+  readonly last_active: number;
+  readonly message_count: number;
+  readonly pinned: boolean;
+  readonly archived: boolean;
+  readonly open_runs: number;
+  readonly open_asks: number;
+  readonly begun_runs: number;
+  readonly read_seq: number;
+  readonly unread: boolean;
+  readonly purge_at?: number;
+  readonly last_seq?: number;
+  readonly hit?: HitShown;
+  readonly session?: SessionShown;
+}
+
+/** Where the words were found; `highlights` are (begin, end) pairs in the passage. */
+export interface HitShown {
+  readonly seq: number;
+  readonly passage: string;
+  readonly highlights: readonly (readonly [number, number])[];
+}
+
+/** A session that was created. */
+export interface SessionMade {
+  readonly object: "hermes.session";
+  readonly id: string;
+  readonly session_id: string;
+  readonly title: string;
+  readonly epoch: string;
+  readonly created_at: number;
+  readonly session?: SessionMade;
+}
+
+/** The session is hidden, and gone for good at `purge_at`, or now without one. */
+export interface DeletedSession {
+  readonly object: "hermes.session.deleted";
+  readonly id: string;
+  readonly session_id: string;
+  readonly deleted: true;
+  readonly purge_at?: number;
+}
+
+/** What was written and not sent. */
+export interface DraftText {
+  readonly text: string;
+}
+
+/** A page of the transcript, in its order; `next_before` continues it upwards. */
+export interface TranscriptPage {
+  readonly object: "list";
+  readonly session_id: string;
+  readonly data: readonly Readonly<Record<string, unknown>>[];
+  readonly has_more: boolean;
+  readonly next_before: number | null;
+  readonly last_seq: number;
+  readonly title?: string;
+  readonly epoch?: string;
+  readonly workspace?: string;
+  readonly queue_paused?: boolean;
+  readonly waiting?: readonly Readonly<Record<string, unknown>>[];
+  readonly usage?: Readonly<Record<string, unknown>>;
+  readonly runs: readonly TranscriptRun[];
+  readonly session?: SessionShown;
+  readonly live?: Readonly<Record<string, string>>;
+  readonly marks?: Readonly<Record<string, string>>;
+}
+
+/** A run as the transcript needs it, to go on from there by events. */
+export interface TranscriptRun {
+  readonly run_id: string;
+  readonly message_id: string;
+  readonly model: string;
+  readonly first_seq: number;
+  readonly created_ms: number;
+  readonly started_ms: number;
+  readonly updated_ms: number;
+  readonly phase: string;
+  readonly stop_cause: string;
+  readonly gate_until_ms: number;
+  readonly call_id: string;
+  readonly attempt_id: string;
+  readonly target: string;
+  readonly answers: boolean;
+  readonly context_tokens: number;
+  readonly usage: Readonly<Record<string, unknown>>;
+  readonly doing: Readonly<Record<string, unknown>>;
+  readonly texts: readonly number[];
+  readonly thoughts: readonly number[];
+}
+
+/** A part of a session's log; `bytes` are the sizes of the stored bodies. A cursor is SEQ@EPOCH. */
+export interface LogStretch {
+  readonly object: "list";
+  readonly session_id: string;
+  readonly epoch: string;
+  readonly bytes: readonly number[];
+  readonly last_seq: number;
+  readonly events: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** A session that holds a copy of another's log. */
+export interface Forked {
+  readonly object: "hermes.session";
+  readonly id: string;
+  readonly session_id: string;
+  readonly forked_from: string;
+  readonly parent_session_id: string;
+  readonly at_seq: number;
+  readonly session?: Forked;
+}
+
+/** A whole session. */
+export interface SessionExport {
+  readonly object: "holdfast.session.export";
+  readonly session: SessionShown;
+  readonly events: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** The answer to a message of a session. */
+export interface SessionChatCompletion {
+  readonly object: "hermes.session.chat.completion";
+  readonly session_id: string;
+  readonly run_id: string;
+  readonly status: "completed";
+  readonly message: AssistantSaid;
+  readonly usage: UsageShown;
+}
+
+/** What the model said. */
+export interface AssistantSaid {
+  readonly role: "assistant";
+  readonly content: string;
+}
+
+/** What waits in a session, in its order. */
+export interface QueueShown {
+  readonly object: "list";
+  readonly paused: boolean;
+  readonly data: readonly QueuedMessage[];
+}
+
+/** A message that waits. */
+export interface QueuedMessage {
+  readonly message_id: string;
+  readonly run_id: string;
+  readonly text: string;
+  readonly parts: readonly (TextPart | ImagePart | FilePart)[];
+  readonly mode: string;
+  readonly state: string;
+  readonly position: number;
+  readonly client_id: string;
+  readonly created_at: number;
+}
+
+/** The name under which parts of messages refer to the bytes. */
+export interface BlobStored {
+  readonly blob: string;
+  readonly bytes: number;
+  readonly media_type: string;
+}
+
+/** The cookie is in the header; `page` is to be sent beside it as `X-Holdfast-Page`. */
+export interface SignedIn {
+  readonly signed_in: true;
+  readonly name: string;
+  readonly page: string;
+  readonly scopes: readonly ("admin" | "approve" | "chat")[];
+}
+
+/** The cookie opens nothing any more. */
+export interface SignedOut {
+  readonly signed_in: false;
+}
+
+/** What follows `/#token=` in a link that signs one browser in, once. */
+export interface SignInLink {
+  readonly token: string;
+  readonly expires_in_s: number;
+}
+
+/** What goes into the query as `ticket`. */
+export interface TicketIssued {
+  readonly ticket: string;
+  readonly expires_in_s: number;
+}
+
+/** All keys. */
+export interface KeyList {
+  readonly object: "list";
+  readonly data: readonly KeyShown[];
+}
+
+/** A key without its secret. */
+export interface KeyShown {
+  readonly name: string;
+  readonly source: "added" | "configured" | "made";
+  readonly created_at: number | null;
+  readonly scopes: readonly ("chat" | "approve" | "admin")[];
+}
+
+/** A new key; its secret is shown here and never again. */
+export interface KeyMade {
+  readonly name: string;
+  readonly source: "added" | "configured" | "made";
+  readonly created_at: number | null;
+  readonly scopes: readonly ("chat" | "approve" | "admin")[];
+  readonly key: string;
+}
+
+/** The key opens nothing any more. */
+export interface KeyRevoked {
+  readonly name: string;
+  readonly deleted: true;
+}
+
+/** A chat completion, as the OpenAI API describes it. */
+export interface ChatCompletion {
+  readonly id: string;
+  readonly object: "chat.completion";
+  readonly created: number;
+  readonly model: string;
+  readonly choices: readonly ChatChoice[];
+  readonly usage: ChatUsage;
+}
+
+/** The one choice of a chat completion. */
+export interface ChatChoice {
+  readonly index: number;
+  readonly message: ChatMessage;
+  readonly logprobs: null;
+  readonly finish_reason: "content_filter" | "length" | "stop";
+}
+
+/** The answer of a chat completion. */
+export interface ChatMessage {
+  readonly role: "assistant";
+  readonly content: string;
+  readonly refusal: string | null;
+}
+
+/** What a chat completion used. */
+export interface ChatUsage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly prompt_tokens_details: PromptTokensDetails;
+  readonly completion_tokens_details: OutputTokensDetails;
+}
+
+/** Of the tokens that were read, those of the provider's cache. */
+export interface PromptTokensDetails {
+  readonly cached_tokens: number;
+  readonly cache_write_tokens: number;
+}
+
+/** Of the tokens that were written, those that the model thought with. */
+export interface OutputTokensDetails {
+  readonly reasoning_tokens: number;
+}
+
+/** The models, as the OpenAI API lists them. */
+export interface ModelList {
+  readonly object: "list";
+  readonly data: readonly ModelShown[];
+}
+
+/** A name that `model` may hold. */
+export interface ModelShown {
+  readonly id: string;
+  readonly object: "model";
+  readonly created: number;
+  readonly owned_by: string;
+}
+
+/** A response, as the OpenAI API describes it. */
+export interface ResponseShown {
+  readonly id: string;
+  readonly object: "response";
+  readonly created_at: number;
+  readonly status: "cancelled" | "completed" | "failed" | "in_progress" | "incomplete" | "queued";
+  readonly error: Readonly<Record<string, string>> | null;
+  readonly incomplete_details: Readonly<Record<string, string>> | null;
+  readonly background: boolean;
+  readonly conversation: Readonly<Record<string, string>> | null;
+  readonly instructions: string | null;
+  readonly max_output_tokens: number | null;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly model: string;
+  readonly output: readonly Readonly<Record<string, unknown>>[];
+  readonly parallel_tool_calls: boolean;
+  readonly previous_response_id: string | null;
+  readonly reasoning: Readonly<Record<string, string | null>>;
+  readonly store: boolean;
+  readonly temperature: number | null;
+  readonly text: Readonly<Record<string, unknown>>;
+  readonly tool_choice: string;
+  readonly tools: readonly Readonly<Record<string, unknown>>[];
+  readonly top_p: number | null;
+  readonly truncation: string;
+  readonly usage: ResponseUsage | null;
+  readonly completed_at?: number | null;
+}
+
+/** What a response used. */
+export interface ResponseUsage {
+  readonly input_tokens: number;
+  readonly input_tokens_details: PromptTokensDetails;
+  readonly output_tokens: number;
+  readonly output_tokens_details: OutputTokensDetails;
+  readonly total_tokens: number;
+}
+
+/** The response is not shown any more. */
+export interface DeletedResponse {
+  readonly id: string;
+  readonly object: "response.deleted";
+  readonly deleted: true;
+}
+
+/** What a response was asked with, as the OpenAI API lists it. */
+export interface InputItems {
+  readonly object: "list";
+  readonly data: readonly Readonly<Record<string, unknown>>[];
+  readonly first_id: string | null;
+  readonly last_id: string | null;
+  readonly has_more: boolean;
+}
+
+/** All targets, the default first. */
+export interface TargetList {
+  readonly object: "list";
+  readonly data: readonly TargetShown[];
+}
+
+/** A target and its health, never its key; a wait of 0 is none. */
+export interface TargetShown {
+  readonly name: string;
+  readonly model: string;
+  readonly wire: string;
+  readonly context_window: number;
+  readonly gated_ms: number;
+  readonly silent_ms: number;
+}
+
+/** What this server can do, in the form that hermes clients ask for. */
+export interface Capabilities {
+  readonly object: "hermes.api_server.capabilities";
+  readonly platform: string;
+  readonly implementation: "holdfast";
+  readonly version: string;
+  readonly model: string;
+  readonly auth: AuthShown;
+  readonly runtime: Readonly<Record<string, unknown>>;
+  readonly features: Readonly<Record<string, unknown>>;
+  readonly endpoints: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+
+/** How to come in, and what the key that asks may do. */
+export interface AuthShown {
+  readonly type: "bearer";
+  readonly required: boolean;
+  readonly scopes: readonly ("admin" | "approve" | "chat")[];
+}
+
+/** How the server is. */
+export interface DetailedHealth {
+  readonly status: "degraded" | "ok";
+  readonly version: string;
+  readonly store: StoreHealth;
+  readonly active_sessions: number;
+  readonly waiting_sessions: number;
+  readonly open_streams: number;
+  readonly event_loop_lag_ms: number;
+  readonly event_loop_lag_worst_ms: number;
+  readonly draining: boolean;
+  readonly targets: readonly TargetShown[];
+  readonly open_files: OpenFilesShown;
+  readonly warning?: string;
+  readonly disk?: DiskShown;
+}
+
+/** Whether the store takes a write, and how long that takes to be on disk. */
+export interface StoreHealth {
+  readonly writable: boolean;
+  readonly late: boolean;
+  readonly error?: string;
+  readonly write_ms?: number;
+}
+
+/** How many files and sockets the process has open. */
+export interface OpenFilesShown {
+  readonly used: number;
+  readonly allowed: number;
+  readonly connections: number;
+}
+
+/** How much room the data directory's disk has. */
+export interface DiskShown {
+  readonly free_bytes: number;
+  readonly total_bytes: number;
+}
+
+/** The server is alive; `warning` is what it is short of, if anything. */
+export interface HealthShown {
+  readonly status: "ok";
+  readonly version: string;
+  readonly platform: "holdfast";
+  readonly warning?: string;
+}
+
+export type OpenAsk = OpenApproval | OpenQuestion;
