@@ -8,7 +8,7 @@ from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
 from holdfast.folds import transcript
 from holdfast.folds.entries import Text
 from holdfast.runner.inbox import Message, Sent
-from holdfast.server.runs.previews import preview_of
+from holdfast.server.runs.listing import preview_of
 from serving import PATIENT
 
 

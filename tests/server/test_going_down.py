@@ -44,7 +44,7 @@ async def until_nobody_hangs_up() -> None:
 async def test_a_shutdown_that_outlasts_the_grace_stops_no_run_of_a_plain_client() -> None:
     """P6: the server ended the stream, not the client; the run goes on with the next server."""
     disk, clock, gate = MemoryDisk(), Grace(), Gate()
-    limits = Limits(openai_grace_s=GRACE_S)
+    limits = Limits(disconnect_grace_s=GRACE_S)
     setting = Setting(clock=clock, options=ServerOptions(limits=limits))
     async with ChaosServer([Say("hal"), Wait(gate)], [Say("whole")]) as chaos:
         target = target_of(chaos, patience=PATIENT)

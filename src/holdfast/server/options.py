@@ -40,8 +40,8 @@ class Limits:
     header_bytes_max: int = 64 * 1024
     headers_max: int = 200
     pipelined_max: int = 32  # requests that a connection may send ahead of their answers
-    strangers_max: int = 512  # connections that have brought no key yet
-    stranger_bytes_max: int = 4 * MEBIBYTE  # headers and bodies of all of them together
+    unauthenticated_max: int = 512  # connections that have brought no key yet
+    unauthenticated_bytes_max: int = 4 * MEBIBYTE  # headers and bodies of all of them together
     header_s: float = 15.0  # how long a request's headers may take
     body_s: float = 20.0  # how long a sender may be silent within a body
     body_total_s: float = 120.0  # how long a whole body may take
@@ -56,7 +56,7 @@ class Limits:
     undelete_s: float = 60.0
     openai_sessions_kept_s: float = 30 * 86_400.0
     deltas_kept_s: float = 0.0  # once their run is over; 0: for ever
-    openai_grace_s: float = 30.0
+    disconnect_grace_s: float = 30.0  # how long a run that lives for its readers goes on without any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -221,7 +221,7 @@ async def test_a_dropped_stream_of_the_provider_is_mended_for_plain_clients_too(
 async def test_a_plain_client_that_leaves_stops_its_run_after_a_grace() -> None:
     async with (
         ChaosServer([Say("hal"), Hang()], after_last="repeat") as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.01)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(disconnect_grace_s=0.01)) as server,
     ):
         for fields, status in (({}, "cancelled"), ({"on_disconnect": "detach"}, "running")):
             body: dict[str, Any] = {"messages": user("hi"), "stream": True, **fields}
@@ -247,7 +247,7 @@ async def test_a_store_that_is_locked_when_the_client_leaves_only_delays_the_sto
                 raise StoreLocked("a backup has the file")
             return await super().append(session_id, inputs, **rest)
 
-    setting = limited(openai_grace_s=0.01)
+    setting = limited(disconnect_grace_s=0.01)
     async with (
         ChaosServer([Say("hal"), Hang()]) as chaos,
         served(target_of(chaos, patience=PATIENT), store=LockedAtStop(), setting=setting) as server,
@@ -265,7 +265,7 @@ async def test_a_client_that_waits_for_the_whole_and_leaves_stops_its_run_too(pa
     """P5: nobody would ever read the answer."""
     async with (
         ChaosServer([Say("hal"), Hang()]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.01)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(disconnect_grace_s=0.01)) as server,
     ):
         body = {"messages": user("hi"), "input": "hi"}
         waiting = asyncio.create_task(server.call("POST", path, body=body))

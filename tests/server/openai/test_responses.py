@@ -91,7 +91,7 @@ async def test_a_response_in_the_background_is_answered_at_once_and_read_later()
     gate = Gate()
     async with (
         ChaosServer([Say("done "), Wait(gate), Say("later")]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(disconnect_grace_s=0)) as server,
         client_of(server) as client,
     ):
         begun = await client.responses.create(model="m", input="hi", background=True)

@@ -166,7 +166,7 @@ async def test_tool_progress_is_what_clients_of_hermes_know_and_says_nothing_to_
 async def test_who_follows_a_run_keeps_it_when_the_plain_client_has_left() -> None:
     """P7: a reader that comes back by another door within the grace is a reader."""
     gate, clock = Gate(), GraceIsOver()
-    setting = Setting(clock=clock, options=ServerOptions(limits=Limits(openai_grace_s=GRACE_S)))
+    setting = Setting(clock=clock, options=ServerOptions(limits=Limits(disconnect_grace_s=GRACE_S)))
     async with (
         ChaosServer([Say("hal"), Wait(gate), Say("f")]) as chaos,
         served(target_of(chaos, patience=PATIENT), setting=setting) as server,
@@ -247,7 +247,7 @@ async def test_a_run_in_another_session_knows_the_response_that_it_goes_on_after
 async def test_who_only_looks_at_a_run_does_not_end_it_by_leaving() -> None:
     """P7: its own client was lost with an earlier process, and nobody said that it lives for its readers."""
     disk, gate, clock = MemoryDisk(), Gate(), GraceIsOver()
-    options = ServerOptions(limits=Limits(openai_grace_s=GRACE_S))
+    options = ServerOptions(limits=Limits(disconnect_grace_s=GRACE_S))
     async with ChaosServer([Say("x"), Hang()], [Say("x"), Wait(gate), Say("y")]) as chaos:
         target = target_of(chaos, patience=PATIENT)
         async with served(target, store=MemoryStore(disk)) as server:

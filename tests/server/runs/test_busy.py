@@ -199,7 +199,7 @@ async def test_who_brings_a_history_is_not_queued_behind_an_answer_that_the_hist
     gate, key = Gate(), {"Idempotency-Key": "k"}
     async with (
         ChaosServer([Wait(gate), Say("x")], [Say("y")]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.0)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(disconnect_grace_s=0.0)) as server,
     ):
         url, headers = f"{server.url}/v1/{path}", {"X-Hermes-Session-Id": "s"}
         streamed: dict[str, Any] = {"json": {**first, "stream": True}, "headers": headers | key}
@@ -221,7 +221,7 @@ async def test_who_brings_a_history_and_asks_anew_after_hanging_up_is_answered()
     messages, headers = said("a", "b", "c"), {"X-Hermes-Session-Id": "s"}
     async with (
         ChaosServer([Say("half "), Wait(gate)], [Say("y")]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.5)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(disconnect_grace_s=0.5)) as server,
     ):
         url = f"{server.url}/v1/chat/completions"
         async with server.http.post(url, json={"messages": messages, "stream": True}, headers=headers):

@@ -123,7 +123,7 @@ async def test_a_client_that_leaves_takes_its_run_along_only_if_it_said_so() -> 
     """P7: a lost client never stops a run, unless the run was started to end with its readers."""
     async with (
         ChaosServer([Say("hal"), Hang()], after_last="repeat") as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0.01)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(disconnect_grace_s=0.01)) as server,
     ):
         tied = await server.start(session_id="a", on_disconnect="cancel")
         free = await server.start(session_id="b")

@@ -63,7 +63,7 @@ async def test_a_chat_that_is_to_end_with_its_reader_does(path: str) -> None:
     """P5: `on_disconnect` means the same on every route that takes it."""
     async with (
         ChaosServer([Say("hal"), Hang()]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(openai_grace_s=0)) as server,
+        served(target_of(chaos, patience=PATIENT), setting=limited(disconnect_grace_s=0)) as server,
     ):
         body = {"message": "hi", "on_disconnect": "cancel"}
         waiting = asyncio.create_task(server.call("POST", f"/api/sessions/s/{path}", body=body))

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, suppress
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.server.options import ApiKey, Limits, ServerOptions
-from holdfast.server.transport.strangers import Strangers
+from holdfast.server.transport.connection import UnauthenticatedConnections
 from server.transport.test_connections import HEAD, HEALTH, answers, connected
 from serving import Served, Setting, served, target_of
 
@@ -106,7 +106,7 @@ async def test_many_connections_without_a_key_push_out_the_oldest_and_nobody_who
     """P10, P11: slow senders cannot take all places, nor keep anyone from signing in."""
     async with (
         ChaosServer([Say("x")]) as chaos,
-        served(target_of(chaos), setting=locked(strangers_max=5)) as server,
+        served(target_of(chaos), setting=locked(unauthenticated_max=5)) as server,
         AsyncExitStack() as stack,
     ):
         friend = await known(server, stack)
@@ -124,7 +124,7 @@ async def test_all_of_them_together_hold_no_more_than_the_budget() -> None:
     """P11: heads and bodies alike; the oldest is lost, and never someone who has a key."""
     async with (
         ChaosServer([Say("x")]) as chaos,
-        served(target_of(chaos), setting=locked(stranger_bytes_max=20_000)) as server,
+        served(target_of(chaos), setting=locked(unauthenticated_bytes_max=20_000)) as server,
         AsyncExitStack() as stack,
     ):
         first = await stack.enter_async_context(connected(server))
@@ -148,15 +148,15 @@ class Cuttable:
 
 
 def test_the_oldest_go_until_the_rest_fits_and_one_alone_stays() -> None:
-    strangers = Strangers(3, 100)
+    unauthenticated = UnauthenticatedConnections(3, 100)
     all_of_them = [Cuttable() for _ in range(4)]
     for one in all_of_them:
-        strangers.hold(one, 10)
+        unauthenticated.hold(one, 10)
     assert [one.was_cut for one in all_of_them] == [True, False, False, False]
-    strangers.hold(all_of_them[3], 95)
+    unauthenticated.hold(all_of_them[3], 95)
     assert [one.was_cut for one in all_of_them] == [True, True, True, False]
-    strangers.hold(all_of_them[3], 1_000)
-    assert (all_of_them[3].was_cut, len(strangers)) == (False, 1)
-    strangers.forget(all_of_them[3])
-    strangers.forget(all_of_them[3])
-    assert len(strangers) == 0
+    unauthenticated.hold(all_of_them[3], 1_000)
+    assert (all_of_them[3].was_cut, len(unauthenticated)) == (False, 1)
+    unauthenticated.forget(all_of_them[3])
+    unauthenticated.forget(all_of_them[3])
+    assert len(unauthenticated) == 0

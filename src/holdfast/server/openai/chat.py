@@ -38,7 +38,7 @@ from holdfast.server.openai.shapes import (
     source_of,
 )
 from holdfast.server.problems import Problem
-from holdfast.server.runs.continuing import given_before
+from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.hermes import Frame
 from holdfast.server.streams.waiting import wait_for
@@ -99,7 +99,7 @@ class OpenAIChatRoutes:
         known = await self._deps.store.session(session_id) if session_id else None
         history = said.before
         if known is not None and known.messages:
-            history = await given_before(self._deps, session_id)
+            history = await await_given_history(self._deps, session_id)
         return Message(
             text=said.text,
             parts=said.parts,

@@ -7,7 +7,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.items import Item
 from holdfast.server.openai.shapes import BREAK
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.runs.continuing import response_id, response_row
+from holdfast.server.runs.history import response_id, response_row
 from holdfast.server.runs.requests import too_many_parts
 
 REFERENCE = "item_reference"

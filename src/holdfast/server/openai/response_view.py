@@ -22,7 +22,7 @@ from holdfast.server.openai.items import (
 )
 from holdfast.server.openai.shapes import BREAK, encode, is_failure, problem_of_run
 from holdfast.server.problems import Problem
-from holdfast.server.runs.continuing import response_id
+from holdfast.server.runs.history import response_id
 from holdfast.server.streams.hermes import Frame, tool_args
 from holdfast.values import RunSettings
 

@@ -17,8 +17,7 @@ from holdfast.runner.inbox import Message
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.input_items import input_items
-from holdfast.server.openai.messages import named_session
-from holdfast.server.openai.messages import said_in as said_in_items
+from holdfast.server.openai.messages import named_session, said_in
 from holdfast.server.openai.references import whole_items
 from holdfast.server.openai.response_view import Asked, ResponseView, response_of
 from holdfast.server.openai.shapes import (
@@ -32,13 +31,13 @@ from holdfast.server.openai.shapes import (
     source_of,
 )
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.runs.continuing import (
-    continued,
-    given_before,
+from holdfast.server.runs.history import (
+    await_continuation,
+    await_given_history,
+    await_session_history,
     hidden_note,
     response_id,
     response_row,
-    said_in,
 )
 from holdfast.server.runs.requests import given_history
 from holdfast.server.runs.runs import RunRoutes
@@ -121,7 +120,7 @@ class OpenAIResponsesRoutes:
             raise bad_request("A response in the background must be stored", param="store")
         if isinstance(wanted.input, str) and not wanted.input.strip():
             raise bad_request("Missing or empty 'input': say what is wanted", param="input")
-        said = said_in_items(await whole_items(self._deps, wanted.input), self._deps.limits, param="input")
+        said = said_in(await whole_items(self._deps, wanted.input), self._deps.limits, param="input")
         attached = dict(said.attached)
         given = wanted.conversation_name
         given = checked_session_id(given, param="conversation") if given else named_session(request)
@@ -153,14 +152,14 @@ class OpenAIResponsesRoutes:
         """
         earlier: History | None = None
         if wanted.previous_response_id:
-            session_id, earlier = await continued(self._deps, wanted.previous_response_id)
+            session_id, earlier = await await_continuation(self._deps, wanted.previous_response_id)
         elif not wanted.conversation_name and (before or not session_id):
             return session_id, before
         elif await self._deps.store.session(session_id) is not None:
-            earlier = await given_before(self._deps, session_id)
+            earlier = await await_given_history(self._deps, session_id)
         if not before:
             return session_id, earlier
-        return session_id, (*(earlier or await said_in(self._deps, session_id)), *before)
+        return session_id, (*(earlier or await await_session_history(self._deps, session_id)), *before)
 
     async def _kept(self, row: RunRow, wanted: ResponsesRequest) -> Asked:
         """What the response was asked with, as far as later readers need it on disk."""

@@ -17,9 +17,8 @@ from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server.contents import keep_attached
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
-from holdfast.server.runs.continuing import continued, said_in
-from holdfast.server.runs.filters import runs_with
-from holdfast.server.runs.previews import preview_of, previews_of
+from holdfast.server.runs.history import await_continuation, await_session_history
+from holdfast.server.runs.listing import preview_of, previews_of, runs_with
 from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.responses import not_sent, promised_place, run_shown, run_state, started
 from holdfast.server.streams import hermes
@@ -72,10 +71,10 @@ class RunRoutes:
             return earlier
         session_id = wanted.session_id
         if wanted.previous_response_id:
-            going_on, history = await continued(deps, wanted.previous_response_id)
+            going_on, history = await await_continuation(deps, wanted.previous_response_id)
             session_id = session_id or going_on
             if history is None and session_id != going_on:
-                history = await said_in(deps, going_on)
+                history = await await_session_history(deps, going_on)
             message = replace(message, history=message.history or history)
         sent = await self.send(session_id or "", message, key=key)
         return json_answer(started(sent), 202) if isinstance(sent, Sent) else sent

@@ -51,7 +51,7 @@ async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
         return
     ending = asyncio.ensure_future(_ended(deps, row))
     closing = asyncio.ensure_future(deps.streams.until_end())
-    await race(ending, closing, within_s=2 * deps.limits.openai_grace_s)
+    await race(ending, closing, within_s=2 * deps.limits.disconnect_grace_s)
     for task in (ending, closing):
         if not task.cancelled():
             task.exception()  # whoever reads the run's ending finds out what happened

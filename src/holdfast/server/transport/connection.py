@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import httptools
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,7 +15,6 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.edge import HEALTH_PATHS, SECURITY_HEADERS, SIGN_IN_BYTES_MAX
 from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, Place
-from holdfast.server.transport.strangers import Strangers
 
 _GARBLED = bad_request("That is not an HTTP request", code="invalid_http")
 _NO_ROOM = Problem(
@@ -35,7 +34,9 @@ def connection_with(
     class Connection(DeadlinedConnection):
         deadlines = limits
         open_files = files or OpenFiles()
-        strangers = Strangers(limits.strangers_max, limits.stranger_bytes_max)
+        unauthenticated = UnauthenticatedConnections(
+            limits.unauthenticated_max, limits.unauthenticated_bytes_max
+        )
         brings_key = staticmethod(knows)
 
     return Connection
@@ -53,18 +54,57 @@ class _NoTunnel(Exception):
     """A request for a connection to somewhere else; the parser hands it on, too."""
 
 
+class Cuttable(Protocol):
+    """A connection that can be cut."""
+
+    def cut(self) -> None:
+        """Close it at once; it does not call back."""
+        ...
+
+
+class UnauthenticatedConnections:
+    """Connections that have brought no key yet: at most so many, holding at most so many bytes.
+
+    Past a limit nobody is refused: the oldest are cut, since an honest client soon sends its key.
+    """
+
+    def __init__(self, connections_max: int, bytes_max: int) -> None:
+        self._connections_max = connections_max
+        self._bytes_max = bytes_max
+        self._held: dict[Cuttable, int] = {}  # the oldest first
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, connection: Cuttable, held_bytes: int) -> None:
+        """The connection holds so many bytes of headers and bodies now."""
+        self._bytes += held_bytes - self._held.get(connection, 0)
+        self._held[connection] = held_bytes
+        while len(self._held) > self._connections_max or (
+            self._bytes > self._bytes_max and len(self._held) > 1
+        ):
+            oldest = next(iter(self._held))
+            self.forget(oldest)
+            oldest.cut()
+
+    def forget(self, connection: Cuttable) -> None:
+        """The connection is gone or has a key now; also for one that was never held."""
+        self._bytes -= self._held.pop(connection, 0)
+
+
 class DeadlinedConnection(HttpToolsProtocol):
     """Cuts a connection that is slow to send or to read, and one that sends too much besides bodies.
 
-    Until a request brings a key, it is a stranger: of its bodies no more is kept than a sign-in takes, and
-    it is cut when there are too many like it.
+    Until a request brings a key, no more of its bodies is kept than a sign-in takes, and it is cut when there
+    are too many like it.
 
     A body that a route reads has a deadline there, and an answer that says so; the one here is for the rest
     of a body that nobody reads any more.
     """
 
     deadlines = Limits()
-    strangers: Strangers
+    unauthenticated: UnauthenticatedConnections
     brings_key: ClassVar["staticmethod[[Scope], bool]"]  # of a request whose headers are there
     open_files = OpenFiles()
     _is_known = False
@@ -90,13 +130,13 @@ class DeadlinedConnection(HttpToolsProtocol):
             transport.write(_answer(_NO_ROOM))
             transport.close()
             return
-        self.strangers.hold(self, 0)
+        self.unauthenticated.hold(self, 0)
         self.timeout_keep_alive = self.deadlines.keep_alive_s
         self._cut_after(HEALTH_S if self._place == "health" else self.deadlines.header_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is expected any more."""
-        self.strangers.forget(self)
+        self.unauthenticated.forget(self)
         self.open_files.gone()
         self._rest()
         for timer in (self._last, self._unread):
@@ -182,11 +222,11 @@ class DeadlinedConnection(HttpToolsProtocol):
         super().on_headers_complete()
         if not self._is_known and self.brings_key(cast("Scope", self.scope)):
             self._is_known = True
-            self.strangers.forget(self)
+            self.unauthenticated.forget(self)
 
     def _hold(self, held_bytes: int) -> None:
         if not self._is_known and not self.transport.is_closing():
-            self.strangers.hold(self, held_bytes)
+            self.unauthenticated.hold(self, held_bytes)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """See uvicorn; a client of HTTP/1.0 knows no chunks, and one too many is told only of our health."""

@@ -43,7 +43,7 @@ class Disconnects:
         current = await self._deps.store.run(row.run_id)
         if current is None or current.status == "ended":
             return
-        await self._deps.clock.sleep_s(self._deps.limits.openai_grace_s)
+        await self._deps.clock.sleep_s(self._deps.limits.disconnect_grace_s)
         # Whom the server itself sent away did not leave, and finds the run again at the next one.
         while not self._readers[row.run_id] and not self._is_going:
             try:

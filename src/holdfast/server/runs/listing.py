@@ -1,11 +1,13 @@
-"""What a run was about: the first words of the message that it answers."""
+"""Lists of runs: which rows a status stands for, and what each run was about."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypedDict, get_args
 
 from holdfast import events as e
-from holdfast.folds.rows import RunRow
+from holdfast.folds.rows import RunRow, RunStatus
 from holdfast.interfaces.journal import Record, StoreDamaged
+from holdfast.server.streams.hermes import STATUSES
+from holdfast.values import OutcomeKind
 
 PREVIEW_CHARS_MAX = 80
 HOPS_MAX = 8  # a run that was tried again so often is looked up through those before it
@@ -85,3 +87,26 @@ def _line(message: e.MessageAccepted) -> str:
     if not words:
         return "(attachments)" if message.parts else ""
     return words if len(words) <= PREVIEW_CHARS_MAX else words[: PREVIEW_CHARS_MAX - 1] + "…"
+
+
+class RunFilter(TypedDict, total=False):
+    """The part of a RunQuery that says how the runs stand."""
+
+    status: RunStatus
+    outcomes: tuple[OutcomeKind, ...]
+    asking: bool
+
+
+def runs_with(status: str) -> RunFilter | None:
+    """What the rows of the runs with this status say; None if no run ever has it."""
+    match status:
+        case "":
+            return {}
+        case "queued" | "stopping" | "ended":
+            return {"status": status}
+        case "running" | "waiting_for_approval":
+            return {"status": "running", "asking": status == "waiting_for_approval"}
+        case _:
+            outcomes: tuple[OutcomeKind, ...] = get_args(OutcomeKind)
+            wanted: tuple[OutcomeKind, ...] = tuple(one for one in outcomes if STATUSES[one] == status)
+            return RunFilter(status="ended", outcomes=wanted) if wanted else None

@@ -46,7 +46,7 @@ async def _may_be_seen(deps: RouteDeps, session_id: str, *, response: str) -> bo
     return await deps.store.note(hidden_note(session_id, response)) is None
 
 
-async def continued(deps: RouteDeps, response: str) -> tuple[str, tuple[HistoryMessage, ...] | None]:
+async def await_continuation(deps: RouteDeps, response: str) -> tuple[str, tuple[HistoryMessage, ...] | None]:
     """The session to go on in, and the history if that session has gone on since."""
     row = await response_row(deps, response, param="previous_response_id")
     state, seen = await deps.folds.session(row.session_id)
@@ -62,26 +62,26 @@ async def continued(deps: RouteDeps, response: str) -> tuple[str, tuple[HistoryM
     at = list(state.runs).index(row.run_id) + 1
     upto = [run_id for run_id in list(state.runs)[:at] if not _never_began(seen, run_id)]
     if all(_never_began(seen, run_id) for run_id in list(state.runs)[at:]):
-        return row.session_id, await given_before(deps, row.session_id)
-    history = await _said_until(deps, row.session_id, run_id=upto[-1]) if upto else ()
+        return row.session_id, await await_given_history(deps, row.session_id)
+    history = await _await_history(deps, row.session_id, run_id=upto[-1]) if upto else ()
     return new_session_id(), history
 
 
-async def given_before(deps: RouteDeps, session_id: str) -> tuple[HistoryMessage, ...] | None:
+async def await_given_history(deps: RouteDeps, session_id: str) -> tuple[HistoryMessage, ...] | None:
     """What the next run needs as its history, where the newest was given one that the log does not hold."""
     state, seen = await deps.folds.session(session_id)
     run_id = _newest(state, seen)
     if not run_id or not seen.runs[run_id].history:
         return None
-    return await _said_until(deps, session_id, run_id=run_id)
+    return await _await_history(deps, session_id, run_id=run_id)
 
 
-async def said_in(deps: RouteDeps, session_id: str) -> tuple[HistoryMessage, ...]:
+async def await_session_history(deps: RouteDeps, session_id: str) -> tuple[HistoryMessage, ...]:
     """All that was said in a session so far; nothing if it is new."""
     if await deps.store.session(session_id) is None:
         return ()
     run_id = _newest(*await deps.folds.session(session_id))
-    return await _said_until(deps, session_id, run_id=run_id) if run_id else ()
+    return await _await_history(deps, session_id, run_id=run_id) if run_id else ()
 
 
 def _newest(state: Session, seen: Transcript) -> str:
@@ -107,7 +107,7 @@ def _is_taken_back(seen: Transcript, run_id: str) -> bool:
     return not any(entry.run_id == run_id and not isinstance(entry, Person) for entry in seen.entries)
 
 
-async def _said_until(deps: RouteDeps, session_id: str, *, run_id: str) -> tuple[HistoryMessage, ...]:
+async def _await_history(deps: RouteDeps, session_id: str, *, run_id: str) -> tuple[HistoryMessage, ...]:
     """What was said up to the end of the run, which is waited for; raises a Problem if that lasts too long.
 
     A history does not grow while its run waits: what the run before is about to say would be missing.

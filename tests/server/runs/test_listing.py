@@ -15,7 +15,7 @@ from holdfast.interfaces.journal import IfSessionNew, Record, RunQuery, StoreDam
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.server.runs.previews import preview_of, previews_of
+from holdfast.server.runs.listing import preview_of, previews_of
 from serving import served, target_of
 
 
