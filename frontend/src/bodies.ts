@@ -240,7 +240,7 @@ export interface OpenQuestion {
   readonly expires_at: number | null;
 }
 
-/** What is not asked about any more. */
+/** What no longer needs approval. */
 export interface GrantList {
   readonly object: "list";
   readonly data: readonly GrantShown[];
@@ -259,7 +259,7 @@ export interface GrantShown {
   readonly created_at?: number;
 }
 
-/** What the rule allowed is asked about again. */
+/** What the rule allowed needs approval again. */
 export interface GrantRevoked {
   readonly grant_id: string;
   readonly deleted: true;
@@ -330,12 +330,12 @@ export interface DeletedSession {
   readonly purge_at?: number;
 }
 
-/** What was written and not sent. */
+/** The unsent draft. */
 export interface DraftText {
   readonly text: string;
 }
 
-/** A page of the transcript, in its order; `next_before` continues it upwards. */
+/** A page of the transcript, in its order; `next_before` leads to the page before it. */
 export interface TranscriptPage {
   readonly object: "list";
   readonly session_id: string;
@@ -457,7 +457,7 @@ export interface SignedIn {
   readonly scopes: readonly ("admin" | "approve" | "chat")[];
 }
 
-/** The cookie opens nothing any more. */
+/** The cookie no longer opens anything. */
 export interface SignedOut {
   readonly signed_in: false;
 }
@@ -497,7 +497,7 @@ export interface KeyMade {
   readonly key: string;
 }
 
-/** The key opens nothing any more. */
+/** The key no longer opens anything. */
 export interface KeyRevoked {
   readonly name: string;
   readonly deleted: true;
@@ -600,14 +600,14 @@ export interface ResponseUsage {
   readonly total_tokens: number;
 }
 
-/** The response is not shown any more. */
+/** The response is hidden for good. */
 export interface DeletedResponse {
   readonly id: string;
   readonly object: "response.deleted";
   readonly deleted: true;
 }
 
-/** What a response was asked with, as the OpenAI API lists it. */
+/** The input of a response, as the OpenAI API lists it. */
 export interface InputItems {
   readonly object: "list";
   readonly data: readonly Readonly<Record<string, unknown>>[];

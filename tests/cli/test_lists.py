@@ -65,7 +65,7 @@ async def test_a_key_is_listed_with_where_it_comes_from_by_server_and_store_alik
     ):
         for reads in (client, stored):
             assert [(key.name, key.source) for key in await reads.keys()] == names
-        where = "file api-key" if given is None else "stands in the configuration"
+        where = "file api-key" if given is None else "is in the configuration"
         with pytest.raises(Refused, match=where):
             await client.revoke_key(names[0][0])
     await store.close()

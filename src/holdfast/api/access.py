@@ -16,7 +16,7 @@ class SignInRequest(msgspec.Struct):
 
 
 class TicketRequest(msgspec.Struct):
-    """The body of POST /api/tickets: the path with its query, exactly as it will be asked for."""
+    """The body of POST /api/tickets: the path with its query, exactly as it will be requested."""
 
     path: str
 
@@ -26,7 +26,7 @@ class CreateKeyRequest(msgspec.Struct):
 
     name: str
     scopes: Annotated[
-        list[Scope] | None, msgspec.Meta(description="What the key may do; everything if it is not said.")
+        list[Scope] | None, msgspec.Meta(description="What the key may do; everything by default.")
     ] = None
 
 
@@ -44,7 +44,7 @@ class SignedIn(ResponseBody, frozen=True):
 
 
 class SignedOut(ResponseBody, frozen=True):
-    """The cookie opens nothing any more."""
+    """The cookie no longer opens anything."""
 
     signed_in: Annotated[bool, ALWAYS_FALSE]
 
@@ -93,7 +93,7 @@ class KeyList(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class KeyRevoked(ResponseBody, frozen=True):
-    """The key opens nothing any more."""
+    """The key no longer opens anything."""
 
     name: str
     deleted: Annotated[bool, ALWAYS_TRUE]

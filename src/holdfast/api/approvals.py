@@ -10,7 +10,7 @@ from holdfast.values import Action, Choice, GrantRule
 
 
 class ApprovalRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/approval; yes and no come in many forms."""
+    """The body of POST /v1/runs/{run_id}/approval; yes and no can be written in many ways."""
 
     choice: str
     approval_id: str | None = None
@@ -112,7 +112,7 @@ class GrantShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class GrantList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """What is not asked about any more."""
+    """What no longer needs approval."""
 
     data: tuple[GrantShown, ...]
     has_more: bool
@@ -120,7 +120,7 @@ class GrantList(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class GrantRevoked(ResponseBody, frozen=True):
-    """What the rule allowed is asked about again."""
+    """What the rule allowed needs approval again."""
 
     grant_id: str
     deleted: Annotated[bool, ALWAYS_TRUE]

@@ -38,7 +38,7 @@ class StreamOptions(msgspec.Struct):
 
 
 class ChatRequest(OpenAIRequest, kw_only=True):
-    """The body of POST /v1/chat/completions; what is not named here is ignored."""
+    """The body of POST /v1/chat/completions; other fields are ignored."""
 
     messages: list[RawMessage]
     stream_options: StreamOptions | None = None
@@ -52,7 +52,7 @@ class Conversation(msgspec.Struct):
 
 
 class ResponsesRequest(OpenAIRequest, kw_only=True):
-    """The body of POST /v1/responses; what is not named here is ignored."""
+    """The body of POST /v1/responses; other fields are ignored."""
 
     input: RawInput
     instructions: str | None = None
@@ -166,7 +166,7 @@ class ResponseShown(ResponseBody, frozen=True):
 
 
 class InputItems(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """What a response was asked with, as the OpenAI API lists it."""
+    """The input of a response, as the OpenAI API lists it."""
 
     data: tuple[dict[str, Any], ...]
     first_id: str | None
@@ -175,7 +175,7 @@ class InputItems(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class DeletedResponse(ResponseBody, frozen=True):
-    """The response is not shown any more."""
+    """The response is hidden for good."""
 
     id: str
     object: Literal["response.deleted"]

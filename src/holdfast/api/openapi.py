@@ -39,7 +39,7 @@ _QUERIES: Mapping[str, Any] = {
 }
 _FRAME = {
     "type": "object",
-    "description": "One frame; those with an id are the log, those without are signs of life.",
+    "description": "One frame; frames with an id are the log, the others are heartbeats and live status.",
     "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
 }
 _ERROR = {"$ref": "#/components/schemas/ErrorEnvelope"}
@@ -76,13 +76,13 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "holdfast_sign_in_PORT",
-                    "description": "What POST /api/sign-in gave to a browser; it opens nothing alone.",
+                    "description": "Set by POST /api/sign-in; it opens nothing on its own.",
                 },
                 "page": {
                     "type": "apiKey",
                     "in": "header",
                     "name": "X-Holdfast-Page",
-                    "description": "`page` of the same answer, kept where only pages of this origin read it.",
+                    "description": "`page` from the same response; only pages of this origin can read it.",
                 },
             },
         },
@@ -150,16 +150,16 @@ def _schema(kind: Any, known: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _words(answer: Any) -> str:
-    """What the answer is, in the words of its type."""
+    """What the response is, in the words of its type."""
     if answer is None:
-        return "There is no more to come."
+        return "Nothing follows."
     media = media_of(answer)
     docs = [
         kind.__doc__ for kind in media.values() if isinstance(kind, type) and kind.__module__ != "builtins"
     ]
     if EVENTS in media:
         docs.append("Server-sent events.")
-    return " ".join(doc for doc in docs if doc) or "As asked for."
+    return " ".join(doc for doc in docs if doc) or "The requested content."
 
 
 def _answer(words: str, content: dict[str, Any]) -> dict[str, Any]:

@@ -65,10 +65,15 @@ def media_of(response: Any) -> Mapping[str, Any]:
     return response if isinstance(response, Mapping) else {"application/json": response}  # pyright: ignore[reportUnknownVariableType]
 
 
-ONCE = {"Idempotency-Key": "Sent twice with the same body within 24 hours, it has one effect and one answer."}
-SESSION_HEADER = {"X-Hermes-Session-Id": "The session to go on in; without it the conversation gets its own."}
-RESUME = {"Last-Event-ID": "The id of the last event that was seen."}
-PAGE = {"limit": "How many, at most 200.", "cursor": "`next_cursor` of the page before."}
+ONCE = {
+    "Idempotency-Key": (
+        "A request that is sent twice within 24 hours with the same key and body has one effect and one "
+        "response."
+    )
+}
+SESSION_HEADER = {"X-Hermes-Session-Id": "The session to continue; without it the conversation gets its own."}
+RESUME = {"Last-Event-ID": "The id of the last event that you have seen."}
+PAGE = {"limit": "How many, at most 200.", "cursor": "`next_cursor` of the previous page."}
 RUN_ERRORS = {404: "run_not_found"}
 SESSION_ERRORS = {404: "session_not_found"}
 START_ERRORS = {

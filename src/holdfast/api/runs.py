@@ -18,22 +18,23 @@ def _says(text: str) -> msgspec.Meta:
 
 
 Tokens: TypeAlias = Annotated[
-    int, msgspec.Meta(ge=1, le=10_000_000, description="The most tokens of one answer of the model.")
+    int,
+    msgspec.Meta(ge=1, le=10_000_000, description="The most tokens that one answer of the model may have."),
 ]
 Effort: TypeAlias = Annotated[
     str,
     msgspec.Meta(
         pattern="^[a-z0-9]{1,16}$",
         description=(
-            "How long the model thinks: none, minimal, low, medium, high, xhigh, max, or a number of tokens "
-            "for Anthropic models that take a budget; off says nothing about it to the model."
+            "How much the model thinks: none, minimal, low, medium, high, xhigh, max, or a number of tokens "
+            "for Anthropic models that take a budget; off tells the model nothing about it."
         ),
     ),
 ]
 Temperature: TypeAlias = Annotated[
     float,
     msgspec.Meta(
-        ge=0, le=2, description="Left out for endpoints that refuse it, as Anthropic's own and Codex do."
+        ge=0, le=2, description="Not sent to endpoints that refuse it, such as Anthropic's own and Codex."
     ),
 ]
 RawMessage: TypeAlias = Annotated[
@@ -90,7 +91,7 @@ class ModelOptions(msgspec.Struct, kw_only=True):
 
     @property
     def effort(self) -> str:
-        """How long the model is to think; empty is as long as it does by itself."""
+        """How much the model is to think; empty leaves it to the model."""
         return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or ""
 
 
@@ -114,40 +115,40 @@ class RunRequest(ModelOptions, kw_only=True):
     """The body of POST /v1/runs."""
 
     input: Annotated[
-        RawInput | None, _says("What the run is to do: text, or messages, the last the user's.")
+        RawInput | None, _says("What the run is to do: text, or messages, of which the last is the user's.")
     ] = None
     message: Annotated[RawInput | None, _says("Another name for input.")] = None
     parts: Annotated[list[Part], _says("Attachments, by their names of POST /api/blobs.")] = msgspec.field(
         default_factory=list[Part]
     )
     session_id: SessionId | None = None
-    instructions: Annotated[str | None, _says("What the model is told first, beside the server's own.")] = (
-        None
-    )
+    instructions: Annotated[
+        str | None, _says("Instructions for the model, in addition to the server's own.")
+    ] = None
     conversation_history: Annotated[
         list[HistoryItem] | None, _says("Replaces the session's history for this run.")
     ] = None
-    previous_response_id: Annotated[str | None, _says("Go on after this response.")] = None
+    previous_response_id: Annotated[str | None, _says("Continue after this response.")] = None
     model: Annotated[
         ShortText | None, _says("A target's name or model; an unknown one means the default.")
     ] = None
-    metadata: Annotated[dict[str, Any] | None, _says("Kept with the run and shown with it; 64 entries.")] = (
-        None
-    )
+    metadata: Annotated[
+        dict[str, Any] | None, _says("Stored with the run and shown with it; at most 64 entries.")
+    ] = None
     workspace: Annotated[str | None, _says("The folder that tools work in, as an absolute path.")] = None
     when_busy: Annotated[WhenBusy, _says("What to do while another run has the session.")] = "queue"
     budget: Annotated[
         BudgetRequest | None, _says("What the run may use up; it ends with outcome budget.")
     ] = None
     on_restart: Annotated[
-        Literal["", OnRestart] | None, _says("Whether the run goes on by itself after a restart.")
+        Literal["", OnRestart] | None, _says("Whether the run continues by itself after a restart.")
     ] = None
     on_disconnect: Annotated[
-        OnDisconnect | None, _says("Whether the run ends when its last reader has left: detach or cancel.")
+        OnDisconnect | None, _says("Whether the run ends when its last reader leaves: detach or cancel.")
     ] = None
-    client_id: Annotated[
-        ShortText | None, _says("The client's own id of the message, given back with it.")
-    ] = None
+    client_id: Annotated[ShortText | None, _says("The client's own id of the message, returned with it.")] = (
+        None
+    )
 
 
 class SessionChatRequest(RunRequest, kw_only=True):
@@ -157,7 +158,7 @@ class SessionChatRequest(RunRequest, kw_only=True):
 
 
 class StopRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/stop; it may be left out."""
+    """The body of POST /v1/runs/{run_id}/stop; it is optional."""
 
     reason: str | None = None
 
@@ -173,7 +174,7 @@ class SayRequest(msgspec.Struct):
 
 
 class RetryRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/retry; a fork has its runs from the session that it is of."""
+    """The body of POST /v1/runs/{run_id}/retry; a fork inherits its runs from another session."""
 
     session_id: str | None = None
 

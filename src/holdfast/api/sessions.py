@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from holdfast.api.body import ALWAYS_TRUE, ResponseBody
 from holdfast.values import Part
 
-OFFSET_MAX = 10_000  # sessions that a client without a cursor may have seen
+OFFSET_MAX = 10_000  # how far a client without a cursor can page
 
 
 class CreateSessionRequest(msgspec.Struct):
@@ -30,7 +30,7 @@ class ChangeSessionRequest(msgspec.Struct):
 
 
 class DraftRequest(msgspec.Struct):
-    """The body of PUT /api/sessions/{session_id}/draft: what a person has written and not sent."""
+    """The body of PUT /api/sessions/{session_id}/draft: the unsent draft."""
 
     text: str
 
@@ -136,7 +136,7 @@ class DeletedSession(ResponseBody, frozen=True, tag_field="object", tag="hermes.
 
 
 class DraftText(ResponseBody, frozen=True):
-    """What was written and not sent."""
+    """The unsent draft."""
 
     text: str
 
@@ -166,7 +166,7 @@ class TranscriptRun(ResponseBody, frozen=True):
 
 
 class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object", tag="list"):
-    """A page of the transcript, in its order; `next_before` continues it upwards."""
+    """A page of the transcript, in its order; `next_before` leads to the page before it."""
 
     session_id: str
     data: tuple[dict[str, Any], ...]

@@ -75,7 +75,7 @@ class KeyRoutes:
                 why = "This key is the file api-key of the data directory; delete it and restart for another"
                 raise Problem(409, why, code="key_configured", param="name")
             if name in self._deps.keys.configured:
-                why = "This key stands in the configuration; take it out there and restart"
+                why = "This key is in the configuration; remove it there and restart"
                 raise Problem(409, why, code="key_configured", param="name")
             raise Problem(404, "There is no key of this name", code="key_not_found", param="name")
         return json_answer(KeyRevoked(name=name, deleted=True))
