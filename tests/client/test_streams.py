@@ -13,7 +13,7 @@ from client.moving import PATIENT_CLIENT, Moving
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.client import Address, Away, Back, Client, LiveLine, Patience, Refused, Seen, Unreachable
-from holdfast.client.streams import Frame, FrameParser
+from holdfast.client.streams import FrameParser, StreamFrame
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from serving import PATIENT, limited, served, target_of
 
@@ -139,7 +139,7 @@ async def _drained(following: AsyncIterator[object]) -> None:
 def test_frames_are_the_same_wherever_the_stream_is_cut(cuts: list[int]) -> None:
     text = b'id: 7\ndata: {"a": 1}\n\n: keepalive\n\ndata: {"live": true}\n\n'
     text += b'id: 8\ndata: {"b":\ndata:  2}\n\nid: 9\n'
-    parser, frames, at = FrameParser(), list[Frame](), 0
+    parser, frames, at = FrameParser(), list[StreamFrame](), 0
     for size in [*cuts, len(text)]:
         frames += parser.feed(text[at : at + size])
         at += size

@@ -17,7 +17,7 @@ from holdfast.api.server import HealthShown, TargetList, TargetShown
 from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
 from holdfast.client.address import Address, Patience, Where, at
 from holdfast.client.errors import BadAnswer
-from holdfast.client.exchange import Asked, Exchange
+from holdfast.client.exchange import ClientRequest, RetryingHttp
 from holdfast.client.streams import heard, hermes_frames
 from holdfast.client.updates import Heard, HermesFrame, Seen
 from holdfast.values import Choice, GrantRule
@@ -40,7 +40,7 @@ class Client:
     def __init__(
         self, url: str = "", key: str = "", *, where: Where | None = None, patience: Patience | None = None
     ) -> None:
-        self._exchange = Exchange(where or at(Address(url, key)), patience or Patience())
+        self._exchange = RetryingHttp(where or at(Address(url, key)), patience or Patience())
 
     async def __aenter__(self) -> Self:
         return self
@@ -160,7 +160,9 @@ class Client:
     async def revoke_grant(self, grant_id: str, *, session_id: str = "") -> None:
         """Ask again about what it allowed, everywhere or in one session; Refused (404) if none has it."""
         query = {"session_id": session_id} if session_id else {}
-        await self._exchange.call(Asked("DELETE", f"/api/approvals/rules/{_in_path(grant_id)}", query=query))
+        await self._exchange.call(
+            ClientRequest("DELETE", f"/api/approvals/rules/{_in_path(grant_id)}", query=query)
+        )
 
     async def rule(
         self, run_id: str, approval_id: str, *, choice: Literal["session", "always"]
@@ -205,25 +207,27 @@ class Client:
 
     async def export(self, session_id: str, *, form: Literal["json", "md"] = "json") -> bytes:
         """A session as a file."""
-        asked = Asked("GET", _session(session_id) + "/export", query={"format": form}, accept="*/*")
+        asked = ClientRequest("GET", _session(session_id) + "/export", query={"format": form}, accept="*/*")
         return await self._exchange.call(asked)
 
     async def rename(self, session_id: str, title: str) -> SessionShown:
         """Give the session another title."""
-        asked = Asked("PATCH", _session(session_id), {"title": title}, _once())
+        asked = ClientRequest("PATCH", _session(session_id), {"title": title}, _once())
         return await self._answer(asked, SessionShown)
 
     async def mark_read(self, session_id: str) -> None:
         """Someone has seen all that there is of the session by now."""
-        await self._exchange.call(Asked("PATCH", _session(session_id), {"read_seq": SEQ_MAX}, _once()))
+        await self._exchange.call(
+            ClientRequest("PATCH", _session(session_id), {"read_seq": SEQ_MAX}, _once())
+        )
 
     async def delete(self, session_id: str) -> None:
         """Hide the session and purge it in a minute; until then it can be restored."""
-        await self._exchange.call(Asked("DELETE", _session(session_id)))
+        await self._exchange.call(ClientRequest("DELETE", _session(session_id)))
 
     async def purge(self, session_id: str) -> None:
         """Delete the session for good."""
-        await self._exchange.call(Asked("DELETE", _session(session_id), query={"now": "true"}))
+        await self._exchange.call(ClientRequest("DELETE", _session(session_id), query={"now": "true"}))
 
     async def undelete(self, session_id: str) -> SessionShown:
         """Take a deletion back."""
@@ -265,16 +269,16 @@ class Client:
 
     async def revoke_key(self, name: str) -> None:
         """The key opens nothing any more."""
-        await self._exchange.call(Asked("DELETE", f"/api/keys/{_in_path(name)}"))
+        await self._exchange.call(ClientRequest("DELETE", f"/api/keys/{_in_path(name)}"))
 
     async def _get(self, path: str, kind: type[_Body], *, query: Mapping[str, str] | None = None) -> _Body:
         given = {name: value for name, value in (query or {}).items() if value}
-        return await self._answer(Asked("GET", path, query=given), kind)
+        return await self._answer(ClientRequest("GET", path, query=given), kind)
 
     async def _post(self, path: str, body: Any, kind: type[_Body], *, once: str = "") -> _Body:
-        return await self._answer(Asked("POST", path, body, once), kind)
+        return await self._answer(ClientRequest("POST", path, body, once), kind)
 
-    async def _answer(self, asked: Asked, kind: type[_Body]) -> _Body:
+    async def _answer(self, asked: ClientRequest, kind: type[_Body]) -> _Body:
         body = await self._exchange.call(asked)
         try:
             return msgspec.json.decode(body, type=kind)

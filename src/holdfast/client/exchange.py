@@ -27,7 +27,7 @@ BROKEN: tuple[type[Exception], ...] = (aiohttp.ClientError, OSError, TimeoutErro
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ClientRequest:
     """A request; `once` is its idempotency key, which makes it safe to send it twice."""
 
     method: str
@@ -48,7 +48,7 @@ class NowhereToBeFound(ConnectionError):
     """Nobody knows where the server is at the moment."""
 
 
-class Exchange:
+class RetryingHttp:
     """Sends requests over a pool of connections; the address is looked up anew when it fails."""
 
     def __init__(self, where: Where, patience: Patience) -> None:
@@ -63,7 +63,7 @@ class Exchange:
         while self._pools:
             await self._pools.popitem()[1].close()
 
-    async def call(self, asked: Asked) -> bytes:
+    async def call(self, asked: ClientRequest) -> bytes:
         """The body of the answer; raises Refused or Unreachable."""
         now_s = asyncio.get_running_loop().time
         until_s = now_s() + self.patience.call_s
@@ -87,7 +87,9 @@ class Exchange:
             await asyncio.sleep(min(pause_s, left_s))
 
     @asynccontextmanager
-    async def opened(self, asked: Asked, *, silence_s: float = 0.0) -> AsyncGenerator[aiohttp.ClientResponse]:
+    async def opened(
+        self, asked: ClientRequest, *, silence_s: float = 0.0
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """The answer as it comes; raises Refused if it is none, and one of BROKEN."""
         address = await self._reach()
         headers = {"Accept": asked.accept, "User-Agent": f"holdfast/{__version__}", **asked.headers}

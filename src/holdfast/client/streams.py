@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.client.errors import BadAnswer, Refused
-from holdfast.client.exchange import BROKEN, LATER, Asked, Exchange, told
+from holdfast.client.exchange import BROKEN, LATER, ClientRequest, RetryingHttp, told
 from holdfast.client.updates import Away, Back, Heard, HermesFrame, LiveLine, Seen
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import AnyEvent
@@ -26,7 +26,7 @@ class _Aside(msgspec.Struct):
     text: str = ""
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class StreamFrame(msgspec.Struct, frozen=True, gc=False):
     """One frame of a stream; id 0 is none."""
 
     id: int
@@ -39,7 +39,7 @@ class FrameParser:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def feed(self, piece: bytes) -> list[Frame]:
+    def feed(self, piece: bytes) -> list[StreamFrame]:
         """The frames that the piece completes."""
         looked = max(0, len(self._rest) - 1)
         self._rest += piece
@@ -53,7 +53,7 @@ class FrameParser:
         return [frame for block in blocks if (frame := _frame_of(block)) is not None]
 
 
-def _frame_of(block: bytes) -> Frame | None:
+def _frame_of(block: bytes) -> StreamFrame | None:
     seq = 0
     data: list[bytes] = []
     for line in block.split(b"\n"):
@@ -63,7 +63,7 @@ def _frame_of(block: bytes) -> Frame | None:
             seq = int(value[:18])
         elif name == b"data":
             data.append(value)
-    return Frame(seq, b"\n".join(data)) if data else None
+    return StreamFrame(seq, b"\n".join(data)) if data else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class _Cursor:
             self.newest = self.after = 0
         self.epoch = epoch or self.epoch
 
-    def is_new(self, frame: Frame) -> bool:
+    def is_new(self, frame: StreamFrame) -> bool:
         """Whether it was not read yet; a cursor that the log does not know is answered from the start."""
         if frame.id and frame.id <= self.newest:
             return False
@@ -100,8 +100,8 @@ class _Cursor:
 
 
 async def frames(
-    exchange: Exchange, path: str, *, view: str = "", after: int = 0, epoch: str = ""
-) -> AsyncGenerator[Frame | Away | Back]:
+    exchange: RetryingHttp, path: str, *, view: str = "", after: int = 0, epoch: str = ""
+) -> AsyncGenerator[StreamFrame | Away | Back]:
     """The frames after the cursor, each id once, over as many connections as it takes.
 
     `epoch` is that of the log that the cursor is of, if it is known. A log that was made anew under the same
@@ -137,7 +137,9 @@ async def frames(
         await asyncio.sleep(exchange.pause_s(tries - 1))
 
 
-async def _connection(exchange: Exchange, asked: Asked) -> AsyncGenerator[Frame | _Opened | None]:
+async def _connection(
+    exchange: RetryingHttp, asked: ClientRequest
+) -> AsyncGenerator[StreamFrame | _Opened | None]:
     """Its opening, then its frames, an empty one for any sign of life; raises one of BROKEN.
 
     None says that nothing follows.
@@ -152,7 +154,7 @@ async def _connection(exchange: Exchange, asked: Asked) -> AsyncGenerator[Frame 
             yield _Opened(answer.headers.get(EPOCH_HEADER, ""))
             parser = FrameParser()
             async for piece in answer.content.iter_any():
-                yield Frame(0, b"")
+                yield StreamFrame(0, b"")
                 for frame in parser.feed(piece):
                     yield frame
     except Refused as error:
@@ -161,8 +163,8 @@ async def _connection(exchange: Exchange, asked: Asked) -> AsyncGenerator[Frame 
         raise ConnectionError(error.message) from error
 
 
-def _asked(path: str, view: str, cursor: str) -> Asked:
-    return Asked(
+def _asked(path: str, view: str, cursor: str) -> ClientRequest:
+    return ClientRequest(
         "GET",
         path,
         query={"view": view} if view else {},
@@ -172,7 +174,7 @@ def _asked(path: str, view: str, cursor: str) -> Asked:
 
 
 async def heard(
-    exchange: Exchange, path: str, *, view: str = "", after: int = 0, epoch: str = ""
+    exchange: RetryingHttp, path: str, *, view: str = "", after: int = 0, epoch: str = ""
 ) -> AsyncGenerator[Heard]:
     """Events as journaled, and beside them what is on no log."""
     async with aclosing(frames(exchange, path, view=view, after=after, epoch=epoch)) as found:
@@ -187,7 +189,7 @@ async def heard(
                     yield LiveLine(aside.run_id, aside.text)
 
 
-async def hermes_frames(exchange: Exchange, path: str, *, after: int = 0) -> AsyncGenerator[HermesFrame]:
+async def hermes_frames(exchange: RetryingHttp, path: str, *, after: int = 0) -> AsyncGenerator[HermesFrame]:
     """The frames of a run in hermes' words, ephemeral ones included."""
     async with aclosing(frames(exchange, path, view="hermes", after=after)) as found:
         async for frame in found:
@@ -197,7 +199,7 @@ async def hermes_frames(exchange: Exchange, path: str, *, after: int = 0) -> Asy
             yield HermesFrame(frame.id, str(data.get("event", "")), data)
 
 
-def _event(frame: Frame) -> AnyEvent:
+def _event(frame: StreamFrame) -> AnyEvent:
     try:
         return decode(frame.data, where=f"frame {frame.id}")
     except UnreadableEvent as error:

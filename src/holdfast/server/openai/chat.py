@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
+from typing_extensions import override
 
 from holdfast.api.openai import (
     ChatChoice,
@@ -28,6 +29,7 @@ from holdfast.server.openai.shapes import (
     BREAK,
     OpenAIFeed,
     OpenAIStream,
+    RunStreamView,
     encode,
     failed_answer,
     headers_of,
@@ -151,7 +153,7 @@ def _whole(ended: RunReadModel, *, row: RunRow, model: str, headers: Mapping[str
     return json_answer(completion, headers=headers)
 
 
-class ChatView:
+class ChatView(RunStreamView):
     """A run as chunks of a chat completion."""
 
     def __init__(self, row: RunRow, model: str, *, created: int, include_usage: bool) -> None:
@@ -199,8 +201,8 @@ class ChatView:
         used = b"data: %b\n\n" % encode(self._head | {"choices": []} | usage)
         return [self._chunk({}, finish=finish), used, b"data: [DONE]\n\n"]
 
+    @override
     def cut_off(self, why: Problem) -> list[bytes]:
-        """See View.cut_off."""
         return [b"data: %b\n\n" % encode(why.body), b"data: [DONE]\n\n"]
 
     def _chunk(

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from typing_extensions import override
+
 from holdfast.folds.entries import ToolCard
 from holdfast.server.openai.shapes import encode
 
@@ -21,7 +23,7 @@ SERVER = "holdfast"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ServerToolCall:
     """A call of a tool, and what it brought, if it has ended."""
 
     call_id: str
@@ -36,24 +38,24 @@ class Call:
         return encode(self.args).decode()
 
 
-def call_of(card: ToolCard) -> Call:
+def call_of(card: ToolCard) -> ServerToolCall:
     """The call of a tool card."""
     result = card.result if card.state == "ended" else None
-    return Call(card.tool_call_id, card.name, card.args, result, card.ok)
+    return ServerToolCall(card.tool_call_id, card.name, card.args, result, card.ok)
 
 
 class CallItems(Protocol):
     """Calls in one of the two forms."""
 
-    def listed(self, call: Call) -> Sequence[Item]:
+    def listed(self, call: ServerToolCall) -> Sequence[Item]:
         """The items of a call, as a response lists them."""
         ...
 
-    def begun(self, call: Call, at: int) -> Sequence[Told]:
+    def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
         """What a stream tells when a call begins, as the item at a place."""
         ...
 
-    def ended(self, call: Call, at: int, *, free: int) -> tuple[Sequence[Told], int]:
+    def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:
         """What a stream tells when the call at a place has ended, and the place that is free then."""
         ...
 
@@ -64,12 +66,12 @@ def item_id(kind: str, run_id: str, name: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionCalls:
+class FunctionCalls(CallItems):
     """The call, and what it brought as an item of its own."""
 
     run_id: str
 
-    def _call(self, call: Call, status: ItemStatus) -> Item:
+    def _call(self, call: ServerToolCall, status: ItemStatus) -> Item:
         return {
             "id": item_id("fc", self.run_id, call.call_id),
             "type": "function_call",
@@ -79,7 +81,7 @@ class FunctionCalls:
             "status": status,
         }
 
-    def _output(self, call: Call) -> Item:
+    def _output(self, call: ServerToolCall) -> Item:
         return {
             "id": item_id("fco", self.run_id, call.call_id),
             "type": "function_call_output",
@@ -88,14 +90,14 @@ class FunctionCalls:
             "status": "completed",
         }
 
-    def listed(self, call: Call) -> Sequence[Item]:
-        """See CallItems."""
+    @override
+    def listed(self, call: ServerToolCall) -> Sequence[Item]:
         if call.result is None:
             return [self._call(call, "incomplete")]
         return [self._call(call, "completed"), self._output(call)]
 
-    def begun(self, call: Call, at: int) -> Sequence[Told]:
-        """See CallItems."""
+    @override
+    def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
         item, arguments = self._call(call, "completed"), call.arguments
         place = {"item_id": item["id"], "output_index": at}
         return [
@@ -105,20 +107,20 @@ class FunctionCalls:
             (DONE, {"output_index": at, "item": item}),
         ]
 
-    def ended(self, call: Call, at: int, *, free: int) -> tuple[Sequence[Told], int]:
-        """See CallItems."""
+    @override
+    def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:
         del at
         fields = {"output_index": free, "item": self._output(call)}
         return [(ADDED, fields), (DONE, fields)], free + 1
 
 
 @dataclass(frozen=True, slots=True)
-class ServerCalls:
+class ServerCalls(CallItems):
     """The call with what it brought, as one item of a tool that is run elsewhere."""
 
     run_id: str
 
-    def _item(self, call: Call) -> Item:
+    def _item(self, call: ServerToolCall) -> Item:
         failed = call.result is not None and not call.ok
         error = {"type": "mcp_tool_execution_error", "content": call.result} if failed else None
         ended = "failed" if failed else "completed"
@@ -134,12 +136,12 @@ class ServerCalls:
             "status": "incomplete" if call.result is None else ended,
         }
 
-    def listed(self, call: Call) -> Sequence[Item]:
-        """See CallItems."""
+    @override
+    def listed(self, call: ServerToolCall) -> Sequence[Item]:
         return [self._item(call)]
 
-    def begun(self, call: Call, at: int) -> Sequence[Told]:
-        """See CallItems."""
+    @override
+    def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
         item, arguments = self._item(call), call.arguments
         place = {"item_id": item["id"], "output_index": at}
         return [
@@ -149,8 +151,8 @@ class ServerCalls:
             ("response.mcp_call_arguments.done", {**place, "arguments": arguments}),
         ]
 
-    def ended(self, call: Call, at: int, *, free: int) -> tuple[Sequence[Told], int]:
-        """See CallItems."""
+    @override
+    def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:
         item = self._item(call)
         place = {"item_id": item["id"], "output_index": at}
         told = f"response.mcp_call.{item['status']}"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from holdfast.api.openai import OutputTokensDetails, PromptTokensDetails, ResponseShown, ResponseUsage
 from holdfast.folds.entries import Text, ToolCard
@@ -11,16 +12,16 @@ from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.server.openai.items import (
-    Call,
     CallItems,
     FunctionCalls,
     ItemStatus,
     ServerCalls,
+    ServerToolCall,
     call_of,
     message_item,
     text_part,
 )
-from holdfast.server.openai.shapes import BREAK, encode, is_failure, problem_of_run
+from holdfast.server.openai.shapes import BREAK, RunStreamView, encode, is_failure, problem_of_run
 from holdfast.server.problems import Problem
 from holdfast.server.runs.history import response_id
 from holdfast.server.streams.hermes import Frame, tool_args
@@ -28,7 +29,7 @@ from holdfast.values import RunSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ResponseContext:
     """What a response was asked with, and the model as it is called outside."""
 
     model: str
@@ -40,7 +41,7 @@ class Asked:
     by_package: bool = False  # with one of OpenAI's packages
 
 
-def response_of(row: RunRow, asked: Asked, fold: RunReadModel | None = None) -> ResponseShown:
+def response_of(row: RunRow, asked: ResponseContext, fold: RunReadModel | None = None) -> ResponseShown:
     """The response object; without a fold it is the one that a stream begins with."""
     settings = asked.settings
     response = ResponseShown(
@@ -90,7 +91,7 @@ def _ending(run: Run) -> dict[str, Any]:
     return {"status": "completed"}
 
 
-def _output(fold: RunReadModel, asked: Asked) -> list[dict[str, Any]]:
+def _output(fold: RunReadModel, asked: ResponseContext) -> list[dict[str, Any]]:
     """What the run did and what came of it, in its order, and then its clean answer.
 
     The tools are the server's own, so each call stands here with its output: there is nothing left to run.
@@ -111,7 +112,7 @@ def _output(fold: RunReadModel, asked: Asked) -> list[dict[str, Any]]:
     return items
 
 
-def _calls_of(asked: Asked, run_id: str) -> CallItems:
+def _calls_of(asked: ResponseContext, run_id: str) -> CallItems:
     return ServerCalls(run_id) if asked.by_package else FunctionCalls(run_id)
 
 
@@ -133,10 +134,10 @@ def _usage(run: Run) -> ResponseUsage:
     )
 
 
-class ResponseView:
+class ResponseView(RunStreamView):
     """A run as events of a response, numbered from 0."""
 
-    def __init__(self, row: RunRow, asked: Asked, *, after: int = -1) -> None:
+    def __init__(self, row: RunRow, asked: ResponseContext, *, after: int = -1) -> None:
         self._row = row
         self._asked = asked
         self._items = _calls_of(asked, row.run_id)
@@ -192,8 +193,8 @@ class ResponseView:
             self._event(f"response.{name}", response=response),
         ]
 
+    @override
     def cut_off(self, why: Problem) -> list[bytes]:
-        """See View.cut_off."""
         self._after = -1  # whatever the reader has, this is news
         return [self._event("error", code=why.code, message=why.message, param=None)]
 
@@ -229,13 +230,13 @@ class ResponseView:
         self._index += 1
         call_id: str = frame["tool_call_id"]
         self._calls[call_id] = self._index
-        call = Call(call_id, frame["tool"], tool_args(run, call_id))
+        call = ServerToolCall(call_id, frame["tool"], tool_args(run, call_id))
         return [self._event(kind, **fields) for kind, fields in self._items.begun(call, self._index)]
 
     def _brought(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         call_id: str = frame["tool_call_id"]
         args, ok = tool_args(run, call_id), not frame["error"]
-        call = Call(call_id, frame["tool"], args, frame["result"], ok)
+        call = ServerToolCall(call_id, frame["tool"], args, frame["result"], ok)
         told, free = self._items.ended(call, self._calls[call_id], free=self._index + 1)
         self._index = free - 1
         return [self._event(kind, **fields) for kind, fields in told]

@@ -19,7 +19,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import named_session, said_in
 from holdfast.server.openai.references import whole_items
-from holdfast.server.openai.response_view import Asked, ResponseView, response_of
+from holdfast.server.openai.response_view import ResponseContext, ResponseView, response_of
 from holdfast.server.openai.shapes import (
     OpenAIFeed,
     OpenAIStream,
@@ -93,7 +93,7 @@ class OpenAIResponsesRoutes:
 
     async def _begun(
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
-    ) -> tuple[RunRow, Asked, dict[str, str]]:
+    ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that has the message, what it was asked with, and the headers that name it."""
         sent = await earlier_answer(key, self._deps, status=202)
         if sent is None:
@@ -161,7 +161,7 @@ class OpenAIResponsesRoutes:
             return session_id, earlier
         return session_id, (*(earlier or await await_session_history(self._deps, session_id)), *before)
 
-    async def _kept(self, row: RunRow, wanted: ResponsesRequest) -> Asked:
+    async def _kept(self, row: RunRow, wanted: ResponsesRequest) -> ResponseContext:
         """What the response was asked with, as far as later readers need it on disk."""
         store, response = self._deps.store, response_id(row.run_id)
         if wanted.store is False:
@@ -184,9 +184,9 @@ class OpenAIResponsesRoutes:
                 _log.warning("what %s was asked with is not kept: %s", response, error)
         return replace(await self._asked(row, kept), is_stored=wanted.store is not False)
 
-    async def _asked(self, row: RunRow, kept: Kept) -> Asked:
+    async def _asked(self, row: RunRow, kept: Kept) -> ResponseContext:
         settings = (await self._deps.folds.run(row)).state.settings
-        return Asked(
+        return ResponseContext(
             settings.model or self._deps.options.model,
             settings,
             previous=kept.previous,
@@ -194,7 +194,7 @@ class OpenAIResponsesRoutes:
             is_background=kept.background,
         )
 
-    async def _again(self, request: Request) -> tuple[RunRow, Asked]:
+    async def _again(self, request: Request) -> tuple[RunRow, ResponseContext]:
         """The response that the path names; raises a Problem if there is none that may be seen."""
         response: str = request.path_params["response_id"]
         row = await response_row(self._deps, response, param="response_id")

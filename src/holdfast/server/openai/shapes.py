@@ -77,7 +77,7 @@ def is_failure(run: Run) -> bool:
     return run.outcome not in {"completed", "refused", "truncated"}
 
 
-class View(Protocol):
+class RunStreamView(Protocol):
     """A run as one of the OpenAI protocols streams it."""
 
     def begin(self) -> list[bytes]:
@@ -100,7 +100,7 @@ class View(Protocol):
 class OpenAIFeed:
     """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
 
-    def __init__(self, journal: Journal, folds: Folds, row: RunRow, *, view: View) -> None:
+    def __init__(self, journal: Journal, folds: Folds, row: RunRow, *, view: RunStreamView) -> None:
         self._journal = journal
         self._folds = folds
         self._row = row
