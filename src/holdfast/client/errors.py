@@ -10,7 +10,7 @@ class ClientError(Exception):
 
 
 class Refused(ClientError):
-    """The server said no; the fields are those of its error error."""
+    """The server said no; the fields are those of its error."""
 
     def __init__(self, status: int, error: ErrorDetail, *, retry_after_s: float = 0.0) -> None:
         super().__init__(error.message)
