@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
+FOLDER_MODULES_MAX = 30
+ROOT_MODULES_MAX = 12
+# Public names of packages that people import on their own, where a prefix would only be noise.
+SHARED_CLASS_NAMES = {"Gate", "Lifecycle", "Patience", "Record", "ServerOptions", "Usage"}
 FORBIDDEN_NAME_PARTS = {"utils", "helpers", "common", "misc", "manager", "handler"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
 
@@ -56,6 +61,22 @@ def _all() -> tuple[Module, ...]:
 def test_a_file_is_one_noun_of_at_most_600_lines() -> None:
     too_long = [module.name for module in _all() if len(module.text.splitlines()) > LINES_MAX]
     assert not too_long, "split by noun"
+
+
+def test_a_folder_can_be_taken_in_at_a_glance() -> None:
+    folders = Counter(str(Path(module.name).parent) for module in _sources() if "__init__" not in module.name)
+    assert folders["src/holdfast"] <= ROOT_MODULES_MAX, "the root is for what everything else is made of"
+    assert [folder for folder, count in folders.items() if count > FOLDER_MODULES_MAX] == []
+
+
+def test_a_public_class_name_means_one_thing() -> None:
+    names = Counter(
+        node.name
+        for module in _sources()
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in names.items() if count > 1} <= SHARED_CLASS_NAMES
 
 
 def test_a_file_opens_with_a_sentence_that_says_what_it_is_for() -> None:

@@ -15,7 +15,7 @@ from holdfast.config.target_secrets import secrets_of
 from holdfast.events import AnyEvent, RunEnded
 from holdfast.folds.rows import run_of
 from holdfast.host.runtime import Parts, Runner, open_runner
-from holdfast.ids import new_session_id
+from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore

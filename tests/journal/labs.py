@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.follow import WINDOW_BYTES_MAX
@@ -13,7 +14,6 @@ from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
-from holdfast.metrics import Metrics
 from holdfast.redaction import NO_SECRETS
 from holdfast.server.metered_store import MeteredStore
 

@@ -18,8 +18,7 @@ from holdfast.agent.human_asks import HumanAsks
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.phases import Phase
-from holdfast.folds.run import AskStatus, Run
-from holdfast.folds.run import ToolCall as CallState
+from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.tool import Tool, ToolResult
 from holdfast.journal.redacting import RedactingBlobs

@@ -13,7 +13,7 @@ from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.asks import expired
 from holdfast.folds.run import AskStatus
-from holdfast.ids import new_approval_id, new_question_id
+from holdfast.interfaces.ids import new_approval_id, new_question_id
 from holdfast.interfaces.journal import Declined, IfAskOpen
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.tools.ask import AskUserArgs

@@ -3,7 +3,7 @@
 import msgspec
 
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
-from holdfast.chaos.frames import JsonObject, SseFrame, json_frame
+from holdfast.chaos.frames import ChaosFrame, JsonObject, json_frame
 
 _STOP: dict[Reason, str] = {
     "stop": "end_turn",
@@ -50,20 +50,20 @@ class AnthropicWire:
     def __init__(self, answer: ScriptedAnswer) -> None:
         self.answer = answer
 
-    def begin(self) -> list[SseFrame]:
+    def begin(self) -> list[ChaosFrame]:
         """The message_start event."""
         usage = {**_usage(self.answer.usage), "output_tokens": 1, "service_tier": "standard"}
         return [self._event("message_start", message=self._message([], stop_reason=None, usage=usage))]
 
-    def lifecycle(self) -> list[SseFrame]:
+    def lifecycle(self) -> list[ChaosFrame]:
         """A ping; this wire has no lifecycle event that may be repeated."""
         return self.ping()
 
-    def ping(self) -> list[SseFrame]:
+    def ping(self) -> list[ChaosFrame]:
         """A ping event."""
         return [self._event("ping")]
 
-    def open(self, part: AnswerPart) -> list[SseFrame]:
+    def open(self, part: AnswerPart) -> list[ChaosFrame]:
         """A content_block_start event."""
         closing = self.close()
         self.answer.parts.append(part)
@@ -73,7 +73,7 @@ class AnthropicWire:
         block = self._block(part, is_start=True)
         return [*closing, self._event("content_block_start", index=index, content_block=block)]
 
-    def delta(self, text: str) -> list[SseFrame]:
+    def delta(self, text: str) -> list[ChaosFrame]:
         """A content_block_delta event."""
         part = self.answer.open_part
         assert part is not None, "a delta needs an open part"
@@ -88,20 +88,20 @@ class AnthropicWire:
                 delta = {"type": "input_json_delta", "partial_json": text}
         return [self._event("content_block_delta", index=len(self.answer.parts) - 1, delta=delta)]
 
-    def close(self) -> list[SseFrame]:
+    def close(self) -> list[ChaosFrame]:
         """The signature of a thinking block, and content_block_stop."""
         part = self.answer.open_part
         if part is None:
             return []
         part.is_closed = True
         index = len(self.answer.parts) - 1
-        frames: list[SseFrame] = []
+        frames: list[ChaosFrame] = []
         if part.kind == "thinking" and part.signature:
             signed: JsonObject = {"type": "signature_delta", "signature": part.signature}
             frames.append(self._event("content_block_delta", index=index, delta=signed))
         return [*frames, self._event("content_block_stop", index=index)]
 
-    def finish(self, ending: AnswerEnding) -> list[SseFrame]:
+    def finish(self, ending: AnswerEnding) -> list[ChaosFrame]:
         """The message_delta with stop reason and usage, and message_stop."""
         delta: JsonObject = {"stop_reason": _STOP[ending.reason], "stop_sequence": None}
         if delta["stop_reason"] == "refusal":
@@ -111,7 +111,7 @@ class AnthropicWire:
             frames.append(self._event("message_stop"))
         return frames
 
-    def error(self, fault: ProviderError) -> list[SseFrame]:
+    def error(self, fault: ProviderError) -> list[ChaosFrame]:
         """An error event."""
         return [json_frame(self.error_body(529, fault), "error")]
 
@@ -164,5 +164,5 @@ class AnthropicWire:
             "usage": usage,
         }
 
-    def _event(self, name: str, **fields: object) -> SseFrame:
+    def _event(self, name: str, **fields: object) -> ChaosFrame:
         return json_frame({"type": name, **fields}, name)

@@ -1,7 +1,7 @@
 """OpenAI Chat Completions as a server writes it."""
 
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
-from holdfast.chaos.frames import JsonObject, SseFrame, json_frame
+from holdfast.chaos.frames import ChaosFrame, JsonObject, json_frame
 
 _BY_STATUS: dict[int, tuple[str, str, str]] = {
     400: ("invalid_request_error", "", "The request is not valid."),
@@ -60,19 +60,19 @@ class ChatCompletionsWire:
     def __init__(self, answer: ScriptedAnswer) -> None:
         self.answer = answer
 
-    def begin(self) -> list[SseFrame]:
+    def begin(self) -> list[ChaosFrame]:
         """The chunk that names the role."""
         return [self._delta({"role": "assistant", "content": "", "refusal": None})]
 
-    def lifecycle(self) -> list[SseFrame]:
+    def lifecycle(self) -> list[ChaosFrame]:
         """A chunk with an empty delta; this wire has no lifecycle events of its own."""
         return [self._delta({})]
 
-    def ping(self) -> list[SseFrame]:
+    def ping(self) -> list[ChaosFrame]:
         """A comment, as proxies in front of this wire send it."""
-        return [SseFrame(comment="keep-alive")]
+        return [ChaosFrame(comment="keep-alive")]
 
-    def open(self, part: AnswerPart) -> list[SseFrame]:
+    def open(self, part: AnswerPart) -> list[ChaosFrame]:
         """Only a tool call has an opening chunk here."""
         self.close()
         self.answer.parts.append(part)
@@ -87,7 +87,7 @@ class ChatCompletionsWire:
         }
         return [self._delta({"tool_calls": [opened]})]
 
-    def delta(self, text: str) -> list[SseFrame]:
+    def delta(self, text: str) -> list[ChaosFrame]:
         """A chunk for the open part."""
         part = self.answer.open_part
         assert part is not None, "a delta needs an open part"
@@ -103,23 +103,23 @@ class ChatCompletionsWire:
                 call: JsonObject = {"index": self._call_index(), "function": {"arguments": text}}
                 return [self._delta({"tool_calls": [call]})]
 
-    def close(self) -> list[SseFrame]:
+    def close(self) -> list[ChaosFrame]:
         """Parts have no closing chunk on this wire."""
         if (part := self.answer.open_part) is not None:
             part.is_closed = True
         return []
 
-    def finish(self, ending: AnswerEnding) -> list[SseFrame]:
+    def finish(self, ending: AnswerEnding) -> list[ChaosFrame]:
         """The chunk with the finish reason, the usage chunk if asked for, and the done line."""
         frames = [*self.close(), self._delta({}, _FINISH[ending.reason])]
         asked = self.answer.include_usage and ending.usage_chunk == "as asked"
         if asked or ending.usage_chunk == "always":
             frames.append(json_frame({**self._envelope(), "choices": [], "usage": _usage(ending.usage)}))
         if ending.done == "sent":
-            frames.append(SseFrame(b"[DONE]"))
+            frames.append(ChaosFrame(b"[DONE]"))
         return frames
 
-    def error(self, fault: ProviderError) -> list[SseFrame]:
+    def error(self, fault: ProviderError) -> list[ChaosFrame]:
         """An error object in place of a chunk."""
         return [json_frame({"error": openai_error(500, fault)})]
 
@@ -169,7 +169,7 @@ class ChatCompletionsWire:
             "system_fingerprint": "fp_chaos",
         }
 
-    def _delta(self, delta: JsonObject, finish_reason: str | None = None) -> SseFrame:
+    def _delta(self, delta: JsonObject, finish_reason: str | None = None) -> ChaosFrame:
         choice: JsonObject = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
         body = {**self._envelope(), "choices": [choice]}
         if self.answer.include_usage:

@@ -9,7 +9,7 @@ JsonObject = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class SseFrame:
+class ChaosFrame:
     """One server-sent event: its data line, and its event line where the wire has one."""
 
     data: bytes = b""
@@ -26,12 +26,12 @@ class SseStyle:
     space_after_colon: Literal[" ", ""] = " "
 
 
-def json_frame(body: JsonObject, event: str | None = None) -> SseFrame:
+def json_frame(body: JsonObject, event: str | None = None) -> ChaosFrame:
     """A frame whose data is one JSON object."""
-    return SseFrame(msgspec.json.encode(body), event)
+    return ChaosFrame(msgspec.json.encode(body), event)
 
 
-def encode_frame(frame: SseFrame, style: SseStyle) -> bytes:
+def encode_frame(frame: ChaosFrame, style: SseStyle) -> bytes:
     """The bytes of a frame, with the blank line that ends it."""
     end, space = style.line_end.encode(), style.space_after_colon.encode()
     lines: list[bytes] = []

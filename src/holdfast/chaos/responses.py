@@ -2,7 +2,7 @@
 
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
 from holdfast.chaos.chat_completions import openai_error
-from holdfast.chaos.frames import JsonObject, SseFrame, json_frame
+from holdfast.chaos.frames import ChaosFrame, JsonObject, json_frame
 
 _INCOMPLETE: dict[Reason, str] = {"length": "max_output_tokens", "filtered": "content_filter"}
 
@@ -27,19 +27,19 @@ class ResponsesWire:
         self.answer = answer
         self._sequence = 0
 
-    def begin(self) -> list[SseFrame]:
+    def begin(self) -> list[ChaosFrame]:
         """Created and in progress."""
         return [self._lifecycle("response.created"), self._lifecycle("response.in_progress")]
 
-    def lifecycle(self) -> list[SseFrame]:
+    def lifecycle(self) -> list[ChaosFrame]:
         """In progress, once more."""
         return [self._lifecycle("response.in_progress")]
 
-    def ping(self) -> list[SseFrame]:
+    def ping(self) -> list[ChaosFrame]:
         """A comment; the protocol has no keep-alive event of its own."""
-        return [SseFrame(comment="keep-alive")]
+        return [ChaosFrame(comment="keep-alive")]
 
-    def open(self, part: AnswerPart) -> list[SseFrame]:
+    def open(self, part: AnswerPart) -> list[ChaosFrame]:
         """The item, and its first content or summary part."""
         frames = self.close()
         self.answer.parts.append(part)
@@ -51,7 +51,7 @@ class ResponsesWire:
             frames.append(self._on_content("response.content_part.added", part=self._content(part, "")))
         return frames
 
-    def delta(self, text: str) -> list[SseFrame]:
+    def delta(self, text: str) -> list[ChaosFrame]:
         """A delta of the open item."""
         part = self.answer.open_part
         assert part is not None, "a delta needs an open part"
@@ -68,7 +68,7 @@ class ResponsesWire:
                 opening = [self._on_summary("part.added", part=_summary(""))] if is_first else []
                 return [*opening, self._on_summary("text.delta", delta=text)]
 
-    def close(self, status: str = "completed") -> list[SseFrame]:
+    def close(self, status: str = "completed") -> list[ChaosFrame]:
         """The done events of the open item, innermost first."""
         part = self.answer.open_part
         if part is None:
@@ -78,13 +78,13 @@ class ResponsesWire:
         item = self._item(part, self._index, status=status, text=part.text)
         return [*frames, self._event("response.output_item.done", output_index=self._index, item=item)]
 
-    def finish(self, ending: AnswerEnding) -> list[SseFrame]:
+    def finish(self, ending: AnswerEnding) -> list[ChaosFrame]:
         """The terminal event, which carries the whole response."""
         response = self.body(ending)
         frames = self.close("incomplete" if ending.reason in _INCOMPLETE else "completed")
         return [*frames, self._event(f"response.{response['status']}", response=response)]
 
-    def error(self, fault: ProviderError) -> list[SseFrame]:
+    def error(self, fault: ProviderError) -> list[ChaosFrame]:
         """An error event, then the failed response."""
         error = openai_error(500, fault)
         code, message = error["code"], error["message"]
@@ -118,7 +118,7 @@ class ResponsesWire:
     def _index(self) -> int:
         return len(self.answer.parts) - 1
 
-    def _inner_done(self, part: AnswerPart) -> list[SseFrame]:
+    def _inner_done(self, part: AnswerPart) -> list[ChaosFrame]:
         text = part.text
         match part.kind:
             case "text":
@@ -209,20 +209,20 @@ class ResponsesWire:
             "metadata": {},
         }
 
-    def _lifecycle(self, name: str) -> SseFrame:
+    def _lifecycle(self, name: str) -> ChaosFrame:
         return self._event(name, response=self._response("in_progress"))
 
-    def _on_item(self, event: str, /, **fields: object) -> SseFrame:
+    def _on_item(self, event: str, /, **fields: object) -> ChaosFrame:
         item_id = self._item_id(self.answer.parts[-1], self._index)
         return self._event(event, item_id=item_id, output_index=self._index, **fields)
 
-    def _on_content(self, event: str, /, **fields: object) -> SseFrame:
+    def _on_content(self, event: str, /, **fields: object) -> ChaosFrame:
         return self._on_item(event, content_index=0, **fields)
 
-    def _on_summary(self, event: str, /, **fields: object) -> SseFrame:
+    def _on_summary(self, event: str, /, **fields: object) -> ChaosFrame:
         return self._on_item(f"response.reasoning_summary_{event}", summary_index=0, **fields)
 
-    def _event(self, event: str, /, **fields: object) -> SseFrame:
+    def _event(self, event: str, /, **fields: object) -> ChaosFrame:
         body: JsonObject = {"type": event, "sequence_number": self._sequence, **fields}
         self._sequence += 1
         return json_frame(body, event)

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError
-from holdfast.chaos.frames import LAST_CHUNK, SseFrame, SseStyle, encode_frame, http_chunk
+from holdfast.chaos.frames import LAST_CHUNK, ChaosFrame, SseStyle, encode_frame, http_chunk
 from holdfast.chaos.record import SeenRequest
 from holdfast.chaos.wires import Wire
 
@@ -117,7 +117,7 @@ class Stage:
         headers = {"content-type": kind, "cache-control": "no-cache", "transfer-encoding": "chunked"}
         await self._send_head(200, headers)
 
-    async def send_frames(self, frames: Iterable[SseFrame]) -> None:
+    async def send_frames(self, frames: Iterable[ChaosFrame]) -> None:
         """Send frames after the opening events; an answer in one body only gathers what they say."""
         await self.begin()
         if self.is_streaming:
@@ -174,7 +174,7 @@ class Stage:
             self.is_chunked = False
             await self.send_bytes(LAST_CHUNK)
 
-    async def _send_frames(self, frames: Iterable[SseFrame]) -> None:
+    async def _send_frames(self, frames: Iterable[ChaosFrame]) -> None:
         for frame in frames:
             await self.send_bytes(http_chunk(encode_frame(frame, self.sse)))
 

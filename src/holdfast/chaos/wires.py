@@ -5,7 +5,7 @@ from typing import Protocol
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, ScriptedAnswer, WireName
 from holdfast.chaos.anthropic import AnthropicWire
 from holdfast.chaos.chat_completions import ChatCompletionsWire
-from holdfast.chaos.frames import JsonObject, SseFrame
+from holdfast.chaos.frames import ChaosFrame, JsonObject
 from holdfast.chaos.responses import ResponsesWire
 
 
@@ -17,35 +17,35 @@ class Wire(Protocol):
         """What has been said so far."""
         ...
 
-    def begin(self) -> list[SseFrame]:
+    def begin(self) -> list[ChaosFrame]:
         """The opening events; asked for once."""
         ...
 
-    def lifecycle(self) -> list[SseFrame]:
+    def lifecycle(self) -> list[ChaosFrame]:
         """An event that says nothing but that the server is at work."""
         ...
 
-    def ping(self) -> list[SseFrame]:
+    def ping(self) -> list[ChaosFrame]:
         """A keep-alive."""
         ...
 
-    def open(self, part: AnswerPart) -> list[SseFrame]:
+    def open(self, part: AnswerPart) -> list[ChaosFrame]:
         """Open a part, closing the one that is open."""
         ...
 
-    def delta(self, text: str) -> list[SseFrame]:
+    def delta(self, text: str) -> list[ChaosFrame]:
         """Add to the open part."""
         ...
 
-    def close(self) -> list[SseFrame]:
+    def close(self) -> list[ChaosFrame]:
         """Close the open part, if there is one."""
         ...
 
-    def finish(self, ending: AnswerEnding) -> list[SseFrame]:
+    def finish(self, ending: AnswerEnding) -> list[ChaosFrame]:
         """The terminal events; asked for again, they repeat."""
         ...
 
-    def error(self, fault: ProviderError) -> list[SseFrame]:
+    def error(self, fault: ProviderError) -> list[ChaosFrame]:
         """An error in mid-stream."""
         ...
 

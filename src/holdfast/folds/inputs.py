@@ -32,7 +32,7 @@ class SessionMessage:
 
 
 @dataclass(slots=True)
-class Inbox:
+class InputState:
     """All messages of a session; `queue` and `steering` hold the ids of those that wait, in order.
 
     An edit, move or removal that comes after the message was handed over changes nothing: the input lost

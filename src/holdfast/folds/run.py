@@ -43,7 +43,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class ToolCall:
+class CallState:
     """A tool call with what the log holds of it: asked, then started, then ended."""
 
     asked: e.ToolAsked
@@ -97,7 +97,7 @@ class Run:
     gate_until_ms: int = 0
     awaits_model: bool = False  # a model that is away, or a time that its provider named
     attempts: dict[str, str] = field(default_factory=dict[str, str])
-    tools: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
+    tools: dict[str, CallState] = field(default_factory=dict[str, CallState])
     asks: dict[str, AskStatus] = field(default_factory=dict[str, AskStatus])
     usage: Tally = field(default_factory=Tally)
     known_cost_usd: float = 0.0  # of the calls whose price is known
@@ -133,7 +133,7 @@ class Run:
         return (self.waiting_since_ms or now_ms) - self.started_ms - self.paused_ms
 
     @property
-    def unfinished_tools(self) -> tuple[ToolCall, ...]:
+    def unfinished_tools(self) -> tuple[CallState, ...]:
         """Tool calls without an ending, in the order in which they were asked for."""
         return tuple(tool for tool in self.tools.values() if tool.ended is None)
 
@@ -256,10 +256,10 @@ def _tool_asked(run: Run, event: e.ToolAsked) -> None:
     earlier = run.tools.get(event.tool_call_id)
     if earlier is not None and earlier.ended is None:
         raise _Contradiction(f"tool call {event.tool_call_id} is open already")
-    run.tools[event.tool_call_id] = ToolCall(event, run.attempt_id)
+    run.tools[event.tool_call_id] = CallState(event, run.attempt_id)
 
 
-def _asked_tool(run: Run, event: e.ToolStarted | e.ToolOutput | e.ToolEnded) -> ToolCall:
+def _asked_tool(run: Run, event: e.ToolStarted | e.ToolOutput | e.ToolEnded) -> CallState:
     tool = run.tools.get(event.tool_call_id)
     if tool is None:
         raise _Contradiction(f"tool call {event.tool_call_id} was never asked for")

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast import events as e
-from holdfast.folds.inputs import Inbox, MessageState, SessionMessage
+from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.phases import IllegalEvent, Phase
 from holdfast.folds.run import Run, Tally, apply_to_run, queued_run
 
@@ -36,7 +36,7 @@ class Session:
     queue_paused: bool = False
     queue_paused_seq: int = 0
     queue_paused_by_stop: bool = False
-    inbox: Inbox = field(default_factory=Inbox)
+    inbox: InputState = field(default_factory=InputState)
     grants: dict[str, e.GrantAdded] = field(default_factory=dict[str, e.GrantAdded])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # a set that keeps its order

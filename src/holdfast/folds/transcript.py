@@ -14,7 +14,7 @@ from holdfast import events as e
 from holdfast.codec import decode
 from holdfast.folds.doing import Doing
 from holdfast.folds.entries import Entry, Notice, Person, Text, ToolCard
-from holdfast.folds.inputs import Inbox, MessageState, SessionMessage
+from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
 from holdfast.values import HistoryMessage
 
@@ -33,7 +33,7 @@ class Transcript:
     last_seq: int = 0
     entries: list[Entry] = field(default_factory=list[Entry])
     placed: dict[str, Person] = field(default_factory=dict[str, Person])
-    inbox: Inbox = field(default_factory=Inbox)
+    inbox: InputState = field(default_factory=InputState)
     runs: dict[str, RunView] = field(default_factory=dict[str, RunView])
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.folds.gathered import Gathered
-from holdfast.ids import new_call_id
+from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import EventSink
 from holdfast.messages import AskedTool
 from holdfast.model_events import (

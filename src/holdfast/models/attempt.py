@@ -15,8 +15,8 @@ from holdfast.decisions.deadlines import Deadlines, RequestFacts, State, effecti
 from holdfast.decisions.failures import Classified, Facts, classify
 from holdfast.decisions.outages import is_unreachable
 from holdfast.decisions.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
-from holdfast.ids import new_attempt_id
 from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.ids import new_attempt_id
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Answer, EventSink
 from holdfast.messages import AssistantMessage, ModelRequest, estimated_tokens

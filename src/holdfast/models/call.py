@@ -12,7 +12,7 @@ from holdfast import events as e
 from holdfast.decisions import retry
 from holdfast.decisions.failures import Classified
 from holdfast.decisions.outages import is_unreachable
-from holdfast.ids import new_call_id
+from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.attempt import Attempt, AttemptContext, CallDeps, Hooks

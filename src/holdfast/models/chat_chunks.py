@@ -18,7 +18,7 @@ class _CompletionDetails(msgspec.Struct, gc=False):
     reasoning_tokens: Count = None
 
 
-class ChatUsage(msgspec.Struct, gc=False):
+class ChunkUsage(msgspec.Struct, gc=False):
     """OpenAI's usage object, with what DeepSeek (cache hits) and Moonshot (cached) put beside it."""
 
     prompt_tokens: Count = None
@@ -107,27 +107,27 @@ class Delta(msgspec.Struct, gc=False):
     function_call: Function | None = None
 
 
-class ChatChoice(msgspec.Struct, gc=False):
+class ChunkChoice(msgspec.Struct, gc=False):
     """One of the alternatives; we ask for one."""
 
     delta: Delta | None = None
     message: Delta | None = None
     finish_reason: str | None = None
     index: int | None = None
-    usage: ChatUsage | None = None
+    usage: ChunkUsage | None = None
 
 
 class Groq(msgspec.Struct, gc=False):
     """What Groq puts beside the fields of the protocol."""
 
-    usage: ChatUsage | None = None
+    usage: ChunkUsage | None = None
 
 
 class Chunk(msgspec.Struct, gc=False):
     """A chunk of the stream, or a whole answer."""
 
-    choices: list[ChatChoice] | None = None
-    usage: ChatUsage | None = None
+    choices: list[ChunkChoice] | None = None
+    usage: ChunkUsage | None = None
     error: object = None
     x_groq: Groq | None = None
 

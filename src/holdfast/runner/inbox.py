@@ -13,7 +13,8 @@ from holdfast.events import Input
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
-from holdfast.ids import (
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.ids import (
     approval_of_grant,
     grant_of_approval,
     new_epoch,
@@ -21,7 +22,6 @@ from holdfast.ids import (
     new_run_id,
     new_session_id,
 )
-from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
     Appended,
     Condition,

@@ -26,7 +26,7 @@ from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import Run
-from holdfast.ids import new_run_id
+from holdfast.interfaces.ids import new_run_id
 from holdfast.interfaces.journal import Fence, IfAskOpen, IfRunOpen, JournalError
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.runner.crash_history import CrashHistory

@@ -9,8 +9,8 @@ from starlette.routing import Router
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.api.operations import OPERATIONS
+from holdfast.folds.metrics import Metrics
 from holdfast.journal.redacting import RedactingStore
-from holdfast.metrics import Metrics
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from holdfast.agent.deps import AgentDeps
+from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
-from holdfast.metrics import Metrics
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns

@@ -13,7 +13,7 @@ from prometheus_client.core import (
 )
 
 from holdfast import __version__
-from holdfast.metrics import Histogram, Metrics
+from holdfast.folds.metrics import Histogram, Metrics
 
 _PREFIX = "holdfast_"
 

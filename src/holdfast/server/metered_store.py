@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from holdfast.events import Event, Input, SessionForked
+from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
     Appended,
@@ -18,7 +19,6 @@ from holdfast.interfaces.journal import (
     Store,
 )
 from holdfast.journal.forwarding import ForwardingStore
-from holdfast.metrics import Metrics
 
 
 class MeteredStore(ForwardingStore):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.metrics import Metrics
+from holdfast.folds.metrics import Metrics
 from holdfast.runner.supervisor import open_runs
 from holdfast.server.deps import RouteDeps
 

@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 
 from holdfast import events as e
 from holdfast.cli.hermes.messages import HermesMessage, HermesSession
-from holdfast.ids import new_attempt_id, new_call_id, new_epoch, new_message_id, new_run_id
+from holdfast.interfaces.ids import (
+    new_attempt_id,
+    new_call_id,
+    new_epoch,
+    new_message_id,
+    new_run_id,
+)
 from holdfast.values import Failure, ImagePart
 
 TARGET = "hermes"

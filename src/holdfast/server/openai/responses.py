@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from holdfast.api.openai import DeletedResponse, ResponsesRequest
 from holdfast.folds.rows import RunRow
-from holdfast.ids import new_session_id
+from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
 from holdfast.runner.inbox import Message
 from holdfast.server.access.caller import KEY_NAME

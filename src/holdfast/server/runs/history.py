@@ -5,7 +5,7 @@ from holdfast.folds.entries import Person
 from holdfast.folds.rows import RunRow
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
-from holdfast.ids import new_session_id
+from holdfast.interfaces.ids import new_session_id
 from holdfast.messages import AssistantMessage, SaidText, UserMessage
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem

@@ -16,7 +16,7 @@ from holdfast.folds import session
 from holdfast.folds.rows import SessionRow
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, unsettled
-from holdfast.ids import new_epoch, new_session_id
+from holdfast.interfaces.ids import new_epoch, new_session_id
 from holdfast.interfaces.journal import Appended, Declined, IfSessionNew
 from holdfast.runner.session_grants import SessionGrant, note_session_grant
 from holdfast.server.deps import RouteDeps

@@ -19,7 +19,7 @@ from holdfast.api.sessions import (
     SessionShown,
 )
 from holdfast.folds.rows import GIVEN_TITLE_CHARS_MAX, SessionRow
-from holdfast.ids import new_epoch, new_session_id
+from holdfast.interfaces.ids import new_epoch, new_session_id
 from holdfast.interfaces.journal import (
     Appended,
     Declined,
