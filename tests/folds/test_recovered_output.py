@@ -87,7 +87,8 @@ def test_a_recovered_record_that_cannot_be_read_is_named_and_changes_nothing() -
     body = msgspec.Raw(b'{"type":"text.delta/9"}')
     torn = e.OutputRecovered(at_ms=1, run_id="r1", events=(body,))
     with pytest.raises(
-        UnreadableEvent, match=r"output.recovered at seq 99, event 1: version 9 of text.delta"
+        UnreadableEvent,
+        match=r"output.recovered at seq 99, event 1: this Holdfast can't read version 9 of text.delta",
     ):
         apply(transcript, 99, torn)
     assert transcript == before
