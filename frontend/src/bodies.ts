@@ -693,8 +693,8 @@ export interface DiskShown {
 /** The server is alive; `warning` is what it is short of, if anything. */
 export interface HealthShown {
   readonly status: "ok";
-  readonly version: string;
-  readonly platform: "holdfast";
+  readonly version?: string;
+  readonly platform?: "holdfast";
   readonly warning?: string;
 }
 

@@ -53,6 +53,8 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
     known = dict(zip(kinds, schemas, strict=True))
     # Its fields have defaults so that a client makes something of a proxy's error; the server sends them all.
     components["ErrorDetail"]["required"] = list(components["ErrorDetail"]["properties"])
+    if "HealthShown" in components:
+        components["HealthShown"]["required"] = ["status", "version", "platform"]
     paths: dict[str, dict[str, Any]] = {}
     for path, one in table:
         paths.setdefault(path, {})[one.method.lower()] = _described(path, one, known)

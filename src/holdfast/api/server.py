@@ -1,10 +1,10 @@
 """The bodies of responses about files, targets and the server itself."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.api.body import ResponseBody
+from holdfast.api.body import ResponseBody, one_of
 from holdfast.api.scopes import Scope
 
 
@@ -57,9 +57,10 @@ class Capabilities(ResponseBody, frozen=True, tag_field="object", tag="hermes.ap
 class HealthShown(ResponseBody, frozen=True):
     """The server is alive; `warning` is what it is short of, if anything."""
 
-    status: Literal["ok"]
-    version: str
-    platform: Literal["holdfast"]
+    status: Annotated[str, one_of("ok")]
+    # A client asks servers of any version, so these may be missing; this server always sends them.
+    version: str = ""
+    platform: Annotated[str, one_of("holdfast")] = ""
     warning: str = ""
 
 
