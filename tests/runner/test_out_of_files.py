@@ -65,9 +65,10 @@ async def test_a_crowd_of_connections_takes_nothing_from_the_store_and_from_heal
                 used = finding.facts["used"]
                 assert isinstance(used, int)
                 assert used < FILES
-            await running.until(run_id, "run.ended")
+            # The server may not have noticed yet that the crowd has gone.
             while "warning" in (await told(running, "/health/detailed"))[1]:
                 pass
+            await running.until(run_id, "run.ended")
             running.process.send_signal(signal.SIGTERM)
             code, said = await running.ended()
             assert code == 0
