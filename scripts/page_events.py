@@ -21,7 +21,7 @@ from holdfast.folds import doing
 
 PAGE = Path(__file__).parents[1] / "frontend" / "src"
 LINE_CHARS_MAX = 110
-HEAD = "// Made by scripts/page_events.py from holdfast.{}; change those and run it again."
+HEAD = "// Made by scripts/page_events.py from holdfast.{}; change it there and run the script again."
 
 
 def aliases() -> dict[frozenset[Any], str]:
@@ -204,7 +204,7 @@ def doing_words() -> str:
     types = {event: word for word, event in TYPES.items()}
     after = [(types[event], name) for event, name in doing.AFTER.items()]
     parts = [
-        HEAD.format("doing"),
+        HEAD.format("folds.doing"),
         table("WORDS", "What people are told in each state.", doing.WORDS.items()),
         table(
             "AFTER", "What a run is doing after an event, unless a tool, a person or a stop says more.", after

@@ -1,4 +1,4 @@
-// Made by scripts/page_events.py from holdfast.api; change those and run it again.
+// Made by scripts/page_events.py from holdfast.api; change it there and run the script again.
 
 import type {
   Action,

@@ -1,4 +1,4 @@
-// Made by scripts/page_events.py from holdfast.events; change those and run it again.
+// Made by scripts/page_events.py from holdfast.events; change it there and run the script again.
 
 export type ApprovalMode =
   | "allow-workspace"

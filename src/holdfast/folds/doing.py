@@ -2,7 +2,7 @@
 
 The page has the same tables (scripts/page_events.py writes them) and the same fold (view/doing.ts); the
 golden logs hold the two together. What the log does not say, such as a call's next deadline, comes from
-models/live.py.
+models/status_lines.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -93,7 +93,7 @@ AFTER: Mapping[type[e.Event], DoingName] = MappingProxyType(
 
 # Here words keep coming, so that a number of seconds beside them would say nothing.
 MOVING = frozenset({"answering", "thinking"})
-# Here the log says all there is to say; elsewhere the server may know more (see models/live.py).
+# Here the log says all there is to say; elsewhere the server may know more (see models/status_lines.py).
 CERTAIN = frozenset({"stopping", "approval", "question"})
 
 

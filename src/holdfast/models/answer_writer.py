@@ -38,7 +38,7 @@ class _Stretch:
 
 
 class AnswerWriter:
-    """Says one attempt's answer through the voice, and remembers the tools that it asks for.
+    """Passes one attempt's answer to the sink, and remembers the tools it asks for.
 
     Text and thoughts that grow long are settled stretch by stretch. Past `bytes_max`, counted over text,
     thoughts and tool arguments, nothing more is said: `is_full`.

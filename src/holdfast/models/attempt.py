@@ -103,7 +103,7 @@ class Attempt:
         self._watchdog: Watchdog | None = None
 
     async def run(self, request: ModelRequest, *, tool_ids: set[str], hooks: Hooks) -> Answer | Classified:
-        """The answer, or what went wrong; raises CancelledError and what the voice raises."""
+        """The answer, or what went wrong; raises CancelledError and what the sink raises."""
         tokens = estimated_tokens(request)
         over = int(tokens * SURELY_OVER) - self._target.context_window
         if over > 0:

@@ -65,7 +65,7 @@ class ModelExchange:
         self._headers: dict[str, str] = {}
 
     async def run(self, http: ModelHttp, *, now_ms: Callable[[], int]) -> ExchangeEnd:
-        """Send, listen, and say how it ended; raises nothing but CancelledError and what the voice raises."""
+        """Send, listen, and say how it ended; raises nothing but CancelledError and what the sink raises."""
         broken: ConnectionBroken | None = None
         try:
             async with self._watchdog, http.post(self._request, self._watchdog) as reply:

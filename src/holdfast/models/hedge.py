@@ -17,7 +17,7 @@ SLOWER = "another target was faster"
 
 
 class HeldSink(EventSink):
-    """A voice that is heard only once it is released: what it emits until then is kept, in order."""
+    """A sink that keeps what it gets, in order, until it is released."""
 
     def __init__(self, sink: EventSink) -> None:
         self._sink = sink
@@ -51,7 +51,7 @@ class HeldSink(EventSink):
             self._sink.emit(event)
 
     def release(self) -> None:
-        """From now on this is the voice of the call."""
+        """From now on this is the call's own sink."""
         self.tell()
         self._sink.live = lambda: "" if self.live is None else self.live()
 

@@ -52,8 +52,8 @@ class Turn:
 class RunnerShared:
     """What owners share: slots for runs, and the one place for runs that may be what crashed us.
 
-    A suspect has that place to itself until it completes something, and for `alone_s` at most. `lives` knows
-    which of the processes before this one crashed.
+    A suspect has that place to itself until it completes something, and for `suspect_alone_s` at most.
+    `crash_history` knows which of the processes before this one crashed.
     """
 
     slots: Slots

@@ -69,7 +69,7 @@ PROXY_ADVICE = (
 
 
 class _Ear:
-    """A voice that nobody hears: it keeps why attempts failed, and when the first word came."""
+    """A sink without a log: it keeps why attempts failed, and when the first text arrived."""
 
     def __init__(self, clock: SystemClock) -> None:
         self.run_id = "doctor"

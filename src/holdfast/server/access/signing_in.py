@@ -78,7 +78,9 @@ class SignInRoutes:
         """POST /api/sign-in-links."""
         deps = self._deps
         if deps.keys.is_open:
-            raise Problem(409, "This server is open to everyone: nobody signs in", code="no_keys_needed")
+            raise Problem(
+                409, "This server doesn't use keys, so you don't need to sign in", code="no_keys_needed"
+            )
         token = deps.sign_ins.new_link(request.scope[KEY_NAME])
         link = SignInLink(token=token, expires_in_s=LINK_MS // 1000)
         return json_answer(link, 201, headers={"Cache-Control": "no-store"})

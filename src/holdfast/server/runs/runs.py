@@ -259,7 +259,7 @@ def _cursor(given: str) -> tuple[int, str] | None:
         return None
     created_ms, _, run_id = given.partition(":")
     if not (created_ms.isascii() and created_ms.isdigit() and run_id):
-        raise bad_request("'cursor' is not one that this list gave out", param="cursor")
+        raise bad_request("'cursor' is invalid; use next_cursor from the previous page", param="cursor")
     return int(created_ms[:18]), run_id
 
 

@@ -105,7 +105,7 @@ class QueueRoutes:
 
 
 def _not_waiting() -> Problem:
-    return Problem(409, "The message does not wait any more", code="message_not_waiting")
+    return Problem(409, "This message is no longer in the queue", code="message_not_waiting")
 
 
 def _shown(state: Session) -> QueueShown:

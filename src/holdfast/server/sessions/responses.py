@@ -76,7 +76,7 @@ def cursor_in(given: str) -> SessionCursor | None:
     pinned, _, rest = given.partition(":")
     updated_ms, _, session_id = rest.partition(":")
     if pinned not in {"0", "1"} or not (updated_ms.isascii() and updated_ms.isdigit()) or not session_id:
-        raise bad_request("'cursor' is not one that this list gave out", param="cursor")
+        raise bad_request("'cursor' is invalid; use next_cursor from the previous page", param="cursor")
     return SessionCursor(pinned == "1", int(updated_ms[:18]), session_id)
 
 

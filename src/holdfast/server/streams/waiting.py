@@ -38,7 +38,7 @@ async def wait_for(
     again = {} if "idempotency-key" in request.headers else NO_RETRY
     raise Problem(
         503,
-        "The server is going down; the run goes on with the next one",
+        "The server is shutting down; the run continues after the restart",
         code="shutting_down",
         headers={"Retry-After": "2", "X-Hermes-Run-Id": row.run_id, **again},
     )

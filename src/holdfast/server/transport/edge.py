@@ -224,7 +224,7 @@ class Edge:
         origin = asked.origin
         own = origin.partition("://")[2] == asked.host
         if origin and not own and origin not in self._origins:
-            raise Problem(403, "Requests of that origin are not taken", code="foreign_origin")
+            raise Problem(403, "Requests from this origin aren't allowed", code="foreign_origin")
 
 
 class _Answering:
@@ -260,7 +260,9 @@ def _refusal(asked: _Asked, scope: Scope) -> Problem:
 
 def too_large(bytes_max: int) -> Problem:
     """The body is over what the route takes."""
-    return Problem(413, f"The body is over {bytes_max} bytes, the most that is taken", code="body_too_large")
+    return Problem(
+        413, f"The request body is larger than the limit of {bytes_max} bytes", code="body_too_large"
+    )
 
 
 _DECIDING = frozenset((b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key"))

@@ -54,9 +54,9 @@ class Purges:
         try:
             return await work()
         except JournalError as error:
-            _log.warning("not all that was deleted is gone; it will be tried again: %s", error)
+            _log.warning("some deleted data isn't purged yet; Holdfast will try again: %s", error)
         except Exception as error:  # noqa: BLE001  # what comes after it is to go all the same
-            _log.error("not all that was deleted is gone, for a bug of ours", exc_info=error)
+            _log.error("some deleted data isn't purged, because of a bug in Holdfast", exc_info=error)
         return AGAIN_S
 
     async def _sweep_due(self) -> float:
