@@ -136,6 +136,7 @@ async def test_a_tool_of_a_server_that_does_not_come_back_was_not_started(
         tool = await named(of, tool="die")
         await asyncio.to_thread(link.unlink)
         await tool.run({}, call)
+        await until(lambda: "could not be started" in of.status()[0].why)
         result = await tool.run({}, call)
         assert (result.ok, result.ending) == (False, "not_started")
         assert "could not be started" in result.text
