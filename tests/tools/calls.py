@@ -75,13 +75,23 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-def dead_children() -> list[str]:
-    """Children of ours that nobody has collected.
+@dataclass
+class EarlierChildren:
+    """Children that this process had before the test began: browsers, terminals and what they left."""
 
-    A browser that ended before leaves helpers that this process adopts as orphans; they don't count.
-    """
-    dead = [str(row) for row in table() if row.parent == os.getpid() and row.is_dead]
-    return [row for row in dead if not row.startswith("chrom")]
+    known: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+
+    def look(self) -> None:
+        self.known = {(row.pid, row.born_ticks) for row in table() if row.parent == os.getpid()}
+
+
+EARLIER_CHILDREN = EarlierChildren()
+
+
+def dead_children() -> list[str]:
+    """Children of this test that nobody has collected."""
+    dead = [row for row in table() if row.parent == os.getpid() and row.is_dead]
+    return [str(row) for row in dead if (row.pid, row.born_ticks) not in EARLIER_CHILDREN.known]
 
 
 def descriptors() -> set[tuple[str, str]]:

@@ -8,13 +8,18 @@ import pytest
 import uvloop
 
 from holdfast.tools.shell.background import Background
-from tools.calls import QUICK, Call
+from tools.calls import EARLIER_CHILDREN, QUICK, Call
 
 Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
 
 def pytest_asyncio_loop_factories() -> Loops:
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(autouse=True)
+def _know_earlier_children() -> None:  # pyright: ignore[reportUnusedFunction]
+    EARLIER_CHILDREN.look()
 
 
 @pytest.fixture

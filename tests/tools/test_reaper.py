@@ -233,3 +233,36 @@ def test_a_mark_is_read_as_it_was_written_whatever_stands_in_it() -> None:
     assert (
         list(markers_in(b"HOLDFAST_RUN=x\0HOLDFAST_RUN=a:b:c:d\0XHOLDFAST_RUN=" + str(inner).encode())) == []
     )
+
+
+ADOPTS_FOR_A_WHILE = """
+import asyncio, os, subprocess
+from holdfast.tools.shell.process_table import table
+from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
+
+def orphan():
+    said = subprocess.run(["sh", "-c", "sleep 1000 >/dev/null & echo $!"], stdout=subprocess.PIPE)
+    pid = int(said.stdout)
+    parent = next(row.parent for row in table() if row.pid == pid)
+    os.kill(pid, 9)
+    return pid, parent
+
+async def main():
+    async with orphans_adopted(OrphanReaper(grace_s=0.0), every_s=0.01):
+        pid, parent = orphan()
+        assert parent == os.getpid()
+        while any(row.pid == pid for row in table()):
+            await asyncio.sleep(0.01)
+    assert orphan()[1] != os.getpid()
+    print("adopted and let go")
+
+asyncio.run(main())
+"""
+
+
+async def test_orphans_are_adopted_only_while_somebody_collects_them() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ADOPTS_FOR_A_WHILE, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    assert said.decode() == "adopted and let go\n"

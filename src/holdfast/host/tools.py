@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from holdfast.tools.registry import Registry, built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment
-from holdfast.tools.shell.reaper import OrphanReaper, become_subreaper, collect_forever
+from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,9 @@ async def open_tools(
         lambda: built_in_tools(environment, background=background, kept_out=kept_out)
     )
     registry.put("box", box)
-    become_subreaper()
     read_command = CommandReader()
-    collecting = asyncio.create_task(collect_forever(OrphanReaper()), name="collect orphans")
     try:
-        async with _mcp(settings, environment) as from_mcp:
+        async with orphans_adopted(OrphanReaper()), _mcp(settings, environment) as from_mcp:
             yield HostTools(
                 registry,
                 from_mcp,
@@ -63,9 +61,6 @@ async def open_tools(
             )
     finally:
         await asyncio.to_thread(read_command.close)
-        collecting.cancel()
-        with suppress(asyncio.CancelledError):
-            await collecting
         await background.close()
 
 

@@ -4,7 +4,8 @@ import asyncio
 import ctypes
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from holdfast.tools.offload import offload
@@ -12,19 +13,28 @@ from holdfast.tools.shell.process_table import ON_LINUX, look, table
 from holdfast.tools.shell.scope import Scope
 
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 GRACE_S = 10.0
 
 
 def become_subreaper() -> bool:
     """Make orphaned descendants children of this process, on Linux; for the program's edge alone.
 
-    It changes who adopts other code's orphans, so an embedded agent does not call it. The caller
-    also runs `collect_forever`.
+    It changes who adopts other code's orphans, so an embedded agent does not call it.
     """
+    return _set_subreaper(on=True)
+
+
+def _set_subreaper(*, on: bool) -> bool:
+    return ON_LINUX and ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0) == 0
+
+
+def _is_subreaper() -> bool:
     if not ON_LINUX:
         return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    answer = ctypes.c_int()
+    ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    return bool(answer.value)
 
 
 @dataclass(slots=True)
@@ -48,8 +58,26 @@ class OrphanReaper:
         return [pid for pid in over if reap(pid)]
 
 
-async def collect_forever(orphans: OrphanReaper, *, every_s: float = 5.0) -> None:
-    """Reap repeatedly until cancelled."""
+@asynccontextmanager
+async def orphans_adopted(orphans: OrphanReaper, *, every_s: float = 5.0) -> AsyncGenerator[None]:
+    """Adopt orphaned descendants and reap them when they die.
+
+    On leaving, the process adopts only what it did before: with nobody to reap them, orphans would stay
+    as zombies.
+    """
+    did_before = _is_subreaper()
+    become_subreaper()
+    collecting = asyncio.create_task(_collect_forever(orphans, every_s), name="collect orphans")
+    try:
+        yield
+    finally:
+        _set_subreaper(on=did_before)
+        collecting.cancel()
+        with suppress(asyncio.CancelledError):
+            await collecting
+
+
+async def _collect_forever(orphans: OrphanReaper, every_s: float) -> None:
     while True:
         await offload(orphans.collect)
         await asyncio.sleep(every_s)
