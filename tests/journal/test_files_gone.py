@@ -139,6 +139,23 @@ async def test_a_directory_that_is_moved_is_named_and_gone_on_with_when_it_is_ba
     assert await desk.texts() == desk.accepted
 
 
+async def test_a_directory_that_is_moved_during_a_look_is_not_called_removed(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, Tuning(look_s=0.0))
+    store = await desk.begin()
+
+    def move_about() -> None:
+        for _ in range(2_000):
+            desk.folder.rename(tmp_path / "elsewhere")
+            (tmp_path / "elsewhere").rename(desk.folder)
+
+    await asyncio.to_thread(move_about)
+    count = len(desk.accepted)
+    await desk.send(store, 1)
+    assert len(desk.accepted) == count + 1, desk.said
+    await store.close()
+    assert await desk.texts() == desk.accepted
+
+
 async def test_a_moved_directory_is_whole_where_it_is_now_and_what_replaced_it_is_left_alone(
     tmp_path: Path,
 ) -> None:

@@ -1,7 +1,9 @@
 """Whether the files of an open store are still the ones that SQLite opened.
 
-SQLite goes on writing to a file that has lost its name, and the next start then finds nothing of it. So the
-writer looks before each commit: by name, since closing a file of one's own lets go of SQLite's locks on it.
+SQLite keeps writing to a file that has lost its name, and the next start then finds nothing of it. So the
+writer looks before each commit: by name, because closing a descriptor of our own would release SQLite's
+locks. It looks inside the directory that it opened, wherever that is now, so a directory that is moved during
+a look is not mistaken for one whose files are gone.
 """
 
 import os
@@ -55,12 +57,14 @@ class StoreFiles:
         self.db = Path(os.path.realpath(store))  # the others lie beside the file, not beside a link to it
         self.log = self.db.with_name(f"{self.db.name}-wal")
         self.index = self.db.with_name(f"{self.db.name}-shm")
-        self._db_name, self._log_name, self._index_name = map(os.fspath, (self.db, self.log, self.index))
         self._frame_bytes = FRAME_HEADER_BYTES + page_bytes
         self._pages = 0
         self._is_torn = False
         self._anchor: tuple[int, bytes] | None = None  # where the last commit ends in the log, and how
         self._log_file = os.open(self.log, os.O_RDONLY | os.O_CLOEXEC)
+        self._folder = os.open(self.db.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._folder_name = os.fspath(self.db.parent)
+        self._folder_identity = _of(os.fstat(self._folder))
         self._log_identity = _of(os.fstat(self._log_file))
         self._index_identity = _of(self.index.stat())
         db = self.db.stat()
@@ -70,15 +74,15 @@ class StoreFiles:
     def fault(self) -> FileFault | None:
         """What happened to a file, if anything; raises apsw.Error."""
         try:
-            return self._db_fault() or self._log_fault() or self._index_fault()
+            return self._db_fault() or self._log_fault() or self._index_fault() or self._folder_fault()
         except OSError as error:
             # On a share that went away, say: what nobody can look at is not trusted.
             return FileFault("unreachable", self.db, error.strerror or repr(error))
 
     def _db_fault(self) -> FileFault | None:
         try:
-            found = os.stat(self._db_name)  # noqa: PTH116  # quicker, and this is asked before each commit
-        except (FileNotFoundError, NotADirectoryError):
+            found = os.stat(self.db.name, dir_fd=self._folder)
+        except FileNotFoundError:
             return self._moved() or FileFault("removed", self.db)
         if _of(found) != self._db_identity:
             return self._moved() or FileFault("replaced", self.db)
@@ -92,7 +96,7 @@ class StoreFiles:
 
     def _log_fault(self) -> FileFault | None:
         try:
-            found = os.stat(self._log_name)  # noqa: PTH116
+            found = os.stat(self.log.name, dir_fd=self._folder)
         except FileNotFoundError:
             return FileFault("removed", self.log)
         if _of(found) != self._log_identity:
@@ -109,10 +113,23 @@ class StoreFiles:
 
     def _index_fault(self) -> FileFault | None:
         try:
-            found = os.stat(self._index_name)  # noqa: PTH116
+            found = os.stat(self.index.name, dir_fd=self._folder)
         except FileNotFoundError:
             return FileFault("index", self.index)
         return None if _of(found) == self._index_identity else FileFault("index", self.index)
+
+    def _folder_fault(self) -> FileFault | None:
+        """Whether the directory that holds the files, all of them intact, is still at its path."""
+        try:
+            if _of(os.stat(self._folder_name)) == self._folder_identity:  # noqa: PTH116  # quicker
+                return None
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        try:
+            place = Path(f"/proc/self/fd/{self._folder}").readlink()
+        except OSError:
+            return FileFault("removed", self.db)  # this system doesn't tell where it is
+        return None if place == self.db.parent else FileFault("moved", self.db, str(place))
 
     def committed(self, pages: int) -> None:
         """The log has so many pages now; the last one tells whether it is still the same log."""
@@ -160,7 +177,7 @@ class StoreFiles:
         return found in {self._db_identity, self._log_identity, self._index_identity}
 
     def _moved(self) -> FileFault | None:
-        """Where database and log are now, if someone moved both together: then nothing is missing there."""
+        """Where database and log are now, if someone moved both elsewhere: then nothing is missing there."""
         places = {
             identity: place for place in _open_places() if (identity := _identity(place)) in self._identities
         }
@@ -179,8 +196,9 @@ class StoreFiles:
         return moved
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close what was opened to look."""
         os.close(self._log_file)
+        os.close(self._folder)
 
 
 def _of(found: os.stat_result) -> Identity:
