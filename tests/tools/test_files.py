@@ -168,36 +168,36 @@ async def test_all_places_are_replaced_when_asked_for(call: Call) -> None:
 
 
 async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(call: Call) -> None:
-    marks = FilesSeen()
+    seen = FilesSeen()
     path = call.workspace / "file"
     path.write_text("one")
     editing = {"path": "file", "old_text": "one", "new_text": "two"}
     writing = {"path": "file", "content": "three"}
-    await ReadFile(marks).run({"path": "file"}, call)
+    await ReadFile(seen).run({"path": "file"}, call)
     path.write_text("one, by another")
-    for tool, args in ((EditFile(marks), editing), (WriteFile(marks), writing)):
+    for tool, args in ((EditFile(seen), editing), (WriteFile(seen), writing)):
         result = await tool.run(args, call)
         assert not result.ok
         assert "has changed since it was last read" in result.text
     other = Call(workspace=call.workspace, session_id="session-2")
-    assert (await EditFile(marks).run(editing, other)).ok
-    await ReadFile(marks).run({"path": "file"}, call)
-    assert (await WriteFile(marks).run(writing, call)).ok
-    assert (await EditFile(marks).run({**editing, "old_text": "three"}, call)).ok
+    assert (await EditFile(seen).run(editing, other)).ok
+    await ReadFile(seen).run({"path": "file"}, call)
+    assert (await WriteFile(seen).run(writing, call)).ok
+    assert (await EditFile(seen).run({**editing, "old_text": "three"}, call)).ok
     path.touch()
-    assert (await EditFile(marks).run({**editing, "old_text": "two", "new_text": "four"}, call)).ok
+    assert (await EditFile(seen).run({**editing, "old_text": "two", "new_text": "four"}, call)).ok
 
 
 def test_what_is_remembered_of_reads_is_bounded() -> None:
-    marks = FilesSeen()
+    seen = FilesSeen()
     stamp = Stamp(1, 1, "")
     for number in range(FILES_MAX + 1):
-        marks.note("session", str(number), stamp=stamp)
-    assert marks.last("session", "0") is None
-    assert marks.last("session", "1") == stamp
+        seen.note("session", str(number), stamp=stamp)
+    assert seen.last("session", "0") is None
+    assert seen.last("session", "1") == stamp
     for number in range(SESSIONS_MAX):
-        marks.note(str(number), "x", stamp=stamp)
-    assert marks.last("session", "1") is None
+        seen.note(str(number), "x", stamp=stamp)
+    assert seen.last("session", "1") is None
 
 
 def test_a_person_sees_the_change_before_it_is_made(tmp_path: Path) -> None:

@@ -108,16 +108,16 @@ def built_in_tools(
 
     `kept_out` are paths that no file tool opens, absolute and without links, wherever the workspace is.
     """
-    marks = FilesSeen()
+    seen = FilesSeen()
     workspaces = partial(Workspace, kept_out=kept_out)
     bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
     return [
         Shell(ShellWorld(environment=environment, background=background, argv=(bash, "-c"))),
         ShellJobs(background),
         ShellKill(background),
-        ReadFile(marks, workspaces=workspaces),
-        WriteFile(marks, workspaces=workspaces),
-        EditFile(marks, workspaces=workspaces),
+        ReadFile(seen, workspaces=workspaces),
+        WriteFile(seen, workspaces=workspaces),
+        EditFile(seen, workspaces=workspaces),
         ListFiles(workspaces=workspaces),
         SearchFiles(
             environment, ripgrep=shutil.which("rg", path=environment.get("PATH")), workspaces=workspaces

@@ -48,7 +48,17 @@ class EditFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
-class WriteFile(Tool):
+class _ChangesFiles(Tool):
+    """Changes a file that the model has seen as it is now."""
+
+    traits = ToolTraits(patience_s=60.0)
+
+    def __init__(self, seen: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
+        self._seen = seen
+        self._workspaces = workspaces
+
+
+class WriteFile(_ChangesFiles):
     """Creates a file or replaces all of it."""
 
     args_type = WriteFileArgs
@@ -58,11 +68,6 @@ class WriteFile(Tool):
         "To change part of a file, use edit_file.",
         args=WriteFileArgs,
     )
-    traits = ToolTraits(patience_s=60.0)
-
-    def __init__(self, marks: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
-        self._marks = marks
-        self._workspaces = workspaces
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
@@ -83,7 +88,7 @@ class WriteFile(Tool):
                 .bound_to(call.judged_paths)
                 .spot_with_folders(given.path) as spot
             ):
-                was = _seen_or_new(spot, self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}"))
+                was = _seen_or_new(spot, self._seen.last(call.session_id, f"{call.workspace}/{spot.inside}"))
                 if call.approved:
                     before, was = (b"", None) if was is None else read_whole(spot)
                     _insist_on_approved(spot, call.approved, _digest(WRITE_FILE, args, before))
@@ -93,11 +98,11 @@ class WriteFile(Tool):
             stamp, inside = await offload(write)
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
-        self._marks.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
+        self._seen.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
         return ToolResult(f"Wrote {inside}: {stamp.bytes:,} bytes.")
 
 
-class EditFile(Tool):
+class EditFile(_ChangesFiles):
     """Replaces one exact text in a file."""
 
     args_type = EditFileArgs
@@ -107,11 +112,6 @@ class EditFile(Tool):
         "unless replace_all is set. Read the file first: an edit is refused if the file has changed since.",
         args=EditFileArgs,
     )
-    traits = ToolTraits(patience_s=60.0)
-
-    def __init__(self, marks: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
-        self._marks = marks
-        self._workspaces = workspaces
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
@@ -129,7 +129,7 @@ class EditFile(Tool):
             with self._workspaces(call.workspace).bound_to(call.judged_paths).spot(given.path) as spot:
                 data, now = read_whole(spot)
                 _insist_on_fresh(
-                    spot, now, seen=self._marks.last(call.session_id, f"{call.workspace}/{spot.inside}")
+                    spot, now, seen=self._seen.last(call.session_id, f"{call.workspace}/{spot.inside}")
                 )
                 if call.approved:
                     _insist_on_approved(spot, call.approved, _digest(EDIT_FILE, args, data))
@@ -140,7 +140,7 @@ class EditFile(Tool):
             stamp, inside, places = await offload(edit)
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
-        self._marks.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
+        self._seen.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
         return ToolResult(f"Edited {inside}: replaced {places} {'place' if places == 1 else 'places'}.")
 
 

@@ -63,8 +63,8 @@ class ReadFile(Tool):
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
 
-    def __init__(self, marks: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
-        self._marks = marks
+    def __init__(self, seen: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
+        self._seen = seen
         self._workspaces = workspaces
 
     @override
@@ -89,7 +89,7 @@ class ReadFile(Tool):
             )
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
-        self._marks.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
+        self._seen.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
         if isinstance(found, Picture):
             blob = await call.blobs.put_blob(found.data)
             part = ImagePart(blob=blob, media_type=found.media_type, name=Path(inside).name)
