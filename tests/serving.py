@@ -240,6 +240,7 @@ class Setting:
     context_window: int = 200_000
     asks_expire_s: float = 86_400.0
     secrets: Redactor = NO_SECRETS
+    title_model: str | None = None
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 
@@ -280,6 +281,7 @@ async def served(
             context_window=setting.context_window,
             asks_expire_s=setting.asks_expire_s,
             secrets=setting.secrets,
+            title_model=setting.title_model,
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))
         app = application(runtime, setting.options, setting.runner)

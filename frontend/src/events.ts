@@ -119,11 +119,13 @@ export interface SessionCreated {
   readonly workspace?: string;
 }
 
-/** A person, or the auto title, named the session. */
+/** A person named the session, or a model did after the first answer. */
 export interface SessionRenamed {
   readonly type: "session.renamed";
   readonly at_ms: number;
   readonly title: string;
+  readonly by?: "model" | "person";
+  readonly cost_usd?: number | null;
 }
 
 /** The session stays on top of the list. */

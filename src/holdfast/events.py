@@ -54,9 +54,11 @@ class SessionCreated(Input, frozen=True, kw_only=True, tag="session.created"):
 
 
 class SessionRenamed(Input, frozen=True, kw_only=True, tag="session.renamed"):
-    """A person, or the auto title, named the session."""
+    """A person named the session, or a model did after the first answer."""
 
     title: str
+    by: Literal["person", "model"] = "person"
+    cost_usd: float | None = None  # of the call that wrote the title
 
 
 class SessionPinned(Input, frozen=True, kw_only=True, tag="session.pinned"):

@@ -6,6 +6,10 @@ import msgspec
 
 Number = TypeVar("Number", int, float)
 
+# Where a session comes from, as `session.created` says it: people chat on the page and in the terminal.
+PAGE, CHAT, ONE_SHOT, OPENAI = "page", "chat", "run", "openai"
+PEOPLE_SOURCES = frozenset({PAGE, CHAT})
+
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
 AskState: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 Choice: TypeAlias = Literal["once", "session", "always", "deny"]

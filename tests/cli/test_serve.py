@@ -22,6 +22,8 @@ CONFIG = """
 port = 0
 data_dir = "{folder}/data"
 api_keys = ["{key}"]
+[agent]
+title_target = "off"
 [[targets]]
 name = "main"
 wire = "chat"

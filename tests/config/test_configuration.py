@@ -119,6 +119,13 @@ def test_hedging_with_one_target_is_a_warning() -> None:
     assert it.warnings == (f'{FILE}, line 8: retry.hedge of target "main" needs a second target',)
 
 
+def test_the_target_for_titles_must_be_known() -> None:
+    assert loaded(TARGET + '[agent]\ntitle_target = "main"\n').settings.agent.title_target == "main"
+    assert loaded('[agent]\ntitle_target = "off"\n').warnings == ()
+    told = refused(given(TARGET + '[agent]\ntitle_target = "mian"\n'))
+    assert 'agent.title_target names no target; use "off" or one of these: main' in told
+
+
 def test_a_variable_that_looks_like_ours_and_sets_nothing_is_a_warning() -> None:
     it = loaded(
         "[server]\napi_keys=['env:HOLDFAST_MINE']\n",

@@ -55,7 +55,7 @@ def test_check_and_doctor_say_what_is_ignored_and_how_to_let_it_count(
     assert "`holdfast config trust`" in said[2]
     assert "no holdfast.toml" not in "".join(said)
     assert "targets = []" in said[4]
-    assert doctor({}, report=PlainReport(), ask=ask_nobody) == 0
+    assert doctor({"port": 0}, report=PlainReport(), ask=ask_nobody) == 0
     first, second, third, *_ = capsys.readouterr().out.splitlines()
     assert first == f"note  configuration: {file} is ignored: you haven't trusted it yet"
     assert "`holdfast config trust`" in second

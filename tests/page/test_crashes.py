@@ -22,6 +22,7 @@ port = {port}
 data_dir = "{folder}/data"
 {keys}
 [agent]
+title_target = "off"
 workspace = "{folder}/work"
 [[approvals.rules]]
 allow = "shell"

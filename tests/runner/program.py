@@ -22,6 +22,7 @@ api_keys = []
 drain_s = {drain_s}
 max_concurrent_runs = 16
 [agent]
+title_target = "off"
 workspace = "{folder}/work"
 [approvals]
 mode = "allow-workspace"

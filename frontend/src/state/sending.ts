@@ -79,6 +79,7 @@ async function deliver(one: Pending): Promise<Result<Started>> {
     parts: one.parts,
     session_id: one.session_id,
     client_id: one.client_id,
+    origin: "page",
     when_busy: one.mode,
     ...(one.model ? { model: one.model } : {}),
   };

@@ -41,6 +41,7 @@ class AgentDeps:
     # How often an open ask looks at the clock: a machine that sleeps stops the loop's timers, not the time.
     asks_look_again_s: float = 30.0
     on_expiry: OnExpiry = "continue"
+    title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     drain: DrainGate = field(default_factory=DrainGate)
 
     def tools_now(self) -> Registry:

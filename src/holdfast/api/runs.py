@@ -146,6 +146,13 @@ class RunRequest(ModelOptions, kw_only=True):
     on_disconnect: Annotated[
         OnDisconnect | None, _says("Whether the run ends when its last reader leaves: detach or cancel.")
     ] = None
+    origin: Annotated[
+        str | None,
+        _says(
+            "What begins the session: page or chat (a model gives it a title), run (not listed with the "
+            "others); anything else means api."
+        ),
+    ] = None
     client_id: Annotated[ShortText | None, _says("The client's own id of the message, returned with it.")] = (
         None
     )

@@ -30,7 +30,8 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
             "q": "Words to find in titles and texts; the last may be incomplete.",
             "session_id": "With q: every match in this session only, the newest first.",
             "archived": "true lists archived sessions instead; without it, a search covers both.",
-            "all": "true also lists sessions of plain OpenAI clients.",
+            "one_shots": "true also lists sessions of `holdfast run`.",
+            "all": "true also lists those, and sessions of plain OpenAI clients.",
         },
     ),
     Operation(

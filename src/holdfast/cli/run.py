@@ -15,6 +15,7 @@ from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import Output, TerminalOutput, output_for
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
+from holdfast.values import ONE_SHOT
 
 if TYPE_CHECKING:
     from holdfast.api.runs import Started
@@ -66,7 +67,7 @@ def run(flags: Mapping[str, object], task: Task) -> int:
             task.text,
             session_id=await resolve_session(attached.client, task.session_id),
             model=task.model,
-            more={"workspace": str(attached.directory.settings.workspace)},
+            more={"origin": ONE_SHOT, "workspace": str(attached.directory.settings.workspace)},
         )
         return await show_run_here(attached.client, started, form=task.form)
 

@@ -180,7 +180,7 @@ class Client:
         self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = ""
     ) -> SessionPage:
         """Sessions, newest first, or those in which the words are found; archived is "true" or nothing."""
-        query = {"q": words, "limit": str(limit), "cursor": cursor, "archived": archived}
+        query = {"q": words, "limit": str(limit), "cursor": cursor, "archived": archived, "one_shots": "true"}
         return await self._get("/api/sessions", SessionPage, query=query)
 
     async def session(self, session_id: str) -> SessionShown:

@@ -166,3 +166,8 @@ def _together(settings: Settings) -> Iterator[ConfigIssue]:
     hedging = settings.targets and settings.targets[0].retry.hedge
     if hedging and len(settings.targets) == 1:
         yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target", is_warning=True)
+    title = settings.agent.title_target
+    known = {name for target in settings.targets for name in (target.name, target.model)}
+    if title not in {"", "off", *known}:
+        names = ", ".join(target.name for target in settings.targets) or "none"
+        yield ConfigIssue(("agent", "title_target"), f'names no target; use "off" or one of these: {names}')

@@ -238,6 +238,13 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "The most bytes in one model answer: text, reasoning, tool arguments. A longer one ends the run."
         ),
     ] = ANSWER_BYTES_MAX
+    title_target: Annotated[
+        str,
+        doc(
+            'The target that titles chats after their first answer; empty means the default, "off" none.',
+            "name",
+        ),
+    ] = ""
     budget: BudgetSettings = BudgetSettings()
 
     def run_budget(self) -> Budget:

@@ -157,8 +157,15 @@ def _agent(
         budget=settings.agent.run_budget(),
         answer_bytes_max=settings.agent.answer_bytes_max,
         asks_expire_s=settings.approvals.expires_s,
+        title_model=_title_model(settings),
         on_expiry=settings.approvals.on_expiry,
     )
+
+
+def _title_model(settings: Settings) -> str | None:
+    """The target that titles chats; the demo model, which knows only its script, titles none."""
+    wanted = settings.agent.title_target
+    return wanted if settings.targets and wanted != "off" else None
 
 
 def _options(

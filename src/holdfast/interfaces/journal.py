@@ -13,7 +13,7 @@ import msgspec
 from holdfast.codec import decode, native_frame
 from holdfast.events import AnyEvent, Event, Input
 from holdfast.folds.rows import AskRow, RunRow, RunStatus, SessionRow
-from holdfast.values import OutcomeKind
+from holdfast.values import OPENAI, OutcomeKind
 
 
 class Record(msgspec.Struct, eq=False, gc=False):
@@ -96,7 +96,12 @@ class IfRunsOpenBelow:
     count: int
 
 
-Condition: TypeAlias = IfRunOpen | IfAskOpen | IfSessionNew | IfSessionKnown | IfRunsOpenBelow
+@dataclass(frozen=True, slots=True)
+class IfUntitled:
+    """Nobody has given the session a title, and it isn't deleted."""
+
+
+Condition: TypeAlias = IfRunOpen | IfAskOpen | IfSessionNew | IfSessionKnown | IfRunsOpenBelow | IfUntitled
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +319,7 @@ class SessionQuery:
     limit: int = 50
     before: "SessionCursor | None" = None
     archived: bool = False
-    sources_hidden: tuple[str, ...] = ("openai",)
+    sources_hidden: tuple[str, ...] = (OPENAI,)
 
 
 @dataclass(frozen=True, slots=True)

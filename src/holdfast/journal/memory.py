@@ -257,6 +257,9 @@ class MemoryStore(seams.Store):
             case seams.IfRunsOpenBelow():
                 row = disk.sessions.get(session_id)
                 return (0 if row is None else self._listed(row).open_runs) < condition.count
+            case seams.IfUntitled():
+                row = disk.sessions.get(session_id)
+                return row is not None and not row.titled and not row.purge_at_ms
             case _:
                 assert_never(condition)
 

@@ -19,6 +19,7 @@ from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.owner import RunnerShared, SessionOwner, Turn
 from holdfast.runner.shared_folds import SharedFolds
 from holdfast.runner.slots import Slots
+from holdfast.runner.titles import Titles
 from holdfast.values import OnRestart
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class Supervisor:
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen
         self._shared_folds = SharedFolds()
+        self._titles = Titles(deps)
         self.lag = LoopLag()
         self._looking: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -85,6 +87,7 @@ class Supervisor:
             task.cancel("shutdown")
         if tasks:
             await asyncio.wait(tasks)
+        await self._titles.close()
         await self._end_orderly()
 
     async def _end_orderly(self) -> None:
@@ -189,6 +192,7 @@ class Supervisor:
             _log.error("the owner of session %s failed", session_id, exc_info=error)
             return
         self._shared_folds.keep(session_id, owner.view)
+        self._titles.consider(session_id, owner.view)
         if owner.reacted_seq < wanted:
             # Something came while the owner was on its way out.
             self.wake(session_id, wanted)

@@ -25,6 +25,7 @@ from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.client.updates import Away, Back, LiveLine, Seen
 from holdfast.racing import race
 from holdfast.safe_text import safe_line
+from holdfast.values import CHAT
 
 if TYPE_CHECKING:
     from holdfast.client import Client
@@ -168,7 +169,11 @@ class ChatScreen:
                 session_id=self.session_id,
                 when_busy="queue" if when_busy == "queue" else "steer",
                 model=self.model,
-                more={"client_id": client_id, "workspace": str(self.attached.directory.settings.workspace)},
+                more={
+                    "client_id": client_id,
+                    "origin": CHAT,
+                    "workspace": str(self.attached.directory.settings.workspace),
+                },
             )
         except (Refused, Unreachable, BadAnswer) as error:
             await self.complain(error)

@@ -269,6 +269,8 @@ class Transaction:
                 return head is not None and not head.row.purge_at_ms
             case seams.IfRunsOpenBelow():
                 return (0 if head is None else head.open_runs) < condition.count
+            case seams.IfUntitled():
+                return head is not None and not head.row.titled and not head.row.purge_at_ms
             case _:
                 assert_never(condition)
 

@@ -24,8 +24,7 @@ from holdfast.server.streams.stream import EventStream
 from holdfast.server.streams.waiting import NO_RETRY
 from holdfast.server.transport.bodies import json_answer
 from holdfast.server.transport.once import replay_headers
-from holdfast.server.upkeep.purging import OPENAI
-from holdfast.values import RunSettings
+from holdfast.values import OPENAI, RunSettings
 
 encode = msgspec.json.Encoder().encode
 

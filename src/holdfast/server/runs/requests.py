@@ -15,9 +15,10 @@ from holdfast.server.transport.bodies import (
     checked_workspace,
     converted,
 )
-from holdfast.values import Budget, HistoryMessage, Part, RunSettings
+from holdfast.values import ONE_SHOT, PEOPLE_SOURCES, Budget, HistoryMessage, Part, RunSettings
 
 METADATA_KEYS_MAX = 64
+ORIGINS = PEOPLE_SOURCES | {ONE_SHOT}
 BUDGET_MAX = 1e15  # beyond that it is no limit but a mistake
 
 
@@ -44,7 +45,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
         client_id=body.client_id or "",
         settings=settings_of(body),
         history=history,
-        source=source,
+        source=body.origin if body.origin in ORIGINS else source,
         when_busy=body.when_busy,
         attached=attached,
     )

@@ -38,7 +38,7 @@ from holdfast.server.transport.bodies import (
     whole_number,
 )
 from holdfast.server.transport.once import earlier_answer, once_key, replayed
-from holdfast.server.upkeep.purging import OPENAI
+from holdfast.values import ONE_SHOT, OPENAI
 
 PAGE_MAX = 500
 READ_AT_ONCE = 1000
@@ -201,7 +201,8 @@ class SessionLogRoutes:
         now_ms = self._deps.clock.now_ms()
         first = events[0]
         assert isinstance(first, e.SessionCreated), "a log begins with its creation"
-        source = "api" if first.source == OPENAI else first.source  # somebody made this one to keep it
+        # Someone made this one to keep it, so it is listed.
+        source = "api" if first.source in {OPENAI, ONE_SHOT} else first.source
         events[0] = replace(first, epoch=new_epoch(), source=source)
         events.append(e.SessionForked(at_ms=now_ms, source_session_id=source_id, at_seq=at_seq))
         renamed = [e.SessionRenamed(at_ms=now_ms, title=title)] if title else []

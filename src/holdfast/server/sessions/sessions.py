@@ -47,6 +47,7 @@ from holdfast.server.transport.bodies import (
 )
 from holdfast.server.transport.once import earlier_answer, once_key, replayed
 from holdfast.server.upkeep.purging import Purges, RunsGoOn
+from holdfast.values import ONE_SHOT, OPENAI
 
 PAGE_MAX = 200
 DRAFT_CHARS_MAX = 1_000_000
@@ -77,7 +78,7 @@ class SessionRoutes:
             limit=skipped + limit + 1,
             before=cursor_in(query.get("cursor", "")),
             archived=flag(request, "archived"),
-            sources_hidden=() if flag(request, "all") else ("openai",),
+            sources_hidden=_sources_hidden(request),
         )
         if words := query.get("q", "").strip():
             archived = flag(request, "archived") if "archived" in query else None
@@ -274,6 +275,12 @@ def _skipped(given: str) -> int:
 def _draft_note(session_id: str) -> str:
     """Its purge takes the draft along."""
     return f"session/{session_id}/draft"
+
+
+def _sources_hidden(request: Request) -> tuple[str, ...]:
+    if flag(request, "all"):
+        return ()
+    return (OPENAI,) if flag(request, "one_shots") else (OPENAI, ONE_SHOT)
 
 
 def checked_title(title: str) -> str:

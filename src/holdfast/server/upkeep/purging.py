@@ -9,6 +9,7 @@ from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import SessionRow
 from holdfast.interfaces.journal import JournalError, RunQuery, StoreDamaged
 from holdfast.server.deps import RouteDeps
+from holdfast.values import OPENAI
 
 _log = logging.getLogger(__name__)
 
@@ -18,7 +19,6 @@ SWEEP_S = 86_400.0  # how often blobs are looked through for those that no event
 UNNAMED_S = 7 * SWEEP_S  # a tab may stay open for days with a file that is not sent yet
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
 AT_ONCE = 100
-OPENAI = "openai"
 
 
 class RunsGoOn(JournalError):
