@@ -26,6 +26,7 @@ from holdfast.server.health import HealthRoutes
 from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import MetricsRoutes, begin_figures
 from holdfast.server.openai.chat import OpenAIChatRoutes
+from holdfast.server.openai.models import OpenAIModelRoutes
 from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
@@ -109,10 +110,11 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
 def _openai_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Mapping[str, Endpoint]:
     openai = OpenAIChatRoutes(deps, runs, disconnects)
     responses = OpenAIResponsesRoutes(deps, runs, disconnects)
+    models = OpenAIModelRoutes(deps)
     return {
         "openai.complete": openai.complete,
-        "openai.models": openai.models,
-        "openai.model": openai.model,
+        "openai.models": models.list,
+        "openai.model": models.show,
         "responses.create": responses.create,
         "responses.show": responses.show,
         "responses.delete": responses.delete,

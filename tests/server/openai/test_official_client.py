@@ -300,6 +300,26 @@ async def test_models_are_listed() -> None:
         assert [model.id async for model in client.models.list()] == ["holdfast", "main"]
 
 
+async def test_a_model_that_is_not_there_is_refused_and_the_others_are_named() -> None:
+    async with (
+        ChaosServer([Say("hello")], after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        for model in ("holdfast", "hermes-agent", "main", "m"):
+            await client.chat.completions.create(model=model, messages=user("hi"))
+            await client.responses.create(model=model, input="hi")
+        with pytest.raises(openai.NotFoundError, match="This server has: holdfast, main") as refused:
+            await client.chat.completions.create(model="gpt-0", messages=user("hi"))
+        assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
+        with pytest.raises(openai.NotFoundError, match="Model not found: gpt-0"):
+            await client.responses.create(model="gpt-0", input="hi", stream=True)
+        assert chaos.seen.requests_seen == 8
+        # A client of hermes-agent, which never looked at the name.
+        session = {"X-Hermes-Session-Id": "mine"}
+        await client.chat.completions.create(model="gpt-0", messages=user("hi"), extra_headers=session)
+
+
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
 
 

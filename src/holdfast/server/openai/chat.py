@@ -14,8 +14,6 @@ from holdfast.api.openai import (
     ChatMessage,
     ChatRequest,
     ChatUsage,
-    ModelList,
-    ModelShown,
     OutputTokensDetails,
     PromptTokensDetails,
 )
@@ -25,6 +23,7 @@ from holdfast.folds.session_fold import RunReadModel
 from holdfast.runner.inbox import Message
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.messages import named_session, said_in
+from holdfast.server.openai.models import insist_on_known_model
 from holdfast.server.openai.shapes import (
     BREAK,
     OpenAIFeed,
@@ -66,6 +65,7 @@ class OpenAIChatRoutes:
         deps = self._deps
         body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, ChatRequest)
+        insist_on_known_model(wanted.model, request.headers, deps)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.promise(deps.limits.subscribers_max) as place:
@@ -110,27 +110,6 @@ class OpenAIChatRoutes:
             source=source_of(session_id),
             attached=said.attached,
         )
-
-    async def models(self, request: Request) -> Response:
-        """GET /v1/models."""
-        del request
-        return json_answer(ModelList(data=tuple(_model(name) for name in self._names())))
-
-    async def model(self, request: Request) -> Response:
-        """GET /v1/models/{model}."""
-        name: str = request.path_params["model"]
-        if name not in self._names():
-            raise Problem(404, f"Model not found: {name[:100]}", code="model_not_found", param="model")
-        return json_answer(_model(name))
-
-    def _names(self) -> list[str]:
-        options = self._deps.options
-        names = [options.model, *(target.name for target in options.targets())]
-        return list(dict.fromkeys(names))
-
-
-def _model(name: str) -> ModelShown:
-    return ModelShown(id=name, object="model", created=0, owned_by="holdfast")
 
 
 def _whole(ended: RunReadModel, *, row: RunRow, model: str, headers: Mapping[str, str]) -> Response:

@@ -18,6 +18,7 @@ from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import named_session, said_in
+from holdfast.server.openai.models import insist_on_known_model
 from holdfast.server.openai.references import whole_items
 from holdfast.server.openai.response_view import ResponseContext, ResponseView, response_of
 from holdfast.server.openai.shapes import (
@@ -73,6 +74,7 @@ class OpenAIResponsesRoutes:
         deps = self._deps
         body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, ResponsesRequest)
+        insist_on_known_model(wanted.model, request.headers, deps)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.promise(deps.limits.subscribers_max) as place:
