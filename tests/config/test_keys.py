@@ -8,7 +8,7 @@ from config.given import FILE, LONG_KEY, TARGET, given, loaded, refused
 from holdfast.config.load import ConfigFile, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from holdfast.config.settings import Secret
-from holdfast.config.target_secrets import names_secret
+from holdfast.config.target_secrets import is_secret_header, names_secret
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
@@ -153,6 +153,17 @@ def test_what_is_called_like_a_secret_is_told_from_what_only_sounds_like_one() -
     less = "PASSWORD_FILE AUTH_METHOD SSH_AUTH_SOCK XAUTHORITY --key-file Accept toolset"
     assert [name for name in f"{told} {more}".split() if not names_secret(name)] == []
     assert [name for name in f"{plain} {less}".split() if names_secret(name)] == []
+
+
+def test_a_header_with_an_unknown_name_and_a_long_word_is_a_secret() -> None:
+    """P11: providers call the header of their key whatever they like."""
+    word = "0123456789abcdef"
+    told = ["X-Extra", "X-Plain", "Ocp-Apim-Subscription", "X-Goog-User"]
+    plain = ["Accept", "HTTP-Referer", "User-Agent", "anthropic-version", "anthropic-beta", "X-Site-URL"]
+    assert [name for name in told if not is_secret_header(name, word)] == []
+    assert [name for name in plain if is_secret_header(name, word)] == []
+    assert not is_secret_header("X-Extra", "a short one")
+    assert not is_secret_header("X-Extra", "some words that are no key")
 
 
 def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> None:

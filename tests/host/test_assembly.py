@@ -75,7 +75,8 @@ GIT_AUTHOR_NAME = "Ada Maria Lovelace", DATA_DIR = "/home/u/a/long/way/down" }
 [[mcp_servers]]
 name = "called"
 url = "https://a.example/mcp?key=query-0123456789abcdef&toolset=repositories-and-issues"
-headers = { Authorization = "Bearer header-0123456789abcdef", Accept = "application/json", X-Api-Key = " " }
+headers = { Authorization = "Bearer header-0123456789abcdef", Accept = "application/json", X-Api-Key = " ", \
+X-Thing = "thing-0123456789abcdef", X-Mode = "fast", X-Title = "https://app.example.com/a" }
 """
     assert set(mcp_secrets_of(loaded(text).settings)) == {
         "ghp_0123456789abcdef",
@@ -85,6 +86,7 @@ headers = { Authorization = "Bearer header-0123456789abcdef", Accept = "applicat
         "query-0123456789abcdef",
         "Bearer header-0123456789abcdef",
         "header-0123456789abcdef",
+        "thing-0123456789abcdef",
     }
 
 

@@ -33,7 +33,7 @@ from holdfast.config.sources import (
     SettingSources,
     sentence,
 )
-from holdfast.config.target_secrets import names_secret
+from holdfast.config.target_secrets import is_secret_header, names_secret
 from holdfast.config.toml import parsed
 from holdfast.config.toml_lines import lines_of
 from holdfast.config.validation import Checker, Tree
@@ -227,9 +227,9 @@ def _written_keys(settings: Settings, sources: SettingSources, references: Refer
     keys: list[KeyPath] = [(*API_KEYS, index) for index, _ in enumerate(settings.server.api_keys or ())]
     keys += [("targets", index, "api_key") for index, target in enumerate(settings.targets) if target.api_key]
     for index, target in enumerate(settings.targets):
-        keys += [("targets", index, "headers", name) for name in target.headers if names_secret(name)]
+        keys += [("targets", index, "headers", name) for name in _secret_headers(target.headers)]
     for index, server in enumerate(settings.mcp_servers):
-        keys += [("mcp_servers", index, "headers", name) for name in server.headers if names_secret(name)]
+        keys += [("mcp_servers", index, "headers", name) for name in _secret_headers(server.headers)]
         keys += [("mcp_servers", index, "env", name) for name in server.env if names_secret(name)]
     keys += [
         ("targets", index, "proxy")
@@ -237,3 +237,7 @@ def _written_keys(settings: Settings, sources: SettingSources, references: Refer
         if "@" in (target.proxy or "")
     ]
     return any(sources.of(key).kind == "file" and key not in references.found for key in keys)
+
+
+def _secret_headers(headers: Mapping[str, object]) -> list[str]:
+    return [name for name, value in headers.items() if is_secret_header(name, str(value).strip())]

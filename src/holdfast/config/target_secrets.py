@@ -17,12 +17,26 @@ _SECRET_NAME = re.compile(
 )
 # PASSWORD_FILE says where a secret is, AUTH_METHOD of which kind it is, X-Portkey-Provider whose.
 _ABOUT_SECRET = re.compile(r"[_-](?:FILE|PATH|DIR|SOCK|NAME|ALIAS|TYPE|MODE|METHOD|PROVIDER)$", re.IGNORECASE)
+# Headers that say who asks, for what or in which format. Any other may carry a key, whatever it is called.
+_OPEN_HEADERS = re.compile(
+    r"accept.*|content-.*|user-agent|(?:http-)?referer|origin|x-title|x-request-id|x-stainless-.*"
+    r"|(?:anthropic|openai)-(?:beta|version)|.*-(?:version|region|title|url)",
+    re.IGNORECASE,
+)
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 
 
 def names_secret(variable: str) -> bool:
     """Whether a variable with this name probably contains a secret."""
     return _SECRET_NAME.search(variable) is not None and _ABOUT_SECRET.search(variable) is None
+
+
+def is_secret_header(name: str, value: str) -> bool:
+    """Whether the header probably contains a secret: by its name, or as a long word under an unknown name."""
+    if names_secret(name):
+        return True
+    is_one_word = len(value) >= KEY_CHARS_MIN and not any(map(str.isspace, value))
+    return is_one_word and _OPEN_HEADERS.fullmatch(name) is None
 
 
 def without_scheme(text: str) -> str:
@@ -44,7 +58,10 @@ def secrets_in(key: str, headers: Mapping[str, str], *, base_url: str) -> Iterat
     For a local server that takes any key, people use a word such as `ollama`, which is no secret.
     """
     takes_words = is_local(urlsplit(base_url).hostname or "")
-    for given in (key, *(value.strip() for name, value in headers.items() if names_secret(name))):
+    for given in (
+        key,
+        *(value.strip() for name, value in headers.items() if is_secret_header(name, value.strip())),
+    ):
         bare = without_scheme(given)
         if given and not (takes_words and _is_word(bare)):
             last = (word for word in given.split()[-1:] if len(word) >= KEY_CHARS_MIN)

@@ -16,7 +16,7 @@ from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.config.consistency import rules_of
 from holdfast.config.secret_values import command_parts
 from holdfast.config.settings import Settings
-from holdfast.config.target_secrets import names_secret, secrets_of, without_scheme
+from holdfast.config.target_secrets import is_secret_header, names_secret, secrets_of, without_scheme
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.open_files import connections_to_allow
@@ -86,8 +86,10 @@ async def open_parts(
 def mcp_secrets_of(settings: Settings) -> Iterator[str]:
     """The keys that MCP servers are given; a server may repeat one in an error."""
     for server in settings.mcp_servers:
-        named = [*server.env.items(), *server.headers.items(), *parse_qsl(urlsplit(server.url).query)]
+        named = [*server.env.items(), *parse_qsl(urlsplit(server.url).query)]
         given = [str(value) for name, value in named if names_secret(name)]
+        headers = [(name, str(value).strip()) for name, value in server.headers.items()]
+        given += [value for name, value in headers if is_secret_header(name, value)]
         given += [secret for _, secret in command_parts(server.command)]
         for text in filter(None, map(str.strip, given)):
             yield text
