@@ -2,7 +2,7 @@
 
 frontend/src/events.ts has the types of events, from holdfast.events; frontend/src/bodies.ts those of HTTP
 responses, from holdfast.api; frontend/src/doing_words.ts the tables of the live line, from
-holdfast.folds.doing.
+holdfast.folds.activity.
 """
 
 import json
@@ -17,7 +17,7 @@ import msgspec.inspect as mi
 from holdfast import values
 from holdfast.api.operations import OPERATIONS
 from holdfast.codec import TYPES
-from holdfast.folds import doing
+from holdfast.folds import activity
 
 PAGE = Path(__file__).parents[1] / "frontend" / "src"
 LINE_CHARS_MAX = 110
@@ -202,10 +202,10 @@ def table(name: str, about: str, rows: Iterable[tuple[str, str]]) -> str:
 def doing_words() -> str:
     """The tables of the live line."""
     types = {event: word for word, event in TYPES.items()}
-    after = [(types[event], name) for event, name in doing.AFTER.items()]
+    after = [(types[event], name) for event, name in activity.AFTER.items()]
     parts = [
-        HEAD.format("folds.doing"),
-        table("WORDS", "What people are told in each state.", doing.WORDS.items()),
+        HEAD.format("folds.activity"),
+        table("WORDS", "What people are told in each state.", activity.WORDS.items()),
         table(
             "AFTER", "What a run is doing after an event, unless a tool, a person or a stop says more.", after
         ),

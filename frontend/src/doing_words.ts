@@ -1,4 +1,4 @@
-// Made by scripts/page_events.py from holdfast.folds.doing; change it there and run the script again.
+// Made by scripts/page_events.py from holdfast.folds.activity; change it there and run the script again.
 
 /** What people are told in each state. */
 export const WORDS = {

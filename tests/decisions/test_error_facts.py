@@ -21,7 +21,7 @@ def test_what_the_wire_read_completes_what_the_body_says() -> None:
         message="no", code="Slow_Down", kind="Some_Error", status=503, body='{"error": "no"}'
     )
     found = error_facts(error)
-    assert (found.text, found.marks, found.status) == ("no", {"slow_down", "some_error"}, 503)
+    assert (found.text, found.codes, found.status) == ("no", {"slow_down", "some_error"}, 503)
 
 
 def test_an_outer_message_comes_before_what_it_passes_on() -> None:
@@ -30,7 +30,7 @@ def test_an_outer_message_comes_before_what_it_passes_on() -> None:
     }
     found = read(body)
     assert found.text == "outer; inner"
-    assert found.marks == {"x_y"}
+    assert found.codes == {"x_y"}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,6 @@ def test_a_body_is_read_to_a_stated_depth_and_breadth() -> None:
     deep: object = {"code": "too_deep"}
     for _ in range(20):
         deep = {"error": deep}
-    assert read(deep).marks == frozenset()
+    assert read(deep).codes == frozenset()
     wide: list[object] = [{"error": [0]} for _ in range(2_000)]
-    assert read([*wide, {"code": "too_far"}]).marks == frozenset()
+    assert read([*wide, {"code": "too_far"}]).codes == frozenset()

@@ -71,7 +71,7 @@ def test_a_target_that_is_not_waited_for_is_given_up_at_the_first_try() -> None:
 def test_a_run_that_was_resumed_waits_for_longer_even_where_nobody_ever_answered() -> None:
     assert isinstance(decide(REFUSED, history(A, away_s=299, resumed=True)), Reconnect)
     assert isinstance(
-        decide(REFUSED, history(A, away_s=299, resumed=True, strangers=frozenset("a"))), Reconnect
+        decide(REFUSED, history(A, away_s=299, resumed=True, never_answered=frozenset("a"))), Reconnect
     )
     assert isinstance(decide(REFUSED, history(A, away_s=300, resumed=True)), GiveUp)
     patient = replace(A, retry=RetryLimits(unreachable_s=400))
@@ -79,11 +79,11 @@ def test_a_run_that_was_resumed_waits_for_longer_even_where_nobody_ever_answered
 
 
 def test_where_nobody_ever_answered_it_is_told_soon() -> None:
-    strangers = frozenset("a")
-    assert isinstance(decide(REFUSED, history(A, away_s=9, strangers=strangers)), Reconnect)
-    assert isinstance(decide(REFUSED, history(A, away_s=10, strangers=strangers)), GiveUp)
+    never_answered = frozenset("a")
+    assert isinstance(decide(REFUSED, history(A, away_s=9, never_answered=never_answered)), Reconnect)
+    assert isinstance(decide(REFUSED, history(A, away_s=10, never_answered=never_answered)), GiveUp)
     impatient = replace(A, retry=RetryLimits(unreachable_s=2))
-    assert isinstance(decide(REFUSED, history(impatient, away_s=2, strangers=strangers)), GiveUp)
+    assert isinstance(decide(REFUSED, history(impatient, away_s=2, never_answered=never_answered)), GiveUp)
 
 
 def test_another_address_is_asked_after_five_seconds_and_another_target_at_the_same_one_never() -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from holdfast.decisions.failures import TREATMENTS
 from holdfast.decisions.gates import Breaker, Gate
 from holdfast.decisions.retry import (
-    AskPlainly,
     Compact,
     Decision,
+    DropPastReasoning,
+    DropReasoningOptions,
     FallBack,
-    Forget,
     Gated,
     GiveUp,
     History,
@@ -156,17 +156,21 @@ def test_an_answer_without_room_gets_a_lower_cap_once() -> None:
 
 def test_a_target_that_refuses_to_be_asked_about_reasoning_is_asked_plainly_once() -> None:
     refused = failure("bad_request", "400.thoughts")
-    assert decide(refused, history(A, B)) == AskPlainly("a refused the request")
-    assert decide(refused, history(A, B, asked_plainly=True)) == FallBack("b", "a refused the request")
-    assert decide(refused, history(A, asked_plainly=True)) == GiveUp("a refused the request")
+    assert decide(refused, history(A, B)) == DropReasoningOptions("a refused the request")
+    assert decide(refused, history(A, B, reasoning_options_dropped=True)) == FallBack(
+        "b", "a refused the request"
+    )
+    assert decide(refused, history(A, reasoning_options_dropped=True)) == GiveUp("a refused the request")
 
 
 @pytest.mark.parametrize("rule", ["code.old_thoughts", "400.old_thoughts"])
 def test_a_target_that_refuses_its_own_thoughts_is_asked_without_them_once(rule: str) -> None:
     refused = failure("bad_request", rule)
-    assert decide(refused, history(A, B)) == Forget("a refused the request")
-    assert decide(refused, history(A, B, forgot=True)) == FallBack("b", "a refused the request")
-    assert decide(refused, history(A, forgot=True)) == GiveUp("a refused the request")
+    assert decide(refused, history(A, B)) == DropPastReasoning("a refused the request")
+    assert decide(refused, history(A, B, past_reasoning_dropped=True)) == FallBack(
+        "b", "a refused the request"
+    )
+    assert decide(refused, history(A, past_reasoning_dropped=True)) == GiveUp("a refused the request")
 
 
 def test_a_cut_off_answer_is_left_to_a_new_turn() -> None:
@@ -301,10 +305,10 @@ def simulate(turns: list[Turn], targets: tuple[Target, ...]) -> list[tuple[str, 
                 state = msgspec.structs.replace(state, compacted=True)
             case LowerCap():
                 state = msgspec.structs.replace(state, cap_lowered=True)
-            case AskPlainly():
-                state = msgspec.structs.replace(state, asked_plainly=True)
-            case Forget():
-                state = msgspec.structs.replace(state, forgot=True)
+            case DropReasoningOptions():
+                state = msgspec.structs.replace(state, reasoning_options_dropped=True)
+            case DropPastReasoning():
+                state = msgspec.structs.replace(state, past_reasoning_dropped=True)
     return past
 
 
@@ -317,7 +321,9 @@ def test_every_call_ends_within_its_budget_and_never_asks_in_vain(turns: list[Tu
     assert max(asked.count(name) for name in asked) <= 3
     for place, (name, kind, decision) in enumerate(past):
         if kind in NEVER_AGAIN:
-            assert not isinstance(decision, RetryAfter | Gated | Compact | LowerCap | AskPlainly | Forget)
+            assert not isinstance(
+                decision, RetryAfter | Gated | Compact | LowerCap | DropReasoningOptions | DropPastReasoning
+            )
             assert name not in asked[place + 1 :]
         if isinstance(decision, RetryAfter):
             assert 0 <= decision.wait_s <= 60

@@ -17,7 +17,7 @@ from holdfast.folds.context import context_for
 from holdfast.folds.entries import shown
 from holdfast.folds.run import Run
 from holdfast.folds.session import Session
-from holdfast.folds.transcript import Transcript, mark, output
+from holdfast.folds.transcript import Transcript, interruption_text, output
 from strategies.legal_logs import Log
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -100,7 +100,7 @@ def _transcript_picture(transcript: Transcript) -> dict[str, Any]:
         "waiting": [message.message_id for message in transcript.inbox.waiting()],
         "outputs": {run_id: output(transcript, run_id) for run_id in transcript.runs},
         "marks": {
-            run_id: mark(transcript, run_id, now_ms=run.updated_ms, owner_gone=True)
+            run_id: interruption_text(transcript, run_id, now_ms=run.updated_ms, owner_gone=True)
             for run_id, run in transcript.runs.items()
         },
         "context": {run_id: context_for(transcript, run_id) for run_id in transcript.runs},

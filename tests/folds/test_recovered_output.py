@@ -14,10 +14,10 @@ from holdfast.folds.transcript import (
     RECOVERING,
     apply,
     fold,
-    mark,
-    mark_at,
+    interruption_text,
     output,
-    unsettled,
+    resumption_text,
+    text_while_recovering,
 )
 from holdfast.values import OutcomeKind
 from scene import begun, lines, told
@@ -53,7 +53,7 @@ def test_recovered_output_stands_above_the_ending_and_two_halves_show_both() -> 
         *("> hi", "first, second, ", "[t1 ended done]", "? q1 withdrawn", "third", "= interrupted", "> next"),
     ]
     assert output(transcript, "r1") == "third"
-    assert mark(transcript, "r1", now_ms=scene.ms, owner_gone=True) == RECOVERED
+    assert interruption_text(transcript, "r1", now_ms=scene.ms, owner_gone=True) == RECOVERED
 
 
 def test_recovered_output_may_supersede_what_was_shown() -> None:
@@ -112,11 +112,13 @@ def test_the_answer_is_the_text_after_the_last_tool_or_the_last_before_it() -> N
 def test_marks_are_computed_when_they_are_read() -> None:
     scene = begun()
     open_run = fold(scene.log)
-    assert mark(open_run, "r1", now_ms=scene.ms, owner_gone=False) is None
-    assert mark(open_run, "r1", now_ms=scene.ms + DAY_MS - 1, owner_gone=True) == RECOVERING
-    assert mark(open_run, "r1", now_ms=scene.ms + DAY_MS, owner_gone=True) == LOST
+    assert interruption_text(open_run, "r1", now_ms=scene.ms, owner_gone=False) is None
+    assert interruption_text(open_run, "r1", now_ms=scene.ms + DAY_MS - 1, owner_gone=True) == RECOVERING
+    assert interruption_text(open_run, "r1", now_ms=scene.ms + DAY_MS, owner_gone=True) == LOST
     scene.pieces("half")
-    assert mark(fold(scene.log), "r1", now_ms=scene.ms + 2 * DAY_MS, owner_gone=True) == RECOVERED
+    assert (
+        interruption_text(fold(scene.log), "r1", now_ms=scene.ms + 2 * DAY_MS, owner_gone=True) == RECOVERED
+    )
 
 
 @pytest.mark.parametrize("outcome", ["completed", "cancelled", "failed"])
@@ -124,7 +126,7 @@ def test_only_an_interrupted_ending_is_marked(outcome: OutcomeKind) -> None:
     scene = begun()
     scene.pieces("half")
     scene.ends(outcome)
-    assert mark(fold(scene.log), "r1", now_ms=scene.ms, owner_gone=True) is None
+    assert interruption_text(fold(scene.log), "r1", now_ms=scene.ms, owner_gone=True) is None
 
 
 def test_an_empty_interrupted_run_is_marked_at_once_and_a_finished_tool_is_output() -> None:
@@ -132,13 +134,17 @@ def test_an_empty_interrupted_run_is_marked_at_once_and_a_finished_tool_is_outpu
     scene.asks_tool("t1")
     scene.starts_tool("t1")
     scene.ends("interrupted")
-    assert mark(fold(scene.log), "r1", now_ms=scene.ms, owner_gone=True) == LOST
+    assert interruption_text(fold(scene.log), "r1", now_ms=scene.ms, owner_gone=True) == LOST
     scene.recovered((e.ToolEnded, {"tool_call_id": "t1", "ok": True, "result": "done"}))
-    assert mark(fold(scene.log), "r1", now_ms=scene.ms, owner_gone=False) == RECOVERED
+    assert interruption_text(fold(scene.log), "r1", now_ms=scene.ms, owner_gone=False) == RECOVERED
 
 
 def test_while_not_all_is_read_yet_nothing_is_said_to_be_recovered() -> None:
-    assert [unsettled(said) for said in (RECOVERED, RECOVERING, LOST)] == [RECOVERING, RECOVERING, LOST]
+    assert [text_while_recovering(said) for said in (RECOVERED, RECOVERING, LOST)] == [
+        RECOVERING,
+        RECOVERING,
+        LOST,
+    ]
 
 
 @pytest.mark.parametrize("said", ["", "half an answer"])
@@ -149,4 +155,4 @@ def test_where_a_run_was_resumed_people_read_whether_something_was_kept(said: st
     scene.of_run(e.RunResumed, after="crash")
     transcript = fold(scene.log)
     resumed = next(entry for entry in transcript.entries if isinstance(entry, Notice))
-    assert mark_at(transcript, resumed) == (RECOVERED if said else None)
+    assert resumption_text(transcript, resumed) == (RECOVERED if said else None)

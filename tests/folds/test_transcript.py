@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.folds.entries import TOOL_OUTPUT_CHARS_MAX, Ending, Notice, Text, shown
-from holdfast.folds.transcript import LOST, RECOVERED, Transcript, apply, fold, mark, output
+from holdfast.folds.transcript import LOST, RECOVERED, Transcript, apply, fold, interruption_text, output
 from holdfast.values import Action, HistoryMessage
 from scene import FAILURE, Scene, begun, lines, told
 from strategies.legal_logs import BOUNDED, Log, logs
@@ -48,7 +48,11 @@ def test_no_superseded_attempt_and_no_error_is_part_of_what_the_model_said(log: 
         assert sum(isinstance(entry, Ending) for entry in run.entries) <= 1
         assert (run.ending is None) or run.entries[-1] is run.ending
         assert "the line broke" not in output(transcript, run.run_id)
-        assert mark(transcript, run.run_id, now_ms=0, owner_gone=False) in {None, RECOVERED, LOST}
+        assert interruption_text(transcript, run.run_id, now_ms=0, owner_gone=False) in {
+            None,
+            RECOVERED,
+            LOST,
+        }
 
 
 def test_a_conversation_with_thinking_text_and_tools() -> None:

@@ -10,8 +10,20 @@ from msgspec.structs import replace
 
 from holdfast.events import Input, RunEnded, RunQueued, SessionCreated, TextDone
 from holdfast.folds.transcript import fold
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Record, Store
+from holdfast.interfaces.journal import (
+    Appended,
+    Declined,
+    FenceLost,
+    IdempotencyKey,
+    IfRunOpen,
+    JournalError,
+    KeyConflict,
+    Record,
+    Replayed,
+    Store,
+    StoreDamaged,
+    StoreFailed,
+)
 from holdfast.values import HistoryMessage
 from journal.labs import Lab, SqliteLab
 from journal.sample import AT_MS, begin, created, delta, ended, message, say, seqs
@@ -37,12 +49,12 @@ async def check_a_lost_fence_writes_nothing(lab: Lab) -> None:
     lost = await begin(old, run_id="r1")
     await old.append_run("s1", [delta("mine")], fence=lost)
     new = await lab.open()
-    with pytest.raises(seams.FenceLost):
+    with pytest.raises(FenceLost):
         await old.append_run("s1", [delta("stale")], fence=lost)
     held = await new.claim("s1")
     assert held.number > lost.number
-    assert await new.append_run("s1", [delta("ours")], fence=held) == seams.Appended(4, 4)
-    with pytest.raises(seams.FenceLost):
+    assert await new.append_run("s1", [delta("ours")], fence=held) == Appended(4, 4)
+    with pytest.raises(FenceLost):
         await new.append_run("s1", [delta("stale")], fence=lost)
     assert [record.event for record in await new.read("s1", after=2)] == [delta("mine"), delta("ours")]
     await old.close()
@@ -53,15 +65,15 @@ async def check_a_condition_has_one_winner(lab: Lab) -> None:
     """P4: of two endings that are appended at once, one is in the log."""
     store = await lab.open()
     fence = await begin(store, run_id="r1")
-    open_run = seams.IfRunOpen("r1")
+    open_run = IfRunOpen("r1")
     outcomes = await asyncio.gather(
         *[
             store.append_run("s1", [ended("r1", outcome=outcome)], fence=fence, when=[open_run])
             for outcome in ("cancelled", "completed", "failed")
         ]
     )
-    assert sorted(isinstance(outcome, seams.Appended) for outcome in outcomes) == [False, False, True]
-    assert seams.Declined(open_run) in outcomes
+    assert sorted(isinstance(outcome, Appended) for outcome in outcomes) == [False, False, True]
+    assert Declined(open_run) in outcomes
     endings = [record for record in await store.read("s1") if isinstance(record.event, RunEnded)]
     assert len(endings) == 1
     run = await store.run("r1")
@@ -74,18 +86,22 @@ async def check_a_key_has_one_effect(lab: Lab) -> None:
     """P2: the same input sent several times under one key is in the log once, also after a restart."""
     store = await lab.open()
     await begin(store)
-    once = seams.Once("key", "digest", b"the answer", AT_MS + 1_000)
-    outcomes = await asyncio.gather(*[store.append("s1", [message("x")], once=once) for _ in range(3)])
+    idempotency_key = IdempotencyKey("key", "digest", b"the answer", AT_MS + 1_000)
+    outcomes = await asyncio.gather(
+        *[store.append("s1", [message("x")], idempotency_key=idempotency_key) for _ in range(3)]
+    )
     assert sorted(outcomes, key=repr) == [
-        seams.Appended(2, 2),
-        seams.Replayed(b"the answer"),
-        seams.Replayed(b"the answer"),
+        Appended(2, 2),
+        Replayed(b"the answer"),
+        Replayed(b"the answer"),
     ]
     await store.close()
     store = await lab.open()
-    assert await store.append("s1", [message("x")], once=once) == seams.Replayed(b"the answer")
-    other = seams.Once("key", "other digest", b"", AT_MS + 1_000)
-    assert await store.append("s1", [message("y")], once=other) == seams.KeyConflict()
+    assert await store.append("s1", [message("x")], idempotency_key=idempotency_key) == Replayed(
+        b"the answer"
+    )
+    other = IdempotencyKey("key", "other digest", b"", AT_MS + 1_000)
+    assert await store.append("s1", [message("y")], idempotency_key=other) == KeyConflict()
     assert await store.last_seq("s1") == 2
     await store.close()
 
@@ -125,7 +141,7 @@ async def check_nothing_refused_is_ever_shown(lab: Lab, *, break_disk: Callable[
     watching = asyncio.ensure_future(watch())
     await caught_up.wait()
     break_disk()
-    with pytest.raises(seams.JournalError):
+    with pytest.raises(JournalError):
         await store.append_run("s1", [delta("never saved")], fence=fence)
     await store.close()
     await watching
@@ -162,7 +178,7 @@ async def check_a_purge_leaves_the_histories_of_others_whole(lab: Lab) -> None:
     await store.append("gone", [created(), replace(queued, run_id="gone")])
     await store.purge("gone")
     (found,) = await store.read_each([("kept", 0)], limit=10)
-    assert not isinstance(found, seams.StoreDamaged)
+    assert not isinstance(found, StoreDamaged)
     assert found[-1].event == queued
     await store.close()
 
@@ -181,13 +197,13 @@ async def check_what_was_accepted_outlives_its_file(lab: Lab) -> None:
     accepted = 0
     for nth in range(3):
         try:
-            accepted += isinstance(await store.append("s1", [message(f"{nth}")]), seams.Appended)
-        except seams.StoreFailed:
+            accepted += isinstance(await store.append("s1", [message(f"{nth}")]), Appended)
+        except StoreFailed:
             break
     await store.close()
     try:
         store = await lab.open()
-    except seams.StoreDamaged as damage:
+    except StoreDamaged as damage:
         raise AssertionError("what was accepted is gone") from damage
     assert await store.last_seq("s1") == 1 + accepted
     await store.close()
@@ -201,13 +217,13 @@ async def check_what_was_shown_outlives_its_file(lab: Lab) -> None:
     await say(store, 3, fence=fence)
     shown = await first_seqs(store, 5)
     await asyncio.to_thread(lab.path.unlink)
-    with suppress(seams.StoreFailed):
+    with suppress(StoreFailed):
         await store.append_run("s1", [delta("more")], fence=fence)
         shown += await first_seqs(store, 1, after=shown[-1])
     await store.close()
     try:
         store = await lab.open()
-    except seams.StoreDamaged as damage:
+    except StoreDamaged as damage:
         raise AssertionError("what was shown is gone") from damage
     assert seqs(await store.read("s1")) == shown
     await store.close()

@@ -10,8 +10,17 @@ from typing import Any, cast
 from holdfast.chaos import LossyVFS
 from holdfast.codec import encode
 from holdfast.events import Event, Input, TextDelta
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Record
+from holdfast.interfaces.journal import (
+    Appended,
+    Condition,
+    Declined,
+    Fence,
+    IdempotencyKey,
+    KeyConflict,
+    Pace,
+    Record,
+    Replayed,
+)
 from holdfast.journal.follow import Follower
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.store import SqliteStore
@@ -40,15 +49,17 @@ class PublishesBeforeCommit(SqliteStore):
         session_id: str,
         events: Sequence[Event],
         *,
-        fence: seams.Fence,
-        when: Sequence[seams.Condition] = (),
-        once: seams.Once | None = None,
-    ) -> seams.Appended | seams.Declined | seams.Replayed:
+        fence: Fence,
+        when: Sequence[Condition] = (),
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Appended | Declined | Replayed:
         last = await self.last_seq(session_id)
         shown = [Record(session_id, seq, body=encode(event)) for seq, event in enumerate(events, last + 1)]
         self._tails.publish(session_id, shown)
         await asyncio.sleep(0)
-        return await super().append_run(session_id, events, fence=fence, when=when, once=once)
+        return await super().append_run(
+            session_id, events, fence=fence, when=when, idempotency_key=idempotency_key
+        )
 
 
 class IgnoresTheFence(SqliteStore):
@@ -59,11 +70,11 @@ class IgnoresTheFence(SqliteStore):
         session_id: str,
         events: Sequence[Event],
         *,
-        fence: seams.Fence,  # noqa: ARG002  # that is the fault
-        when: Sequence[seams.Condition] = (),
-        once: seams.Once | None = None,
-    ) -> seams.Appended | seams.Declined | seams.Replayed:
-        return await self.append(session_id, events, when=when, once=once)  # pyright: ignore[reportReturnType, reportArgumentType]
+        fence: Fence,  # noqa: ARG002  # that is the fault
+        when: Sequence[Condition] = (),
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Appended | Declined | Replayed:
+        return await self.append(session_id, events, when=when, idempotency_key=idempotency_key)  # pyright: ignore[reportReturnType, reportArgumentType]
 
 
 class IgnoresConditions(SqliteStore):
@@ -74,11 +85,11 @@ class IgnoresConditions(SqliteStore):
         session_id: str,
         events: Sequence[Event],
         *,
-        fence: seams.Fence,
-        when: Sequence[seams.Condition] = (),  # noqa: ARG002  # that is the fault
-        once: seams.Once | None = None,
-    ) -> seams.Appended | seams.Declined | seams.Replayed:
-        return await super().append_run(session_id, events, fence=fence, once=once)
+        fence: Fence,
+        when: Sequence[Condition] = (),  # noqa: ARG002  # that is the fault
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Appended | Declined | Replayed:
+        return await super().append_run(session_id, events, fence=fence, idempotency_key=idempotency_key)
 
 
 class ForgetsKeys(SqliteStore):
@@ -89,23 +100,23 @@ class ForgetsKeys(SqliteStore):
         session_id: str,
         inputs: Sequence[Input],
         *,
-        when: Sequence[seams.Condition] = (),
-        once: seams.Once | None = None,  # noqa: ARG002  # that is the fault
-    ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+        when: Sequence[Condition] = (),
+        idempotency_key: IdempotencyKey | None = None,  # noqa: ARG002  # that is the fault
+    ) -> Appended | Declined | Replayed | KeyConflict:
         return await super().append(session_id, inputs, when=when)
 
 
 class SkipsOne(SqliteStore):
     """A cursor that is one too far."""
 
-    def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
+    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
         return super().follow(session_id, after=after + 1 if after else 0, pace=pace)
 
 
 class RepeatsOne(SqliteStore):
     """A cursor that is one behind."""
 
-    def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
+    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
         return super().follow(session_id, after=max(0, after - 1), pace=pace)
 
 

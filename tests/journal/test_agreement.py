@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 
 from holdfast.events import Event, Input
 from holdfast.folds import rows
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Store
+from holdfast.interfaces.journal import (
+    Condition,
+    IfAskOpen,
+    IfRunOpen,
+    IfSessionKnown,
+    IfSessionNew,
+    RunQuery,
+    SessionQuery,
+    Store,
+    UnknownSession,
+)
 from holdfast.journal.search_terms import fts_query, passage, phrases
 from holdfast.journal.sqlite.reader import SqliteReader
 from journal.labs import MemoryLab, SqliteLab
@@ -24,14 +33,14 @@ SESSIONS = ["s1", "s2"]
 LATE_MS = 1 << 60
 CONDITIONS = st.sampled_from(
     [
-        seams.IfSessionNew(),
-        seams.IfSessionKnown(),
-        seams.IfRunOpen("0"),
-        seams.IfRunOpen(""),
-        seams.IfAskOpen("0"),
+        IfSessionNew(),
+        IfSessionKnown(),
+        IfRunOpen("0"),
+        IfRunOpen(""),
+        IfAskOpen("0"),
     ]
 )
-Step = tuple[str, str, Sequence[Event], Sequence[seams.Condition]]
+Step = tuple[str, str, Sequence[Event], Sequence[Condition]]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["append", "append", "append", "append_run", "purge", "thin", "reopen"]),
@@ -57,20 +66,20 @@ async def take(store: Store, step: Step) -> object:
             case _:
                 inputs: list[Input] = [created(), *events]  # pyright: ignore[reportAssignmentType]
                 return await store.append(session_id, inputs, when=when)
-    except seams.UnknownSession as unknown:
+    except UnknownSession as unknown:
         return type(unknown)
 
 
 async def picture(store: Store | SqliteReader) -> dict[str, Any]:
     """All that a store says of its sessions."""
-    runs = await store.runs(seams.RunQuery(limit=1_000))
+    runs = await store.runs(RunQuery(limit=1_000))
     return {
         "logs": {s: [(r.seq, r.body) for r in await store.read(s)] for s in SESSIONS},
         "rows": [await store.session(session_id) for session_id in SESSIONS],
         "ends": [await store.last_seq(session_id) for session_id in SESSIONS],
         "listed": [await store.listed(session_id) for session_id in SESSIONS],
-        "list": await store.sessions(seams.SessionQuery(sources_hidden=())),
-        "archive": await store.sessions(seams.SessionQuery(archived=True)),
+        "list": await store.sessions(SessionQuery(sources_hidden=())),
+        "archive": await store.sessions(SessionQuery(archived=True)),
         "runs": runs,
         "each run": [await store.run(run.run_id) for run in runs],
         "asks": await store.open_asks(),

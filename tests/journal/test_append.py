@@ -7,8 +7,23 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import encode
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Store
+from holdfast.interfaces.journal import (
+    Appended,
+    Declined,
+    IdempotencyKey,
+    IfAskOpen,
+    IfRunOpen,
+    IfRunsOpenBelow,
+    IfSessionKnown,
+    IfSessionNew,
+    KeyConflict,
+    Replayed,
+    RunQuery,
+    SessionQuery,
+    Store,
+    StoreClosed,
+    UnknownSession,
+)
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
 from journal.labs import Lab
@@ -40,7 +55,7 @@ def stores_satisfy_the_contract(memory: MemoryStore, sqlite: SqliteStore) -> tup
 async def test_events_get_the_next_seqs_and_come_back_as_the_same_bytes(store: Store) -> None:
     first = await store.append("s1", [created(), message("hello")])
     second = await store.append("s1", [message("again")])
-    assert (first, second) == (seams.Appended(1, 2), seams.Appended(3, 3))
+    assert (first, second) == (Appended(1, 2), Appended(3, 3))
     records = await store.read("s1")
     assert seqs(records) == [1, 2, 3]
     assert [record.body for record in records] == [
@@ -53,7 +68,7 @@ async def test_events_get_the_next_seqs_and_come_back_as_the_same_bytes(store: S
 async def test_each_session_has_its_own_seqs(store: Store) -> None:
     await begin(store, "s1")
     await begin(store, "s2")
-    assert await store.append("s2", [message("x")]) == seams.Appended(2, 2)
+    assert await store.append("s2", [message("x")]) == Appended(2, 2)
     assert await store.last_seq("s1") == 1
 
 
@@ -74,10 +89,10 @@ async def test_an_unknown_session_has_no_events_and_no_row(store: Store) -> None
 
 
 async def test_a_log_begins_with_session_created(store: Store) -> None:
-    with pytest.raises(seams.UnknownSession, match="no session 's1'"):
+    with pytest.raises(UnknownSession, match="no session 's1'"):
         await store.append("s1", [message("hello")])
     assert await store.session("s1") is None
-    assert await store.append("s1", [created()]) == seams.Appended(1, 1)
+    assert await store.append("s1", [created()]) == Appended(1, 1)
 
 
 async def test_an_append_without_events_is_a_bug_of_the_caller(store: Store) -> None:
@@ -87,34 +102,34 @@ async def test_an_append_without_events_is_a_bug_of_the_caller(store: Store) -> 
 
 async def test_a_declined_append_leaves_nothing(store: Store) -> None:
     await begin(store)
-    declined = await store.append("s1", [message("lost")], when=[seams.IfSessionNew()])
-    assert declined == seams.Declined(seams.IfSessionNew())
+    declined = await store.append("s1", [message("lost")], when=[IfSessionNew()])
+    assert declined == Declined(IfSessionNew())
     assert await store.last_seq("s1") == 1
     assert await store.search("lost") in ([], ())
 
 
 async def test_conditions_on_the_session(store: Store) -> None:
-    new, known = seams.IfSessionNew(), seams.IfSessionKnown()
-    assert await store.append("s1", [created()], when=[known]) == seams.Declined(known)
-    assert await store.append("s1", [created()], when=[new]) == seams.Appended(1, 1)
-    assert await store.append("s1", [created()], when=[known, new]) == seams.Declined(new)
+    new, known = IfSessionNew(), IfSessionKnown()
+    assert await store.append("s1", [created()], when=[known]) == Declined(known)
+    assert await store.append("s1", [created()], when=[new]) == Appended(1, 1)
+    assert await store.append("s1", [created()], when=[known, new]) == Declined(new)
     await store.append("s1", [e.SessionDeleted(at_ms=AT_MS, purge_at_ms=AT_MS + 1)], when=[known])
-    assert await store.append("s1", [message("x")], when=[known]) == seams.Declined(known)
+    assert await store.append("s1", [message("x")], when=[known]) == Declined(known)
     await store.append("s1", [e.SessionRestored(at_ms=AT_MS)])
-    assert isinstance(await store.append("s1", [message("x")], when=[known]), seams.Appended)
+    assert isinstance(await store.append("s1", [message("x")], when=[known]), Appended)
 
 
 async def test_conditions_on_a_run_and_an_ask_hold_in_their_own_session_only(store: Store) -> None:
     fence = await begin(store, "s1", run_id="r1")
     await begin(store, "s2")
     await store.append_run("s1", [started("r1"), asked("a1")], fence=fence)
-    run, ask = seams.IfRunOpen("r1"), seams.IfAskOpen("a1")
-    assert await store.append("s2", [answered("a1")], when=[ask]) == seams.Declined(ask)
-    assert await store.append("s2", [message("x")], when=[run]) == seams.Declined(run)
-    assert isinstance(await store.append("s1", [answered("a1")], when=[run, ask]), seams.Appended)
-    assert await store.append("s1", [answered("a1")], when=[ask]) == seams.Declined(ask)
-    unknown = seams.IfRunOpen("r9")
-    assert await store.append("s1", [message("x")], when=[unknown]) == seams.Declined(unknown)
+    run, ask = IfRunOpen("r1"), IfAskOpen("a1")
+    assert await store.append("s2", [answered("a1")], when=[ask]) == Declined(ask)
+    assert await store.append("s2", [message("x")], when=[run]) == Declined(run)
+    assert isinstance(await store.append("s1", [answered("a1")], when=[run, ask]), Appended)
+    assert await store.append("s1", [answered("a1")], when=[ask]) == Declined(ask)
+    unknown = IfRunOpen("r9")
+    assert await store.append("s1", [message("x")], when=[unknown]) == Declined(unknown)
 
 
 async def test_an_ask_can_be_answered_until_its_expiry(store: Store) -> None:
@@ -122,10 +137,10 @@ async def test_an_ask_can_be_answered_until_its_expiry(store: Store) -> None:
     fence = await begin(store, "s1", run_id="r1")
     ask = replace(asked("a1"), expires_at_ms=AT_MS + 10)
     await store.append_run("s1", [started("r1"), ask], fence=fence)
-    late = seams.IfAskOpen("a1", AT_MS + 10)
-    assert await store.append("s1", [answered("a1", at_ms=AT_MS + 10)], when=[late]) == seams.Declined(late)
-    just = seams.IfAskOpen("a1", AT_MS + 9)
-    assert isinstance(await store.append("s1", [answered("a1")], when=[just]), seams.Appended)
+    late = IfAskOpen("a1", AT_MS + 10)
+    assert await store.append("s1", [answered("a1", at_ms=AT_MS + 10)], when=[late]) == Declined(late)
+    just = IfAskOpen("a1", AT_MS + 9)
+    assert isinstance(await store.append("s1", [answered("a1")], when=[just]), Appended)
 
 
 async def test_a_log_that_has_gone_on_is_not_purged(store: Store) -> None:
@@ -145,19 +160,19 @@ async def test_a_log_that_has_gone_on_is_not_purged(store: Store) -> None:
 
 async def test_a_limit_of_open_runs_holds_for_appends_that_are_handed_in_together(store: Store) -> None:
     """P2: of many that want the session for themselves one gets it, and the next once that run has ended."""
-    alone = seams.IfRunsOpenBelow(1)
-    assert isinstance(await store.append("s1", [created()], when=[alone]), seams.Appended)
+    alone = IfRunsOpenBelow(1)
+    assert isinstance(await store.append("s1", [created()], when=[alone]), Appended)
     told = await asyncio.gather(*[store.append("s1", [queued(f"r{nth}")], when=[alone]) for nth in range(9)])
     assert sorted(type(one).__name__ for one in told) == ["Appended"] + ["Declined"] * 8
-    assert seams.Declined(alone) in told
-    (run,) = await store.runs(seams.RunQuery(session_id="s1"))
-    two = seams.IfRunsOpenBelow(2)
-    assert isinstance(await store.append("s1", [queued("r10")], when=[two]), seams.Appended)
-    assert await store.append("s1", [queued("r11")], when=[two]) == seams.Declined(two)
+    assert Declined(alone) in told
+    (run,) = await store.runs(RunQuery(session_id="s1"))
+    two = IfRunsOpenBelow(2)
+    assert isinstance(await store.append("s1", [queued("r10")], when=[two]), Appended)
+    assert await store.append("s1", [queued("r11")], when=[two]) == Declined(two)
     fence = await store.claim("s1")
     await store.append_run("s1", [started(run.run_id), ended(run.run_id), ended("r10")], fence=fence)
-    assert isinstance(await store.append("s1", [queued("r12")], when=[alone]), seams.Appended)
-    assert isinstance(await store.append("s2", [created(), queued("r13")], when=[alone]), seams.Appended)
+    assert isinstance(await store.append("s1", [queued("r12")], when=[alone]), Appended)
+    assert isinstance(await store.append("s2", [created(), queued("r13")], when=[alone]), Appended)
 
 
 async def test_a_title_of_the_model_never_replaces_one_that_was_given(store: Store) -> None:
@@ -182,8 +197,8 @@ async def test_an_ended_run_is_not_opened_again_by_a_late_stop(store: Store) -> 
     run = await store.run("r1")
     assert run is not None
     assert (run.status, run.outcome, run.last_seq) == ("ended", "completed", 5)
-    again = await store.append_run("s1", [ended("r1")], fence=fence, when=[seams.IfRunOpen("r1")])
-    assert again == seams.Declined(seams.IfRunOpen("r1"))
+    again = await store.append_run("s1", [ended("r1")], fence=fence, when=[IfRunOpen("r1")])
+    assert again == Declined(IfRunOpen("r1"))
 
 
 async def test_accepted_once_p2_the_same_key_has_one_effect(lab: Lab) -> None:
@@ -192,26 +207,34 @@ async def test_accepted_once_p2_the_same_key_has_one_effect(lab: Lab) -> None:
 
 async def test_a_key_is_free_again_after_its_time_and_after_a_purge(store: Store) -> None:
     await begin(store)
-    once = seams.Once("k", "d1", b"one", AT_MS + 10)
-    other = seams.Once("k", "d2", b"two", AT_MS + 50)
-    assert isinstance(await store.append("s1", [message("a")], once=once), seams.Appended)
-    assert await store.append("s1", [message("b", at_ms=AT_MS + 9)], once=other) == seams.KeyConflict()
-    assert isinstance(await store.append("s1", [message("b", at_ms=AT_MS + 10)], once=other), seams.Appended)
+    idempotency_key = IdempotencyKey("k", "d1", b"one", AT_MS + 10)
+    other = IdempotencyKey("k", "d2", b"two", AT_MS + 50)
+    assert isinstance(await store.append("s1", [message("a")], idempotency_key=idempotency_key), Appended)
+    assert await store.append("s1", [message("b", at_ms=AT_MS + 9)], idempotency_key=other) == KeyConflict()
+    assert isinstance(
+        await store.append("s1", [message("b", at_ms=AT_MS + 10)], idempotency_key=other), Appended
+    )
     await store.purge("s1")
-    assert isinstance(await store.append("s1", [created()], once=other), seams.Appended)
+    assert isinstance(await store.append("s1", [created()], idempotency_key=other), Appended)
 
 
 async def test_a_declined_append_does_not_use_up_its_key(store: Store) -> None:
     await begin(store)
-    once = seams.Once("k", "d", b"", AT_MS + 10)
-    condition = seams.IfRunOpen("r1")
-    assert await store.append("s1", [message("a")], when=[condition], once=once) == seams.Declined(condition)
+    idempotency_key = IdempotencyKey("k", "d", b"", AT_MS + 10)
+    condition = IfRunOpen("r1")
+    assert await store.append(
+        "s1", [message("a")], when=[condition], idempotency_key=idempotency_key
+    ) == Declined(condition)
     await store.append("s1", [queued("r1")])
-    assert isinstance(await store.append("s1", [message("a")], when=[condition], once=once), seams.Appended)
+    assert isinstance(
+        await store.append("s1", [message("a")], when=[condition], idempotency_key=idempotency_key), Appended
+    )
     # The key speaks before the condition: the answer of the first time is given even if it no longer holds.
     ending = await store.append_run("s1", [ended("r1")], fence=await store.claim("s1"))
-    assert isinstance(ending, seams.Appended)
-    assert await store.append("s1", [message("a")], when=[condition], once=once) == seams.Replayed(b"")
+    assert isinstance(ending, Appended)
+    assert await store.append(
+        "s1", [message("a")], when=[condition], idempotency_key=idempotency_key
+    ) == Replayed(b"")
 
 
 async def test_a_lost_fence_writes_nothing_p1(lab: Lab) -> None:
@@ -223,8 +246,8 @@ async def test_inputs_need_no_fence_and_a_new_owner_sees_them(lab: Lab) -> None:
     await begin(old)
     new = await lab.open()
     await new.append("s1", [message("by the new one")])
-    assert await old.append("s1", [message("by the old one")]) == seams.Appended(3, 3)
-    assert await new.append("s1", [message("and on")]) == seams.Appended(4, 4)
+    assert await old.append("s1", [message("by the old one")]) == Appended(3, 3)
+    assert await new.append("s1", [message("and on")]) == Appended(4, 4)
     assert [record.event for record in await new.read("s1", after=1)] == [
         message("by the new one"),
         message("by the old one"),
@@ -240,10 +263,10 @@ async def test_many_tasks_append_at_once_and_no_seq_is_used_twice(store: Store) 
         await begin(store, session_id)
     fence = await store.claim("s0")
 
-    async def write(session_id: str, nth: int) -> seams.Appended:
+    async def write(session_id: str, nth: int) -> Appended:
         events = [delta(f"{nth}.{part}") for part in range(1 + nth % 3)]
         appended = await store.append_run(session_id, events, fence=fence)
-        assert isinstance(appended, seams.Appended)
+        assert isinstance(appended, Appended)
         return appended
 
     for_session = {
@@ -266,9 +289,9 @@ async def test_a_bad_event_fails_alone(store: Store) -> None:
         store.append("s1", [message("after")]),
         return_exceptions=True,
     )
-    assert isinstance(outcomes[0], seams.Appended)
+    assert isinstance(outcomes[0], Appended)
     assert isinstance(outcomes[2], Exception)
-    assert isinstance(outcomes[3], seams.Appended)
+    assert isinstance(outcomes[3], Appended)
     assert await store.last_seq("s1") == 3
 
 
@@ -283,8 +306,8 @@ async def test_after_close_everything_is_refused(lab: Lab) -> None:
         store.read("s1"),
         store.last_seq("s1"),
         store.session("s1"),
-        store.sessions(seams.SessionQuery()),
-        store.runs(seams.RunQuery()),
+        store.sessions(SessionQuery()),
+        store.runs(RunQuery()),
         store.search("x"),
         store.note("k"),
         store.put_note("k", b""),
@@ -293,7 +316,7 @@ async def test_after_close_everything_is_refused(lab: Lab) -> None:
         store.blob("0" * 64),
         store.purge("s1"),
     ):
-        with pytest.raises(seams.StoreClosed, match="closed"):
+        with pytest.raises(StoreClosed, match="closed"):
             await refused
 
 
@@ -304,7 +327,7 @@ async def test_close_finishes_what_was_accepted(lab: Lab) -> None:
     await asyncio.sleep(0)
     await store.close()
     outcomes = await asyncio.gather(*pending)
-    assert all(isinstance(outcome, seams.Appended) for outcome in outcomes)
+    assert all(isinstance(outcome, Appended) for outcome in outcomes)
     again = await lab.open()
     assert await again.last_seq("s1") == 51
     await again.close()

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from holdfast.events import MessageAccepted
-from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import JournalError, SessionQuery, StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.sqlite.commit_mark import CommitMark, number_in
 from holdfast.journal.sqlite.store import SqliteStore
@@ -56,7 +56,7 @@ class Desk:
             text = f"m{len(self.accepted)}"
             try:
                 await store.append("s1", [message(text, message_id=text)])
-            except seams.JournalError as refused:
+            except JournalError as refused:
                 self.said = str(refused)
             else:
                 self.accepted.append(text)
@@ -97,12 +97,12 @@ async def test_what_was_accepted_outlives_what_other_programs_do_to_the_files(
     saved = [*desk.folder.glob("*.saved-*")]
     if name == "" and how in {"empty", "cut"}:
         assert not later or LOST in desk.said
-        with pytest.raises(seams.StoreDamaged):
+        with pytest.raises(StoreDamaged):
             await desk.texts()
         return
     if name == "" and how in {"replace", "put_back"}:
         assert not later or ELSEWHERE in desk.said
-        with pytest.raises(seams.StoreDamaged, match=saved[0].name):
+        with pytest.raises(StoreDamaged, match=saved[0].name):
             await desk.texts()
         desk.path.with_name("journal.db-wal").unlink(missing_ok=True)
         saved[0].replace(desk.path)
@@ -210,7 +210,7 @@ async def test_what_only_an_unreadable_log_held_is_said_to_be_lost(tmp_path: Pat
     await store.close()
     foreign.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     foreign.close()
-    with pytest.raises(seams.StoreDamaged):
+    with pytest.raises(StoreDamaged):
         await desk.texts()
 
 
@@ -329,7 +329,7 @@ async def test_readers_go_on_with_what_was_there_when_another_file_has_its_name(
     await begin(other, "theirs")
     await other.close()
     (tmp_path / "other.db").replace(desk.path)
-    found = await asyncio.gather(*[store.sessions(seams.SessionQuery()) for _ in range(8)])
+    found = await asyncio.gather(*[store.sessions(SessionQuery()) for _ in range(8)])
     assert {tuple(one.row.session_id for one in listed) for listed in found} == {("s1",)}
     await store.close()
 

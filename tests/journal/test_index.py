@@ -5,13 +5,13 @@ from typing import Any
 from holdfast import events as e
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
 from holdfast.interfaces.journal import (
-    Answered,
-    Once,
+    IdempotencyKey,
     RunQuery,
     SessionCursor,
     SessionQuery,
     Store,
     StoreDamaged,
+    StoredResponse,
 )
 from journal.sample import AT_MS, answered, asked, begin, created, ended, message, queued, started
 
@@ -116,11 +116,11 @@ async def test_leftovers_are_deleted_sessions_and_old_ones_of_a_source(store: St
 
 
 async def test_an_answer_is_found_by_its_key_until_it_expires(store: Store) -> None:
-    once = Once("key", "digest", b"answer", AT_MS + 10)
-    await store.append("s1", [created()], once=once)
-    assert await store.answered("key", now_ms=AT_MS + 9) == Answered("digest", b"answer")
-    assert await store.answered("key", now_ms=AT_MS + 10) is None
-    assert await store.answered("other", now_ms=AT_MS) is None
+    idempotency_key = IdempotencyKey("key", "digest", b"answer", AT_MS + 10)
+    await store.append("s1", [created()], idempotency_key=idempotency_key)
+    assert await store.stored_response("key", now_ms=AT_MS + 9) == StoredResponse("digest", b"answer")
+    assert await store.stored_response("key", now_ms=AT_MS + 10) is None
+    assert await store.stored_response("other", now_ms=AT_MS) is None
 
 
 async def test_a_run_is_found_by_its_id(store: Store) -> None:

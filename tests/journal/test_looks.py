@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast import events as e
-from holdfast.interfaces.journal import Answered, Once, SessionQuery, Store
+from holdfast.interfaces.journal import IdempotencyKey, SessionQuery, Store, StoredResponse
 from journal.sample import AT_MS, begin, created, delta, message
 
 
@@ -25,11 +25,11 @@ async def test_leftovers_are_deleted_sessions_and_old_ones_of_a_source(store: St
 
 
 async def test_an_earlier_answer_is_found_until_it_expires(store: Store) -> None:
-    once = Once("k", "digest", b"answer", AT_MS + 10)
-    await store.append("s1", [created()], once=once)
-    assert await store.answered("k", now_ms=AT_MS) == Answered("digest", b"answer")
-    assert await store.answered("k", now_ms=AT_MS + 10) is None
-    assert await store.answered("other", now_ms=AT_MS) is None
+    idempotency_key = IdempotencyKey("k", "digest", b"answer", AT_MS + 10)
+    await store.append("s1", [created()], idempotency_key=idempotency_key)
+    assert await store.stored_response("k", now_ms=AT_MS) == StoredResponse("digest", b"answer")
+    assert await store.stored_response("k", now_ms=AT_MS + 10) is None
+    assert await store.stored_response("other", now_ms=AT_MS) is None
 
 
 async def test_changes_name_each_session_once_and_no_deltas(store: Store) -> None:

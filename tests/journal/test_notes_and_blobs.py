@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.interfaces.journal import Once, Store, StoreDamaged
+from holdfast.interfaces.journal import IdempotencyKey, Store, StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from journal.labs import Lab, SqliteLab
 from journal.sample import AT_MS, asked, begin, created, delta, message, queued
@@ -179,8 +179,8 @@ async def test_nothing_of_a_purged_session_is_left_on_disk(tmp_path: Path) -> No
         blob = await store.put_blob(word.encode() * 5_000)
         for nth in range(120):
             text = " ".join(f"{word}{nth}x{part}" for part in range(nth))
-            once = Once(f"{word}-key-{nth}", word, word.encode(), AT_MS + 10**9)
-            await store.append(session_id, [message(text, blob=blob)], once=once)
+            idempotency_key = IdempotencyKey(f"{word}-key-{nth}", word, word.encode(), AT_MS + 10**9)
+            await store.append(session_id, [message(text, blob=blob)], idempotency_key=idempotency_key)
             await store.append_run(
                 session_id, [delta(text), asked(f"{word}-ask-{nth}", run_id=f"run-{word}")], fence=fence
             )

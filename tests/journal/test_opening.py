@@ -13,7 +13,15 @@ import pytest
 from agent.world import process
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import (
+    TRANSIENT,
+    FenceLost,
+    JournalError,
+    StoreClosed,
+    StoreFailed,
+    StoreLocked,
+    StoreReadOnly,
+)
 from holdfast.journal.spool import Spool, spool_files
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.store import SqliteStore
@@ -79,9 +87,9 @@ async def test_a_log_that_was_taken_away_is_noticed_before_anything_is_lost_in_i
     await asyncio.to_thread(path.read_bytes)
     assert await seen_by_a_stranger(path) == 1
     for _ in range(2):
-        with pytest.raises(seams.StoreFailed, match="Nothing more is accepted"):
+        with pytest.raises(StoreFailed, match="Nothing more is accepted"):
             await store.append("s1", [message("lost?")])
-        with pytest.raises(seams.StoreFailed, match="Nothing more is accepted"):
+        with pytest.raises(StoreFailed, match="Nothing more is accepted"):
             await store.append_run("s1", [delta("lost?")], fence=fence)
     await until(lambda: "restart Holdfast" in str(store.trouble))
     await store.close()
@@ -101,7 +109,7 @@ async def test_a_log_that_was_taken_away_before_the_first_commit_is_noticed_too(
     store = await SqliteStore.open(path)
     await asyncio.to_thread(path.read_bytes)
     assert await seen_by_a_stranger(path) == 1
-    with pytest.raises(seams.StoreFailed, match="Nothing more is accepted"):
+    with pytest.raises(StoreFailed, match="Nothing more is accepted"):
         await store.append("s1", [message("lost?")])
     await store.close()
 
@@ -114,9 +122,9 @@ async def test_a_locked_store_is_read_at_once_and_written_when_the_lock_is_let_g
     store = await SqliteStore.open_readable(path)
     before = await store.read("s1")
     assert before
-    assert isinstance(store.trouble, seams.StoreLocked)
+    assert isinstance(store.trouble, StoreLocked)
     for write in (store.append("s1", [message("x")]), store.claim("s1"), store.put_note("k", b"v")):
-        with pytest.raises(seams.StoreLocked, match="wait until it is done"):
+        with pytest.raises(StoreLocked, match="wait until it is done"):
             await write
     waiting = asyncio.create_task(store.writable())
     following = asyncio.create_task(anext(store.follow("s1", after=before[-1].seq)))
@@ -140,7 +148,7 @@ async def test_the_fence_is_raised_when_the_store_opens_for_writing_not_before(t
     late = await SqliteStore.open_readable(path)
     foreign.close()
     await late.writable()
-    with pytest.raises(seams.FenceLost):
+    with pytest.raises(FenceLost):
         await owner.append_run("s1", [delta("too late")], fence=fence)
     await late.close()
     await owner.close()
@@ -171,9 +179,9 @@ async def test_closing_a_store_that_never_opened_leaves_no_thread_and_nobody_wai
     store = await SqliteStore.open_readable(path)
     waiting = asyncio.create_task(store.writable())
     await store.close()
-    with pytest.raises(seams.JournalError):
+    with pytest.raises(JournalError):
         await waiting
-    with pytest.raises(seams.StoreClosed):
+    with pytest.raises(StoreClosed):
         await store.append("s1", [message("x")])
     await until(lambda: set(threading.enumerate()) <= threads)
     foreign.close()
@@ -181,14 +189,14 @@ async def test_closing_a_store_that_never_opened_leaves_no_thread_and_nobody_wai
 
 async def test_what_does_not_pass_by_itself_is_an_error_at_once(tmp_path: Path) -> None:
     """P12: nobody waits for a newer schema or for a directory to appear."""
-    with pytest.raises(seams.StoreReadOnly, match="check that the directory exists"):
+    with pytest.raises(StoreReadOnly, match="check that the directory exists"):
         await SqliteStore.open_readable(tmp_path / "nowhere" / "journal.db")
     path = tmp_path / "journal.db"
     database = apsw.Connection(str(path))
     database.pragma("journal_mode", "wal")
     database.pragma("user_version", 999)
     database.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(seams.StoreReadOnly, match="newer Holdfast wrote it; upgrade"):
+    with pytest.raises(StoreReadOnly, match="newer Holdfast wrote it; upgrade"):
         await SqliteStore.open_readable(path)
     database.close()
 
@@ -223,7 +231,7 @@ async def test_nobody_waits_for_a_writer_whose_thread_has_ended(tmp_path: Path) 
         raise RuntimeError("a bug")
 
     writer = Writer(tmp_path / "journal.db", connect, forget=lambda: None)
-    with pytest.raises(seams.StoreClosed, match=r"restart Holdfast: StoreFailed.*a bug"):
+    with pytest.raises(StoreClosed, match=r"restart Holdfast: StoreFailed.*a bug"):
         await writer.open()
-    assert not isinstance(writer.trouble, seams.TRANSIENT)
+    assert not isinstance(writer.trouble, TRANSIENT)
     await writer.close()

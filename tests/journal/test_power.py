@@ -11,8 +11,7 @@ import apsw
 import pytest
 
 from holdfast.chaos import LossyVFS
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Record, Store
+from holdfast.interfaces.journal import Appended, JournalError, Record, Store, StoreFailed, StoreFull
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
 from journal.labs import SqliteLab
@@ -32,7 +31,7 @@ def lab(tmp_path: Path, vfs: LossyVFS) -> SqliteLab:
 
 
 async def watch(store: Store, shown: list[Record]) -> None:
-    with suppress(seams.JournalError):
+    with suppress(JournalError):
         async for batch in store.follow("s1"):
             shown.extend(batch)
 
@@ -40,7 +39,7 @@ async def watch(store: Store, shown: list[Record]) -> None:
 async def write_and_watch(store: Store, shown: list[Record]) -> None:
     """A little life of a session, as long as the disk lasts, and what a follower is shown of it."""
     watching = asyncio.ensure_future(watch(store, shown))
-    with suppress(seams.JournalError):
+    with suppress(JournalError):
         await begin(store)
         fence = await store.claim("s1")
         for nth in range(4):
@@ -69,7 +68,7 @@ async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
         here = SqliteLab(lab.folder / f"{loss}{nth}", vfs=vfs.name, tuning=tuning)
         vfs.cut_power_at(nth, seed=nth, loss=loss)  # pyright: ignore[reportArgumentType]
         cuts = vfs.power_cuts
-        with suppress(seams.JournalError):
+        with suppress(JournalError):
             await write_and_watch(await here.open(), seen)
         was_cut = vfs.power_cuts > cuts
         vfs.heal()
@@ -78,7 +77,7 @@ async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
         assert as_seen(kept)[: len(seen)] == as_seen(seen)
         assert seqs(kept) == list(range(1, len(kept) + 1))
         if kept:
-            assert await store.append("s1", [message("on")]) == seams.Appended(len(kept) + 1, len(kept) + 1)
+            assert await store.append("s1", [message("on")]) == Appended(len(kept) + 1, len(kept) + 1)
         await store.close()
         if not was_cut:
             assert nth > 20
@@ -110,7 +109,7 @@ async def test_a_power_cut_at_any_operation_of_a_purge_costs_the_neighbours_noth
         store = await here.open()
         cuts = vfs.power_cuts
         vfs.cut_power_at(nth, seed=nth, loss="torn")
-        with suppress(seams.JournalError):
+        with suppress(JournalError):
             await store.purge("s2")
         await store.close()
         was_cut = vfs.power_cuts > cuts
@@ -150,9 +149,7 @@ async def test_a_failing_disk_is_told_to_everyone_and_forgotten_when_it_heals(
 ) -> None:
     store = await lab.open()
     await begin(store)
-    expected, text = (
-        (seams.StoreFailed, "check the disk") if trouble == "sync" else (seams.StoreFull, "free some space")
-    )
+    expected, text = (StoreFailed, "check the disk") if trouble == "sync" else (StoreFull, "free some space")
     if trouble == "sync":
         vfs.fail_sync_after(0)
     else:
@@ -165,7 +162,7 @@ async def test_a_failing_disk_is_told_to_everyone_and_forgotten_when_it_heals(
     assert len({id(outcome) for outcome in outcomes}) == 5
     assert await store.last_seq("s1") == 1
     vfs.heal()
-    assert await store.append("s1", [message("accepted")]) == seams.Appended(2, 2)
+    assert await store.append("s1", [message("accepted")]) == Appended(2, 2)
     assert [record.event for record in await store.read("s1", after=1)] == [message("accepted")]
     assert list(await store.search("refused")) == []
     await store.close()
@@ -180,7 +177,7 @@ async def test_what_a_failed_sync_refused_is_not_there_after_a_kill(
     await begin(store)
     vfs.fail_sync_after(syncs)
     accepted = 1
-    with suppress(seams.StoreFailed):
+    with suppress(StoreFailed):
         while accepted < 100:
             await store.append("s1", [message("x" * 40_000)])
             accepted += 1

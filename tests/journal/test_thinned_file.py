@@ -15,8 +15,7 @@ from holdfast.chaos import LossyVFS
 from holdfast.codec import encode
 from holdfast.folds import transcript
 from holdfast.folds.transcript import Transcript
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Record, Store
+from holdfast.interfaces.journal import JournalError, Record, Store, StoreDamaged
 from holdfast.journal.sqlite.integrity import Checked, check_store
 from holdfast.journal.sqlite.queries import migrations
 from holdfast.journal.sqlite.store import SqliteStore
@@ -89,7 +88,7 @@ async def test_a_damaged_log_is_left_as_it_is_and_not_looked_through_again(tmp_p
     damage(database, 40)
     rows = sorted(database.execute("SELECT * FROM log"))
     store = await lab.open()
-    with pytest.raises(seams.StoreDamaged, match="session s1 seq 40"):
+    with pytest.raises(StoreDamaged, match="session s1 seq 40"):
         await thin(store)
     assert sorted(database.execute("SELECT * FROM log")) == rows
     assert list(await store.unthinned(before_ms=LATE_MS)) == []
@@ -108,7 +107,7 @@ async def test_damage_that_comes_between_the_look_and_the_step_is_not_written_ov
     database = apsw.Connection(str(lab.path))
     damage(database, 40)
     damage(database, 400)
-    with pytest.raises(seams.StoreDamaged, match="session s1 seq 40"):
+    with pytest.raises(StoreDamaged, match="session s1 seq 40"):
         async for _ in thinning:
             pass
     assert database.execute("SELECT count(*) FROM spans").fetchall() == [(0,)]
@@ -176,7 +175,7 @@ async def test_a_power_cut_at_any_operation_of_a_thinning_costs_nothing(
         cuts = vfs.power_cuts
         vfs.cut_power_at(nth, seed=nth, loss="torn")
         gone = 0
-        with suppress(seams.JournalError):
+        with suppress(JournalError):
             async for count in store.thin("s1", before_ms=LATE_MS):
                 gone += count
         await store.close()

@@ -14,7 +14,16 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import (
+    Appended,
+    JournalError,
+    StoreClosed,
+    StoreDamaged,
+    StoreFailed,
+    StoreLocked,
+    StoreOverloaded,
+    StoreReadOnly,
+)
 from holdfast.journal.sqlite.connection import named
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
@@ -33,13 +42,13 @@ async def test_a_foreign_write_lock_is_named_and_waited_out(tmp_path: Path) -> N
     outcomes = await asyncio.gather(
         *[store.append_run("s1", [delta("x")], fence=fence) for _ in range(3)], return_exceptions=True
     )
-    assert [type(outcome) for outcome in outcomes] == [seams.StoreLocked] * 3
+    assert [type(outcome) for outcome in outcomes] == [StoreLocked] * 3
     assert "wait until it is done" in str(outcomes[0])
     assert await store.last_seq("s1") == 1
-    with pytest.raises(seams.StoreLocked):
+    with pytest.raises(StoreLocked):
         await lab.open()
     foreign.execute("ROLLBACK")
-    assert await store.append_run("s1", [delta("x")], fence=fence) == seams.Appended(2, 2)
+    assert await store.append_run("s1", [delta("x")], fence=fence) == Appended(2, 2)
     foreign.close()
     await store.close()
 
@@ -52,7 +61,7 @@ async def test_a_foreign_writer_s_rows_do_not_confuse_the_store(tmp_path: Path) 
     foreign = apsw.Connection(str(lab.path))
     foreign.execute("INSERT INTO events SELECT session, 2, crc, body FROM log")
     foreign.close()
-    assert await store.append_run("s1", [delta("x")], fence=fence) == seams.Appended(3, 3)
+    assert await store.append_run("s1", [delta("x")], fence=fence) == Appended(3, 3)
     assert [record.seq for record in await store.read("s1")] == [1, 2, 3]
     await store.close()
 
@@ -181,7 +190,7 @@ async def test_a_read_only_directory_is_named_and_can_be_read(shared_folder: Pat
 
 
 async def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(seams.StoreReadOnly, match="check that the directory exists"):
+    with pytest.raises(StoreReadOnly, match="check that the directory exists"):
         await SqliteStore.open(tmp_path / "nowhere" / "journal.db")
 
 
@@ -191,13 +200,13 @@ async def test_a_newer_schema_is_not_touched(tmp_path: Path) -> None:
     database.pragma("user_version", 999)
     database.execute("CREATE TABLE store (id, commits); INSERT INTO store VALUES (1, 1)")
     database.close()
-    with pytest.raises(seams.StoreReadOnly, match="newer Holdfast wrote it; upgrade"):
+    with pytest.raises(StoreReadOnly, match="newer Holdfast wrote it; upgrade"):
         await SqliteStore.open(path)
 
 
 async def test_an_open_that_fails_leaves_no_thread(tmp_path: Path) -> None:
     before = set(threading.enumerate())
-    with pytest.raises(seams.StoreReadOnly):
+    with pytest.raises(StoreReadOnly):
         await SqliteStore.open(tmp_path / "nowhere" / "journal.db")
     await until(lambda: set(threading.enumerate()) <= before)
 
@@ -212,8 +221,8 @@ async def test_too_many_waiting_appends_are_refused_not_queued(tmp_path: Path) -
     await until(lambda: any(append.done() for append in appends))
     foreign.execute("ROLLBACK")
     outcomes = await asyncio.gather(*appends, return_exceptions=True)
-    refused = [outcome for outcome in outcomes if isinstance(outcome, seams.StoreOverloaded)]
-    accepted = [outcome for outcome in outcomes if isinstance(outcome, seams.Appended)]
+    refused = [outcome for outcome in outcomes if isinstance(outcome, StoreOverloaded)]
+    accepted = [outcome for outcome in outcomes if isinstance(outcome, Appended)]
     assert len(refused) + len(accepted) == 40
     assert refused
     assert "try again" in str(refused[0])
@@ -236,9 +245,9 @@ async def test_a_bug_that_ends_the_writer_leaves_nobody_waiting(
     monkeypatch.setattr(f"holdfast.journal.sqlite.commits.Commits.{where}", stumble)
     appends = [store.append("s1", [message("x")]) for _ in range(5)]
     outcomes = await asyncio.gather(*appends, return_exceptions=True)
-    assert {type(outcome) for outcome in outcomes[:2]} <= {seams.Appended, seams.StoreClosed}
-    assert [type(outcome) for outcome in outcomes[2:]] == [seams.StoreClosed] * 3
-    with pytest.raises(seams.StoreClosed, match="a bug of ours"):
+    assert {type(outcome) for outcome in outcomes[:2]} <= {Appended, StoreClosed}
+    assert [type(outcome) for outcome in outcomes[2:]] == [StoreClosed] * 3
+    with pytest.raises(StoreClosed, match="a bug of ours"):
         await store.append("s1", [message("later")])
     await store.close()
 
@@ -259,7 +268,7 @@ async def test_one_that_cannot_be_shown_keeps_nobody_of_its_commit_waiting(
         store.purge("s1", then=stumble),
         *[store.append("s2", [message(f"{nth}", message_id=f"m{nth}")]) for nth in range(3)],
     )
-    assert outcomes == [True, *[seams.Appended(seq, seq) for seq in (2, 3, 4)]]
+    assert outcomes == [True, *[Appended(seq, seq) for seq in (2, 3, 4)]]
     assert [record.seq for record in await anext(following)] == [2, 3, 4]
     assert "a bug of ours" in caplog.text
     await store.close()
@@ -273,10 +282,10 @@ async def test_a_log_that_nobody_can_look_at_is_not_written_to_until_it_is_back(
     aside = log.rename(tmp_path / "aside")
     log.symlink_to(log)  # a way that never ends
     for _ in range(2):
-        with pytest.raises(seams.StoreFailed, match="check the disk; nothing was accepted"):
+        with pytest.raises(StoreFailed, match="check the disk; nothing was accepted"):
             await store.append("s1", [message("x")])
     aside.replace(log)
-    assert await store.append("s1", [message("x")]) == seams.Appended(2, 2)
+    assert await store.append("s1", [message("x")]) == Appended(2, 2)
     await store.close()
 
 
@@ -308,13 +317,13 @@ def test_these_tests_do_not_limit_themselves() -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "says"),
     [
-        (apsw.SQLITE_IOERR_SHORT_READ, seams.StoreDamaged, "ends too early"),
-        (apsw.SQLITE_IOERR_READ, seams.StoreFailed, "reading .* failed"),
-        (apsw.SQLITE_IOERR_WRITE, seams.StoreFailed, "writing .* failed"),
+        (apsw.SQLITE_IOERR_SHORT_READ, StoreDamaged, "ends too early"),
+        (apsw.SQLITE_IOERR_READ, StoreFailed, "reading .* failed"),
+        (apsw.SQLITE_IOERR_WRITE, StoreFailed, "writing .* failed"),
     ],
 )
 def test_a_read_that_fails_is_not_called_a_write(
-    code: int, kind: type[seams.JournalError], says: str, tmp_path: Path
+    code: int, kind: type[JournalError], says: str, tmp_path: Path
 ) -> None:
     """P12: the advice fits what went wrong."""
     error = apsw.IOError("disk I/O error")

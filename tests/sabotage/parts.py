@@ -20,7 +20,7 @@ from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.decisions.outages import Outage, outage_at
 from holdfast.decisions.retry import Decision, GiveUp, History, Tried, decide
-from holdfast.folds.doing import Doing
+from holdfast.folds.activity import Activity
 from holdfast.interfaces.journal import Blobs, Store
 from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.forwarding import ForwardingStore
@@ -87,7 +87,7 @@ async def check_a_wait_is_a_length_and_no_time_of_day(kind: type[TestClock]) -> 
         assert sum(clock.slept_s) <= 1
 
 
-class GuessesFromTheNewestEntry(Doing):
+class GuessesFromTheNewestEntry(Activity):
     """Does not notice that a tool starts, since no entry is new then: the answered approval still is."""
 
     def take(self, event: e.Event) -> None:
@@ -95,7 +95,7 @@ class GuessesFromTheNewestEntry(Doing):
             super().take(event)
 
 
-async def check_the_line_says_what_runs(kind: type[Doing]) -> None:
+async def check_the_line_says_what_runs(kind: type[Activity]) -> None:
     """P3: after "allow once" people read that the tool runs, not that somebody is waited for."""
     doing, row = kind(), next(row for row in ROWS if row.about == "approved and at work")
     for event in row.events:
@@ -339,7 +339,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
         Patience(first_event_s=0, first_progress_s=0, upload_s=0, connect_s=0),
     ),
     Sabotage("P3", check_a_wait_is_a_length_and_no_time_of_day, TestClock, WallWaits),
-    Sabotage("P3", check_the_line_says_what_runs, Doing, GuessesFromTheNewestEntry),
+    Sabotage("P3", check_the_line_says_what_runs, Activity, GuessesFromTheNewestEntry),
     Sabotage("P4", check_a_cut_answer_is_not_finished, ChatParser, EndOfFileIsTheEnd),
     Sabotage("P5", check_a_stop_leaves_no_process, right_shell, Abandons),
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),

@@ -12,7 +12,7 @@ from holdfast import events as e
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say
 from holdfast.events import Event, Input
-from holdfast.interfaces.journal import Answered, Fence, ListedSession, Pace, Record, Store
+from holdfast.interfaces.journal import Fence, ListedSession, Pace, Record, Store, StoredResponse
 from holdfast.journal.follow import Follower
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.redaction import NO_SECRETS, Redactor
@@ -45,7 +45,7 @@ class TakesTwice(MemoryStore):
         rest["once"] = None
         return await super().append(session_id, inputs, **rest)
 
-    async def answered(self, key: str, *, now_ms: int) -> Answered | None:
+    async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
         del key, now_ms
         return None
 

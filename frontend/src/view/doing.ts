@@ -1,4 +1,4 @@
-/** What a run is doing right now: the same fold as the server's (folds/doing.py), held to it by the golden logs. */
+/** What a run is doing right now: the same fold as the server's (folds/activity.py), held to it by the golden logs. */
 
 import { AFTER, WORDS } from "../doing_words.ts";
 import type { AnyEvent } from "../events.ts";

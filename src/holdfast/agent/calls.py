@@ -35,7 +35,7 @@ from holdfast.values import Action, Choice, GrantRule
 
 _log = logging.getLogger(__name__)
 
-Numbered: TypeAlias = tuple[CallState, int, Tool | None]  # a call, its place in the answer, and its tool
+_NumberedCall: TypeAlias = tuple[CallState, int, Tool | None]  # a call, its place in the answer, and its tool
 
 OUTPUT_CHARS_MAX = 256 * 1024
 STOPPED = "Stopped while it ran; whether it took effect is unknown."
@@ -134,12 +134,12 @@ class ToolCalls:
                 return False
         return True
 
-    async def _side_by_side(self, calls: Iterable[Numbered]) -> bool:
+    async def _side_by_side(self, calls: Iterable[_NumberedCall]) -> bool:
         async with asyncio.TaskGroup() as tasks:
             ends = [tasks.create_task(self._finish(call, tool, ordinal=n)) for call, n, tool in calls]
         return all(end.result() for end in ends)
 
-    async def _one_by_one(self, calls: Iterable[Numbered]) -> bool:
+    async def _one_by_one(self, calls: Iterable[_NumberedCall]) -> bool:
         for call, ordinal, tool in calls:
             if not await self._finish(call, tool, ordinal=ordinal):
                 return False

@@ -13,7 +13,7 @@ Node: TypeAlias = dict[str, Json] | list[Json]
 
 BODY_CHARS_MAX = 65_536
 DEPTH_MAX = 8
-MARK_CHARS_MAX = 120
+CODE_CHARS_MAX = 120
 NODES_MAX = 500
 STATUS_MIN = 300  # an error behind a good status has its real one inside
 TEXT_CHARS_MAX = 2_000
@@ -42,7 +42,7 @@ class ErrorFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One error: `marks` are its codes, types and reasons in lower case, `text` its words as they came."""
 
     text: str = ""
-    marks: frozenset[str] = frozenset()
+    codes: frozenset[str] = frozenset()
     status: int = 0
     times: dict[str, str | int | float] = {}
     page: bool = False
@@ -55,7 +55,7 @@ class _Found(msgspec.Struct):
     """What a walk through a body has gathered so far."""
 
     messages: list[str]
-    marks: set[str]
+    codes: set[str]
     times: dict[str, str | int | float]
     status: int = 0
 
@@ -71,12 +71,12 @@ def error_facts(error: ErrorReported | None) -> ErrorFacts:
         found.messages.append(_title(body) if body.startswith("<") else body)
     else:
         _gather(decoded, found)
-    found.marks |= {mark.lower()[:MARK_CHARS_MAX] for mark in (error.code, error.kind) if mark}
+    found.codes |= {code.lower()[:CODE_CHARS_MAX] for code in (error.code, error.kind) if code}
     if not any(said and (said in error.message or error.message in said) for said in found.messages):
         found.messages.append(error.message)
     return ErrorFacts(
         text="; ".join(dict.fromkeys(said for said in found.messages if said))[:TEXT_CHARS_MAX],
-        marks=frozenset(found.marks),
+        codes=frozenset(found.codes),
         status=error.status if error.status >= STATUS_MIN else found.status,
         times=found.times,
         page=body.startswith("<"),
@@ -122,9 +122,9 @@ def _note(key: str, value: str | float, *, found: _Found) -> None:
     text = str(value)
     if key in MARK_KEYS:
         # AWS writes the name behind a namespace and a number sign.
-        found.marks.add(text.rpartition("#")[2].lower()[:MARK_CHARS_MAX])
+        found.codes.add(text.rpartition("#")[2].lower()[:CODE_CHARS_MAX])
     if key == "quotaid" and "perday" in text.lower():
-        found.marks.add(PER_DAY)
+        found.codes.add(PER_DAY)
     if key in STATUS_KEYS and not found.status:
         found.status = _status(text)
     if key in TIME_KEYS:

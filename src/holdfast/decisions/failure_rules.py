@@ -62,7 +62,7 @@ class FailureRule(msgspec.Struct, frozen=True):
     name: str
     kind: FailureKind
     status: tuple[int, ...] | range = ()
-    marks: frozenset[str] = frozenset()
+    codes: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
     and_words: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
@@ -76,7 +76,7 @@ class FailureRule(msgspec.Struct, frozen=True):
 
 # An error inside a stream has no status of its own; its type says which one it would have
 # had. The vague types stand last: where a body has two, the other one says more.
-STATUS_OF_MARK: dict[str, int] = {
+STATUS_OF_CODE: dict[str, int] = {
     "authentication_error": 401,
     "unauthenticated": 401,
     "billing_error": 402,
@@ -279,21 +279,21 @@ RULES: tuple[FailureRule, ...] = (
     FailureRule("proxy.failed", "connect_failed", broke=("proxy_failed",), advice=PROXY_ADVICE),
     FailureRule("proxy.no_way", "connect_failed", needs=("at_proxy",), advice=PROXY_ADVICE),
     # What an error says in codes.
-    FailureRule("code.quota", "quota_exhausted", marks=QUOTA),
-    FailureRule("code.usage_limit_timed", "rate_limited", marks=USAGE_LIMIT, needs=("wait",)),
-    FailureRule("code.usage_limit", "quota_exhausted", marks=USAGE_LIMIT),
-    FailureRule("code.in_flight_budget", "rate_limited", marks=IN_FLIGHT, needs=("wait",)),
-    FailureRule("code.plan", "entitlement", marks=NOT_IN_PLAN),
+    FailureRule("code.quota", "quota_exhausted", codes=QUOTA),
+    FailureRule("code.usage_limit_timed", "rate_limited", codes=USAGE_LIMIT, needs=("wait",)),
+    FailureRule("code.usage_limit", "quota_exhausted", codes=USAGE_LIMIT),
+    FailureRule("code.in_flight_budget", "rate_limited", codes=IN_FLIGHT, needs=("wait",)),
+    FailureRule("code.plan", "entitlement", codes=NOT_IN_PLAN),
     FailureRule("room.some", "overflow_output", OVERFLOWS, needs=("room",)),
     FailureRule("room.none", "overflow_input", OVERFLOWS, needs=("no_room",)),
-    FailureRule("code.overflow_input", "overflow_input", marks=TOO_LONG),
+    FailureRule("code.overflow_input", "overflow_input", codes=TOO_LONG),
     # What a model thought and sent in secret may be refused one day, by another key, say, or another model.
-    FailureRule("code.old_thoughts", "bad_request", marks=OLD_THOUGHTS, again="forgetting"),
-    FailureRule("code.content", "content_refused", marks=CONTENT),
-    FailureRule("code.image", "payload_too_large", marks=IMAGE),
-    FailureRule("code.model", "model_missing", marks=NO_MODEL),
-    FailureRule("code.overloaded", "overloaded", marks=OVERLOADED),
-    FailureRule("code.key", "auth", marks=BAD_KEY),
+    FailureRule("code.old_thoughts", "bad_request", codes=OLD_THOUGHTS, again="forgetting"),
+    FailureRule("code.content", "content_refused", codes=CONTENT),
+    FailureRule("code.image", "payload_too_large", codes=IMAGE),
+    FailureRule("code.model", "model_missing", codes=NO_MODEL),
+    FailureRule("code.overloaded", "overloaded", codes=OVERLOADED),
+    FailureRule("code.key", "auth", codes=BAD_KEY),
     # What it says by its status, and in words within that status.
     FailureRule("401", "auth", (401,)),
     FailureRule("407", "connect_failed", (407,), again="never", advice=LOGIN_ADVICE),

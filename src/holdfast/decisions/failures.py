@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.decisions.deadlines import Deadline
 from holdfast.decisions.error_facts import STATUS_MIN, ErrorFacts, error_facts
-from holdfast.decisions.failure_rules import RULES, STATUS_OF_MARK, Again, Break, FailureRule, Need, Stage
+from holdfast.decisions.failure_rules import RULES, STATUS_OF_CODE, Again, Break, FailureRule, Need, Stage
 from holdfast.decisions.failure_texts import (
     break_text,
     deadline_text,
@@ -173,7 +173,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     facts: Facts
     status: int
-    marks: frozenset[str]
+    codes: frozenset[str]
     text: str
     page: bool
     wait_ms: int | None
@@ -225,13 +225,13 @@ AGAIN_OF_RULE: dict[str, Again] = {rule.name: rule.again for rule in RULES if ru
 
 def _seen(facts: Facts, error: ErrorFacts, *, proxied: bool) -> _Seen:
     header = facts.headers.get("x-amzn-errortype", "").partition(":")[0].strip().lower()
-    marks = error.marks | {header} if header else error.marks
-    status = _status(facts, error, marks=marks)
+    codes = error.codes | {header} if header else error.codes
+    status = _status(facts, error, codes=codes)
     text = error.text.lower()
     return _Seen(
         facts=facts,
         status=status,
-        marks=marks,
+        codes=codes,
         text=text,
         page=error.page,
         wait_ms=server_time(facts.headers, error, now_ms=facts.now_ms, status=status),
@@ -240,12 +240,12 @@ def _seen(facts: Facts, error: ErrorFacts, *, proxied: bool) -> _Seen:
     )
 
 
-def _status(facts: Facts, error: ErrorFacts, *, marks: frozenset[str]) -> int:
+def _status(facts: Facts, error: ErrorFacts, *, codes: frozenset[str]) -> int:
     """The status of the answer; of an error inside a good answer, the one that it would have had."""
     for status in (facts.status, error.status):
         if status >= STATUS_MIN:
             return status
-    return next((status for mark, status in STATUS_OF_MARK.items() if mark in marks), 0)
+    return next((status for code, status in STATUS_OF_CODE.items() if code in codes), 0)
 
 
 def _holds(rule: FailureRule, seen: _Seen) -> bool:
@@ -253,7 +253,7 @@ def _holds(rule: FailureRule, seen: _Seen) -> bool:
     deadline = facts.deadline.kind if facts.deadline else None
     return (
         (not rule.status or seen.status in rule.status)
-        and (not rule.marks or not rule.marks.isdisjoint(seen.marks))
+        and (not rule.codes or not rule.codes.isdisjoint(seen.codes))
         and all(
             not allowed or value in allowed
             for allowed, value in (

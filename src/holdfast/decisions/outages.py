@@ -13,7 +13,7 @@ from holdfast.targets import RetryLimits, Target, address_of
 from holdfast.values import Failure
 
 FALL_BACK_MS = 5_000  # so long, before a target at another address is asked
-STRANGER_MS_MAX = 10_000  # so long at most, where nobody has ever answered: the address may be mistyped
+NEVER_ANSWERED_MS_MAX = 10_000  # so long at most, where nobody has ever answered: the address may be mistyped
 STEPS_MS = (0, 250, 500, 1_000, 2_000, 4_000, 5_000)
 SPREAD = 0.5  # of a step: runs that wait for the same model do not come back in one burst
 _LOADING = "503.loading"
@@ -50,7 +50,7 @@ def outage_at(target: Target, failure: Failure) -> str:
     return addresses_of(target)[-1 if failure.rule in _AT_PROXY else 0]
 
 
-def patience_ms(limits: RetryLimits, *, resumed: bool, is_stranger: bool) -> int:
+def patience_ms(limits: RetryLimits, *, resumed: bool, has_never_answered: bool) -> int:
     """How long an outage may last before the call gives up on the target.
 
     A run that goes on after a crash has the longer patience even where nobody ever answered: the model may
@@ -59,7 +59,7 @@ def patience_ms(limits: RetryLimits, *, resumed: bool, is_stranger: bool) -> int
     own_ms = int(1000 * limits.unreachable_s)
     if resumed:
         return max(own_ms, int(1000 * limits.unreachable_resumed_s))
-    return min(own_ms, STRANGER_MS_MAX) if is_stranger else own_ms
+    return min(own_ms, NEVER_ANSWERED_MS_MAX) if has_never_answered else own_ms
 
 
 def pause_ms(tries: int, *, random: float) -> int:

@@ -94,13 +94,13 @@ class LowerCap(msgspec.Struct, frozen=True):
     why: str
 
 
-class AskPlainly(msgspec.Struct, frozen=True):
+class DropReasoningOptions(msgspec.Struct, frozen=True):
     """Ask the same target again, and from now on, without a word about reasoning."""
 
     why: str
 
 
-class Forget(msgspec.Struct, frozen=True):
+class DropPastReasoning(msgspec.Struct, frozen=True):
     """Ask the same target again without what it thought before in this conversation."""
 
     why: str
@@ -113,7 +113,15 @@ class GiveUp(msgspec.Struct, frozen=True):
 
 
 Decision: TypeAlias = (
-    RetryAfter | Reconnect | FallBack | Gated | Compact | LowerCap | AskPlainly | Forget | GiveUp
+    RetryAfter
+    | Reconnect
+    | FallBack
+    | Gated
+    | Compact
+    | LowerCap
+    | DropReasoningOptions
+    | DropPastReasoning
+    | GiveUp
 )
 
 
@@ -148,13 +156,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     unattended: bool = False
     compacted: bool = False
     cap_lowered: bool = False
-    asked_plainly: bool = False
-    forgot: bool = False
+    reasoning_options_dropped: bool = False
+    past_reasoning_dropped: bool = False
     breakers: dict[str, Breaker] = {}
     gates: dict[str, Gate] = {}
     outages: dict[str, Outage] = {}
     resumed: bool = False
-    strangers: frozenset[str] = frozenset()
+    never_answered: frozenset[str] = frozenset()
 
 
 def decide(failure: Failure, history: History) -> Decision:
@@ -255,11 +263,13 @@ def _outage(history: History, target: Target) -> Outage | None:
 
 
 def _outage_ms_max(history: History, target: Target) -> int:
-    is_stranger = target.name in history.strangers
-    return patience_ms(target.retry, resumed=history.resumed, is_stranger=is_stranger)
+    has_never_answered = target.name in history.never_answered
+    return patience_ms(target.retry, resumed=history.resumed, has_never_answered=has_never_answered)
 
 
-def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap | AskPlainly | Forget | None:
+def _mended(
+    history: History, again: Again, *, why: str
+) -> Compact | LowerCap | DropReasoningOptions | DropPastReasoning | None:
     """The same target with another request, where that can help and has not been tried."""
     if not _has_attempts(history, _current(history)):
         return None
@@ -267,9 +277,9 @@ def _mended(history: History, again: Again, *, why: str) -> Compact | LowerCap |
         return Compact(why)
     if again == "lower_cap" and not history.cap_lowered:
         return LowerCap(history.output_room_tokens, why)
-    if again == "forgetting" and not history.forgot:
-        return Forget(why)
-    return AskPlainly(why) if again == "plainly" and not history.asked_plainly else None
+    if again == "forgetting" and not history.past_reasoning_dropped:
+        return DropPastReasoning(why)
+    return DropReasoningOptions(why) if again == "plainly" and not history.reasoning_options_dropped else None
 
 
 def _wait_ms(history: History, again: Again) -> int | None:

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from holdfast import events as e
+from holdfast.folds.activity import Activity
 from holdfast.folds.asks import SETTLED_STATES, Settlement, kind_of, settlement
-from holdfast.folds.doing import Doing
 from holdfast.folds.entries import (
     AskCard,
     Ending,
@@ -50,7 +50,7 @@ class RunView:
     asks: dict[str, AskCard] = field(default_factory=dict[str, AskCard])
     entries: list[Entry] = field(default_factory=list[Entry])
     ending: Ending | None = None
-    doing: Doing = field(default_factory=Doing)
+    doing: Activity = field(default_factory=Activity)
 
 
 def see(run: RunView, seq: int, event: Any) -> Entry | None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import type_of
-from holdfast.folds.doing import Doing
+from holdfast.folds.activity import Activity
 
 Spent: TypeAlias = Literal[
     "queued", "waiting", "streaming", "stalled", "retrying", "gated", "tools", "people", "away", "between"
@@ -86,7 +86,7 @@ class Spending:
     """Says of each event how the time since the one before it was spent."""
 
     def __init__(self) -> None:
-        self._doing = Doing("between")
+        self._doing = Activity("between")
 
     def until(self, event: e.Event) -> Spent:
         """How the time up to this event was spent."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import decode
-from holdfast.folds.doing import Doing
+from holdfast.folds.activity import Activity
 from holdfast.folds.entries import Entry, Notice, Person, Text, ToolCard
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
@@ -88,7 +88,7 @@ def output(transcript: Transcript, run_id: str) -> str:
     return "".join(reversed(texts))
 
 
-def mark(transcript: Transcript, run_id: str, *, now_ms: int, owner_gone: bool) -> str | None:
+def interruption_text(transcript: Transcript, run_id: str, *, now_ms: int, owner_gone: bool) -> str | None:
     """What people read under an interrupted run, computed at each reading; None if it is not interrupted."""
     run = transcript.runs[run_id]
     if run.ending is None and not owner_gone:
@@ -101,12 +101,12 @@ def mark(transcript: Transcript, run_id: str, *, now_ms: int, owner_gone: bool) 
     return LOST if run.ending is not None or too_old else RECOVERING
 
 
-def unsettled(said: str) -> str:
+def text_while_recovering(said: str) -> str:
     """The mark of an open run while not all that its earlier life left could be read yet."""
     return RECOVERING if said == RECOVERED else said
 
 
-def mark_at(transcript: Transcript, resumed: Notice) -> str | None:
+def resumption_text(transcript: Transcript, resumed: Notice) -> str | None:
     """What people read where a run was taken up again: that what stands above it was not lost."""
     above = (entry for entry in transcript.runs[resumed.run_id].entries if entry.seq < resumed.seq)
     return RECOVERED if any(_is_output(entry) for entry in above) else None
@@ -149,7 +149,7 @@ def _removed(transcript: Transcript, _: int, event: e.MessageRemoved) -> None:
 def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
     newest = next(reversed(transcript.runs.values()), None)
     history = _sharing(event.history, newest.history if newest is not None else None)
-    doing = Doing(changed_ms=event.at_ms)
+    doing = Activity(changed_ms=event.at_ms)
     run = RunView(event.run_id, event.message_id, history, updated_ms=event.at_ms, doing=doing)
     transcript.runs.setdefault(event.run_id, run)
     if event.message_id in transcript.inbox.messages:

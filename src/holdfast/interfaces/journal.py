@@ -105,7 +105,7 @@ Condition: TypeAlias = IfRunOpen | IfAskOpen | IfSessionNew | IfSessionKnown | I
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class IdempotencyKey:
     """An idempotency key: the first append under it stores `answer`, later ones get it back."""
 
     key: str
@@ -115,7 +115,7 @@ class Once:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class StoredResponse:
     """What an idempotency key was used for, and the answer that was given."""
 
     digest: str
@@ -233,7 +233,7 @@ class Journal(Protocol):
         inputs: Sequence[Input],
         *,
         when: Sequence[Condition] = (),
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> Appended | Declined | Replayed | KeyConflict:
         """Append what came from outside; needs no ownership."""
         ...
@@ -245,7 +245,7 @@ class Journal(Protocol):
         *,
         fence: Fence,
         when: Sequence[Condition] = (),
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> Awaitable[Appended | Declined | Replayed]:
         """Append what a run did; raises FenceLost if the fence is not the newest.
 
@@ -393,7 +393,7 @@ class Index(Protocol):
         """Ids of sessions, not deleted, that `thin` was not done with for runs that ended before then."""
         ...
 
-    async def answered(self, key: str, *, now_ms: int) -> Answered | None:
+    async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
         """What was answered under an idempotency key that has not expired."""
         ...
 

@@ -7,16 +7,15 @@ from typing_extensions import override
 from holdfast.events import Event, Input
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
 from holdfast.interfaces.journal import (
-    Answered,
     Appended,
     Condition,
     Declined,
     Fence,
     Following,
+    IdempotencyKey,
     JournalError,
     KeyConflict,
     ListedSession,
-    Once,
     Pace,
     Record,
     Replayed,
@@ -25,6 +24,7 @@ from holdfast.interfaces.journal import (
     SessionQuery,
     Store,
     StoreDamaged,
+    StoredResponse,
 )
 
 
@@ -45,9 +45,9 @@ class ForwardingStore(Store):
         inputs: Sequence[Input],
         *,
         when: Sequence[Condition] = (),
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> Appended | Declined | Replayed | KeyConflict:
-        return await self._inner.append(session_id, inputs, when=when, once=once)
+        return await self._inner.append(session_id, inputs, when=when, idempotency_key=idempotency_key)
 
     @override
     def append_run(
@@ -57,9 +57,11 @@ class ForwardingStore(Store):
         *,
         fence: Fence,
         when: Sequence[Condition] = (),
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> Awaitable[Appended | Declined | Replayed]:
-        return self._inner.append_run(session_id, events, fence=fence, when=when, once=once)
+        return self._inner.append_run(
+            session_id, events, fence=fence, when=when, idempotency_key=idempotency_key
+        )
 
     @override
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
@@ -118,8 +120,8 @@ class ForwardingStore(Store):
         return await self._inner.unthinned(before_ms=before_ms, limit=limit)
 
     @override
-    async def answered(self, key: str, *, now_ms: int) -> Answered | None:
-        return await self._inner.answered(key, now_ms=now_ms)
+    async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
+        return await self._inner.stored_response(key, now_ms=now_ms)
 
     @override
     async def run(self, run_id: str) -> RunRow | None:

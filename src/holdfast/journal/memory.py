@@ -16,8 +16,33 @@ from typing_extensions import override
 from holdfast.codec import encode
 from holdfast.events import Event, Input, SessionCreated
 from holdfast.folds import rows
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Record
+from holdfast.interfaces.journal import (
+    Appended,
+    Condition,
+    Declined,
+    Fence,
+    FenceLost,
+    IdempotencyKey,
+    IfAskOpen,
+    IfRunOpen,
+    IfRunsOpenBelow,
+    IfSessionKnown,
+    IfSessionNew,
+    JournalError,
+    KeyConflict,
+    ListedSession,
+    Pace,
+    Record,
+    Replayed,
+    RunQuery,
+    SearchHit,
+    SessionQuery,
+    Store,
+    StoreClosed,
+    StoreDamaged,
+    StoredResponse,
+    UnknownSession,
+)
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.search_terms import passage, phrases
 from holdfast.journal.thinning import ThinningPlan, thinned
@@ -33,7 +58,9 @@ class MemoryDisk:
     runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
     asks: dict[str, rows.AskRow] = field(default_factory=dict[str, rows.AskRow])
     texts: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
-    once: dict[str, tuple[str, seams.Once]] = field(default_factory=dict[str, tuple[str, seams.Once]])
+    idempotency_keys: dict[str, tuple[str, IdempotencyKey]] = field(
+        default_factory=dict[str, tuple[str, IdempotencyKey]]
+    )
     notes: dict[str, bytes] = field(default_factory=dict[str, bytes])
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
     blob_refs: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
@@ -122,13 +149,13 @@ def _seq(record: Record) -> int:
     return record.seq
 
 
-class MemoryStore(seams.Store):
+class MemoryStore(Store):
     """Journal, index, notes and blobs in memory; making one makes it the owner of its disk."""
 
     def __init__(self, disk: MemoryDisk | None = None, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> None:
         self._disk = disk or MemoryDisk()
         self._disk.fence += 1
-        self._fence = seams.Fence(self._disk.fence)
+        self._fence = Fence(self._disk.fence)
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
         self._closed = False
 
@@ -138,7 +165,7 @@ class MemoryStore(seams.Store):
         self._tails.close()
 
     @property
-    def trouble(self) -> seams.JournalError | None:
+    def trouble(self) -> JournalError | None:
         """See Store.trouble; memory takes writes from the beginning."""
         return None
 
@@ -146,7 +173,7 @@ class MemoryStore(seams.Store):
     async def writable(self) -> None: ...
 
     @override
-    async def claim(self, session_id: str) -> seams.Fence:
+    async def claim(self, session_id: str) -> Fence:
         return self._fence
 
     @override
@@ -155,12 +182,12 @@ class MemoryStore(seams.Store):
         session_id: str,
         inputs: Sequence[Input],
         *,
-        when: Sequence[seams.Condition] = (),
-        once: seams.Once | None = None,
-    ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+        when: Sequence[Condition] = (),
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Appended | Declined | Replayed | KeyConflict:
         self._check_open()
         assert inputs, "an append holds at least one event"
-        return self._append_once(session_id, inputs, when=when, once=once)
+        return self._append_idempotent(session_id, inputs, when=when, idempotency_key=idempotency_key)
 
     @override
     async def append_run(
@@ -168,42 +195,45 @@ class MemoryStore(seams.Store):
         session_id: str,
         events: Sequence[Event],
         *,
-        fence: seams.Fence,
-        when: Sequence[seams.Condition] = (),
-        once: seams.Once | None = None,
-    ) -> seams.Appended | seams.Declined | seams.Replayed:
+        fence: Fence,
+        when: Sequence[Condition] = (),
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Appended | Declined | Replayed:
         self._check_open()
         assert events, "an append holds at least one event"
         if fence.number != self._disk.fence:
-            raise seams.FenceLost(f"fence {fence.number} was lost to {self._disk.fence}")
-        result = self._append_once(session_id, events, when=when, once=once)
-        assert not isinstance(result, seams.KeyConflict), "a run's own keys name one record each"
+            raise FenceLost(f"fence {fence.number} was lost to {self._disk.fence}")
+        result = self._append_idempotent(session_id, events, when=when, idempotency_key=idempotency_key)
+        assert not isinstance(result, KeyConflict), "a run's own keys name one record each"
         return result
 
-    def _append_once(
+    def _append_idempotent(
         self,
         session_id: str,
         events: Sequence[Event],
         *,
-        when: Sequence[seams.Condition],
-        once: seams.Once | None,
-    ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
-        if once is not None and (known := self._used(once, events[0].at_ms)) is not None:
+        when: Sequence[Condition],
+        idempotency_key: IdempotencyKey | None,
+    ) -> Appended | Declined | Replayed | KeyConflict:
+        if (
+            idempotency_key is not None
+            and (known := self._used(idempotency_key, events[0].at_ms)) is not None
+        ):
             return known
         appended = self._append(session_id, events, when)
-        if once is not None and isinstance(appended, seams.Appended):
-            self._disk.once[once.key] = (session_id, once)
+        if idempotency_key is not None and isinstance(appended, Appended):
+            self._disk.idempotency_keys[idempotency_key.key] = (session_id, idempotency_key)
         return appended
 
     def _append(
-        self, session_id: str, events: Sequence[Event], when: Sequence[seams.Condition]
-    ) -> seams.Appended | seams.Declined:
+        self, session_id: str, events: Sequence[Event], when: Sequence[Condition]
+    ) -> Appended | Declined:
         for condition in when:
             if not self._holds(condition, session_id):
-                return seams.Declined(condition)
+                return Declined(condition)
         disk = self._disk
         if session_id not in disk.logs and not isinstance(events[0], SessionCreated):
-            raise seams.UnknownSession(f"there is no session {session_id!r}; it may have been purged")
+            raise UnknownSession(f"there is no session {session_id!r}; it may have been purged")
         first_seq = disk.last_seq(session_id) + 1
         records = [
             Record(session_id, seq, body=encode(event), decoded=event)
@@ -215,7 +245,7 @@ class MemoryStore(seams.Store):
                 self._index(session_id, record.seq, record.event)
         disk.logs.setdefault(session_id, []).extend(records)
         self._tails.publish(session_id, records)
-        return seams.Appended(records[0].seq, records[-1].seq)
+        return Appended(records[0].seq, records[-1].seq)
 
     def _index(self, session_id: str, seq: int, event: Event) -> None:
         disk = self._disk
@@ -235,26 +265,26 @@ class MemoryStore(seams.Store):
         for name in named:
             disk.blob_refs.setdefault(name, set()).add(session_id)
 
-    def _used(self, once: seams.Once, now_ms: int) -> seams.Replayed | seams.KeyConflict | None:
-        _, earlier = self._disk.once.get(once.key, (None, None))
+    def _used(self, idempotency_key: IdempotencyKey, now_ms: int) -> Replayed | KeyConflict | None:
+        _, earlier = self._disk.idempotency_keys.get(idempotency_key.key, (None, None))
         if earlier is None or earlier.expires_at_ms <= now_ms:
             return None
-        return seams.Replayed(earlier.answer) if earlier.digest == once.digest else seams.KeyConflict()
+        return Replayed(earlier.answer) if earlier.digest == idempotency_key.digest else KeyConflict()
 
-    def _holds(self, condition: seams.Condition, session_id: str) -> bool:
+    def _holds(self, condition: Condition, session_id: str) -> bool:
         disk = self._disk
         match condition:
-            case seams.IfRunOpen():
+            case IfRunOpen():
                 run = disk.runs.get(condition.run_id)
                 return run is not None and run.session_id == session_id and run.status != "ended"
-            case seams.IfAskOpen():
+            case IfAskOpen():
                 ask = disk.asks.get(condition.ask_id)
                 return ask is not None and ask.session_id == session_id and ask.is_open_at(condition.at_ms)
-            case seams.IfSessionNew():
+            case IfSessionNew():
                 return session_id not in disk.logs
-            case seams.IfSessionKnown():
+            case IfSessionKnown():
                 return session_id in disk.sessions and not disk.sessions[session_id].purge_at_ms
-            case seams.IfRunsOpenBelow():
+            case IfRunsOpenBelow():
                 row = disk.sessions.get(session_id)
                 return (0 if row is None else self._listed(row).open_runs) < condition.count
             case seams.IfUntitled():
@@ -271,14 +301,14 @@ class MemoryStore(seams.Store):
     @override
     async def read_each(
         self, places: Sequence[tuple[str, int]], *, limit: int
-    ) -> Sequence[Sequence[Record] | seams.StoreDamaged]:
+    ) -> Sequence[Sequence[Record] | StoreDamaged]:
         return [await self.read(session_id, after=after, limit=limit) for session_id, after in places]
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         return await self.read(session_id, after=after, limit=limit)
 
     @override
-    def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
+    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
         return self._tails.follow(session_id, after, pace)
 
     @override
@@ -311,7 +341,9 @@ class MemoryStore(seams.Store):
         disk.thinned.pop(session_id, None)
         disk.runs = {key: run for key, run in disk.runs.items() if run.session_id != session_id}
         disk.asks = {key: ask for key, ask in disk.asks.items() if ask.session_id != session_id}
-        disk.once = {key: used for key, used in disk.once.items() if used[0] != session_id}
+        disk.idempotency_keys = {
+            key: used for key, used in disk.idempotency_keys.items() if used[0] != session_id
+        }
         for key in [key for key in disk.notes if key.startswith(f"session/{session_id}/")]:
             del disk.notes[key]
         disk.forget_blobs_of(session_id)
@@ -326,7 +358,7 @@ class MemoryStore(seams.Store):
         return self._disk.sessions.get(session_id)
 
     @override
-    async def sessions(self, query: seams.SessionQuery) -> Sequence[seams.ListedSession]:
+    async def sessions(self, query: SessionQuery) -> Sequence[ListedSession]:
         self._check_open()
         before = query.before
         place = (before.pinned, before.updated_ms, before.session_id) if before else None
@@ -344,15 +376,15 @@ class MemoryStore(seams.Store):
         )
         return [self._listed(row) for row in listed[: query.limit]]
 
-    def _listed(self, row: rows.SessionRow) -> seams.ListedSession:
+    def _listed(self, row: rows.SessionRow) -> ListedSession:
         runs = [run for run in self._disk.runs.values() if run.session_id == row.session_id]
         asks = [ask for ask in self._disk.asks.values() if ask.session_id == row.session_id]
         begun = sum(run.status in {"running", "stopping"} for run in runs)
         open_runs = begun + sum(run.status == "queued" for run in runs)
-        return seams.ListedSession(row, open_runs, sum(ask.state == "open" for ask in asks), begun)
+        return ListedSession(row, open_runs, sum(ask.state == "open" for ask in asks), begun)
 
     @override
-    async def listed(self, session_id: str) -> seams.ListedSession | None:
+    async def listed(self, session_id: str) -> ListedSession | None:
         self._check_open()
         row = self._disk.sessions.get(session_id)
         return self._listed(row) if row else None
@@ -377,12 +409,12 @@ class MemoryStore(seams.Store):
         return self._disk.unthinned(before_ms)[:limit]
 
     @override
-    async def answered(self, key: str, *, now_ms: int) -> seams.Answered | None:
+    async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
         self._check_open()
-        _, once = self._disk.once.get(key, (None, None))
-        if once is None or once.expires_at_ms <= now_ms:
+        _, idempotency_key = self._disk.idempotency_keys.get(key, (None, None))
+        if idempotency_key is None or idempotency_key.expires_at_ms <= now_ms:
             return None
-        return seams.Answered(once.digest, once.answer)
+        return StoredResponse(idempotency_key.digest, idempotency_key.answer)
 
     @override
     async def run(self, run_id: str) -> rows.RunRow | None:
@@ -390,7 +422,7 @@ class MemoryStore(seams.Store):
         return self._disk.runs.get(run_id)
 
     @override
-    async def runs(self, query: seams.RunQuery) -> Sequence[rows.RunRow]:
+    async def runs(self, query: RunQuery) -> Sequence[rows.RunRow]:
         self._check_open()
         asking = {ask.run_id for ask in self._disk.asks.values() if ask.state == "open"}
         found = [
@@ -419,12 +451,12 @@ class MemoryStore(seams.Store):
     @override
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
-    ) -> Sequence[seams.SearchHit]:
+    ) -> Sequence[SearchHit]:
         self._check_open()
         wanted = phrases(text)
         if not wanted:
             return ()
-        hits: list[seams.SearchHit] = []
+        hits: list[SearchHit] = []
         for id_, texts in reversed(self._disk.texts.items()):
             row = self._disk.sessions[id_]
             is_meant = session_id == id_ or (not session_id and archived in {None, row.archived})
@@ -432,7 +464,7 @@ class MemoryStore(seams.Store):
                 continue
             for seq, found in sorted(texts.items(), reverse=True):
                 if (seq or not session_id) and (marked := passage(found, wanted)) is not None:
-                    hits.append(seams.SearchHit(id_, row.title, seq, marked))
+                    hits.append(SearchHit(id_, row.title, seq, marked))
                     if not session_id:
                         break
         return hits[:limit]
@@ -484,7 +516,7 @@ class MemoryStore(seams.Store):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise seams.StoreClosed("the store is closed")
+            raise StoreClosed("the store is closed")
 
 
 def _place(row: rows.SessionRow) -> tuple[bool, int, str]:

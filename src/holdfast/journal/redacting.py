@@ -15,8 +15,8 @@ from holdfast.interfaces.journal import (
     Blobs,
     Condition,
     Declined,
+    IdempotencyKey,
     KeyConflict,
-    Once,
     Replayed,
     Store,
 )
@@ -41,10 +41,10 @@ class RedactingStore(ForwardingStore):
         inputs: Sequence[Input],
         *,
         when: Sequence[Condition] = (),
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> Appended | Declined | Replayed | KeyConflict:
         redacted = cast("list[Input]", [self._redactor.redact(event) for event in inputs])
-        return await super().append(session_id, redacted, when=when, once=once)
+        return await super().append(session_id, redacted, when=when, idempotency_key=idempotency_key)
 
 
 class RedactingBlobs(Blobs):

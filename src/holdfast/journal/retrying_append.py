@@ -16,8 +16,23 @@ import msgspec
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import ApprovalWithdrawn, Event, OutputRecovered, QuestionWithdrawn
 from holdfast.folds.rows import ask_of
-from holdfast.interfaces import journal as seams
 from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import (
+    TRANSIENT,
+    Appended,
+    Condition,
+    Declined,
+    Fence,
+    IdempotencyKey,
+    IfAskOpen,
+    IfRunOpen,
+    IfSessionKnown,
+    Journal,
+    JournalError,
+    Replayed,
+    Store,
+    UnknownSession,
+)
 from holdfast.journal.spool import Spool, Spooled, put_aside, read_spool, spool_files
 
 _log = logging.getLogger(__name__)
@@ -27,7 +42,7 @@ PAUSE_LAST_S = 2.0
 WITHDRAWN = (ApprovalWithdrawn, QuestionWithdrawn)
 KEPT_MS = 10 * 365 * 86_400_000  # a spool may lie on a shelf for long
 
-Result: TypeAlias = seams.Appended | seams.Declined | seams.Replayed
+Result: TypeAlias = Appended | Declined | Replayed
 Meanwhile: TypeAlias = Callable[[], Awaitable[Sequence[Event]]]
 
 
@@ -35,7 +50,7 @@ class _Batch(NamedTuple):
     """Events that wait for the store, and their record in the spool if it took them."""
 
     events: Sequence[Event]
-    when: Sequence[seams.Condition] = ()
+    when: Sequence[Condition] = ()
     spooled: Spooled | None = None
 
 
@@ -49,11 +64,11 @@ class RetryingAppend:
 
     def __init__(
         self,
-        journal: seams.Journal,
+        journal: Journal,
         clock: Clock,
         *,
         run: tuple[str, str],
-        fence: seams.Fence,
+        fence: Fence,
         spool: Spool | None = None,
     ) -> None:
         self._journal = journal
@@ -61,14 +76,14 @@ class RetryingAppend:
         self._session_id, self._run_id = run
         self._fence = fence
         self._spool = spool
-        self.trouble: seams.JournalError | None = None
+        self.trouble: JournalError | None = None
         self.is_late = asyncio.Event()  # set while events wait for the store
 
     async def append(
         self,
         events: Sequence[Event],
         *,
-        when: Sequence[seams.Condition] = (),
+        when: Sequence[Condition] = (),
         meanwhile: Meanwhile = _silence,
     ) -> Result:
         """Like Journal.append_run, but trouble that passes is waited for; the events are safe meanwhile.
@@ -78,16 +93,16 @@ class RetryingAppend:
         """
         try:
             return await self._put(_Batch(events, when))
-        except seams.TRANSIENT as trouble:
+        except TRANSIENT as trouble:
             delayed_by = trouble
         return await self.wait_out(delayed_by, events, when=when, meanwhile=meanwhile)
 
     async def wait_out(
         self,
-        trouble: seams.JournalError,
+        trouble: JournalError,
         events: Sequence[Event],
         *,
-        when: Sequence[seams.Condition] = (),
+        when: Sequence[Condition] = (),
         meanwhile: Meanwhile = _silence,
     ) -> Result:
         """The same for events that the store did not take just now, because of this trouble."""
@@ -113,7 +128,7 @@ class RetryingAppend:
                     if not waiting:
                         _log.info("saving goes on for run %s", self._run_id)
                         return result
-            except seams.TRANSIENT as trouble:
+            except TRANSIENT as trouble:
                 self.trouble = trouble
                 pause_s = min(2 * pause_s, PAUSE_LAST_S)
 
@@ -137,10 +152,10 @@ class RetryingAppend:
             batch.events,
             fence=self._fence,
             when=batch.when,
-            once=None if batch.spooled is None else once_for(batch.spooled, self._clock.now_ms()),
+            idempotency_key=None if batch.spooled is None else _key_of(batch.spooled, self._clock.now_ms()),
         )
 
-    async def _kept(self, events: Sequence[Event], when: Sequence[seams.Condition] = ()) -> _Batch:
+    async def _kept(self, events: Sequence[Event], when: Sequence[Condition] = ()) -> _Batch:
         if self._spool is None:
             return _Batch(events, when)
         try:
@@ -158,19 +173,19 @@ class RetryingAppend:
             await self._spool.absorbed(batch.spooled)
 
 
-def once_for(spooled: Spooled, now_ms: int) -> seams.Once:
+def _key_of(spooled: Spooled, now_ms: int) -> IdempotencyKey:
     """The idempotency key of a spooled record."""
-    return seams.Once(spooled.key, "", b"", now_ms + KEPT_MS)
+    return IdempotencyKey(spooled.key, "", b"", now_ms + KEPT_MS)
 
 
-async def ready(store: seams.Store, clock: Clock, *, spool: Spool | None) -> None:
+async def ready(store: Store, clock: Clock, *, spool: Spool | None) -> None:
     """Wait until the store accepts writes and has everything that earlier processes spooled."""
     await store.writable()
     pause_s = PAUSE_FIRST_S
     while spool is not None:
         try:
             count = await absorb(store, spool.folder, now_ms=clock.now_ms())
-        except seams.TRANSIENT as trouble:
+        except TRANSIENT as trouble:
             _log.warning("the spool can't be moved into the journal yet: %s", trouble)
             await clock.sleep_s(pause_s)
             pause_s = min(2 * pause_s, PAUSE_LAST_S)
@@ -180,7 +195,7 @@ async def ready(store: seams.Store, clock: Clock, *, spool: Spool | None) -> Non
             return
 
 
-async def absorb(store: seams.Store, folder: Path, *, now_ms: int) -> int:
+async def absorb(store: Store, folder: Path, *, now_ms: int) -> int:
     """Move what earlier processes spooled into the store; returns the number of records."""
     count = 0
     for path in await asyncio.to_thread(spool_files, folder):
@@ -201,19 +216,23 @@ def _records(path: Path) -> list[Spooled]:
     return list(read_spool(path))
 
 
-async def _absorb(store: seams.Store, spooled: Spooled, *, now_ms: int) -> None:
+async def _absorb(store: Store, spooled: Spooled, *, now_ms: int) -> None:
     events = [decode(bytes(body), where=f"{spooled.key} of run {spooled.run_id}") for body in spooled.events]
     fence = await store.claim(spooled.session_id)
-    open_run = seams.IfRunOpen(spooled.run_id)
+    open_run = IfRunOpen(spooled.run_id)
     # A person may have been faster, and then there is nothing to withdraw.
-    asks = [seams.IfAskOpen(ask_of(event)) for event in events if isinstance(event, WITHDRAWN)]
-    once = once_for(spooled, now_ms)
+    asks = [IfAskOpen(ask_of(event)) for event in events if isinstance(event, WITHDRAWN)]
+    idempotency_key = _key_of(spooled, now_ms)
     try:
         when = [open_run, *asks]
-        result = await store.append_run(spooled.session_id, events, fence=fence, when=when, once=once)
-        if isinstance(result, seams.Declined) and result.condition == open_run:
+        result = await store.append_run(
+            spooled.session_id, events, fence=fence, when=when, idempotency_key=idempotency_key
+        )
+        if isinstance(result, Declined) and result.condition == open_run:
             # The run has ended elsewhere meanwhile: its output is shown all the same, above its ending.
             late = OutputRecovered(at_ms=now_ms, run_id=spooled.run_id, events=spooled.events)
-            await store.append(spooled.session_id, [late], when=[seams.IfSessionKnown()], once=once)
-    except seams.UnknownSession:
+            await store.append(
+                spooled.session_id, [late], when=[IfSessionKnown()], idempotency_key=idempotency_key
+            )
+    except UnknownSession:
         _log.info("dropped spooled output of session %s, which was purged", spooled.session_id)

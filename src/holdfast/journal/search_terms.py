@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 QUERY_WORDS_MAX = 32
-MARK_BEGIN, MARK_END = "\x02", "\x03"
+MATCH_BEGIN, MATCH_END = "\x02", "\x03"
 
 Phrase: TypeAlias = tuple[str, ...]
 
@@ -37,7 +37,7 @@ def passage(text: str, wanted: Sequence[Phrase]) -> str | None:
         spans.update((words[at][1][0], words[at + len(phrase) - 1][1][1]) for at in found)
     marked = text
     for begin, end in sorted(spans, reverse=True):
-        marked = f"{marked[:begin]}{MARK_BEGIN}{marked[begin:end]}{MARK_END}{marked[end:]}"
+        marked = f"{marked[:begin]}{MATCH_BEGIN}{marked[begin:end]}{MATCH_END}{marked[end:]}"
     return marked
 
 

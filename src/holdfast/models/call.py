@@ -109,7 +109,12 @@ class _Call:
                     target = await self._fall_back(target, decision)
                 case retry.Gated():
                     await self._gate(target, ended, decision=decision)
-                case retry.Compact() | retry.LowerCap() | retry.AskPlainly() | retry.Forget():
+                case (
+                    retry.Compact()
+                    | retry.LowerCap()
+                    | retry.DropReasoningOptions()
+                    | retry.DropPastReasoning()
+                ):
                     self._ask_for_less(target, decision)
                 case retry.GiveUp():
                     return self._no_answer(ended.failure)
@@ -259,13 +264,13 @@ class _Call:
             unattended=self._deps.unattended,
             compacted=self._compacted,
             cap_lowered=self._cap_lowered,
-            asked_plainly=shared.asks_plainly(target),
-            forgot=target.name in self._forgot,
+            reasoning_options_dropped=shared.asks_plainly(target),
+            past_reasoning_dropped=target.name in self._forgot,
             breakers={other.name: shared.breaker(other) for other in self._targets},
             gates={other.name: shared.gate(other) for other in self._targets},
             outages=self._reconnects.outages(),
             resumed=self._sink.resumed,
-            strangers=frozenset(other.name for other in self._targets if not shared.has_answered(other)),
+            never_answered=frozenset(other.name for other in self._targets if not shared.has_answered(other)),
         )
 
     def _note(self, target: Target, ended: Classified, *, then: str) -> None:
@@ -350,16 +355,18 @@ class _Call:
         return shorter is not None
 
     def _ask_for_less(
-        self, target: Target, decision: retry.Compact | retry.LowerCap | retry.AskPlainly | retry.Forget
+        self,
+        target: Target,
+        decision: retry.Compact | retry.LowerCap | retry.DropReasoningOptions | retry.DropPastReasoning,
     ) -> None:
         match decision:
             case retry.Compact():
                 pass  # it is shorter already
             case retry.LowerCap():
                 self._lower_cap(decision.output_tokens_max)
-            case retry.AskPlainly():
+            case retry.DropReasoningOptions():
                 self._deps.shared.ask_plainly(target)
-            case retry.Forget():
+            case retry.DropPastReasoning():
                 self._forgot.add(target.name)
             case _:
                 assert_never(decision)

@@ -6,18 +6,18 @@ from typing import assert_never
 from holdfast.decisions.deadlines import DeadlineKind, State
 from holdfast.decisions.failure_texts import length_text
 from holdfast.decisions.retry import (
-    AskPlainly,
     Compact,
     Decision,
+    DropPastReasoning,
+    DropReasoningOptions,
     FallBack,
-    Forget,
     Gated,
     GiveUp,
     LowerCap,
     Reconnect,
     RetryAfter,
 )
-from holdfast.folds.doing import WORDS
+from holdfast.folds.activity import WORDS
 from holdfast.models.watchdog import Watchdog
 from holdfast.values import FailureKind
 
@@ -34,7 +34,7 @@ def would_do(decision: Decision) -> str:
             return f"asks {decision.to}"
         case Gated():
             return "waits longer"
-        case Compact() | LowerCap() | AskPlainly() | Forget():
+        case Compact() | LowerCap() | DropReasoningOptions() | DropPastReasoning():
             return "asks for less"
         case GiveUp():
             return "gives up"
@@ -57,9 +57,9 @@ def done_after(decision: Decision) -> str:
             return "shortened the conversation"
         case LowerCap():
             return "asked for a shorter answer"
-        case AskPlainly():
+        case DropReasoningOptions():
             return "asked again without a word about reasoning"
-        case Forget():
+        case DropPastReasoning():
             return "asked again without what it had thought"
         case GiveUp():
             return f"{GAVE_UP}: {decision.why}"

@@ -26,13 +26,13 @@ from holdfast.interfaces.journal import (
     Appended,
     Condition,
     Declined,
+    IdempotencyKey,
     IfAskOpen,
     IfRunOpen,
     IfRunsOpenBelow,
     IfSessionKnown,
     IfSessionNew,
     KeyConflict,
-    Once,
     Replayed,
     Store,
 )
@@ -81,7 +81,7 @@ class NotSent:
 
 
 # Whoever answers idempotently stores the answer with the input, and it holds ids that are made here.
-OnceFor: TypeAlias = Callable[[Sent], Once]
+OnceFor: TypeAlias = Callable[[Sent], IdempotencyKey]
 
 
 class Inbox:
@@ -157,7 +157,7 @@ class Inbox:
                 return result
 
     async def _create(
-        self, session_id: str, inputs: Sequence[Input], *, message: Message, once: Once | None
+        self, session_id: str, inputs: Sequence[Input], *, message: Message, once: IdempotencyKey | None
     ) -> Appended | Declined | Replayed | KeyConflict:
         created = e.SessionCreated(
             at_ms=self._clock.now_ms(),
@@ -389,9 +389,9 @@ class Inbox:
         inputs: Sequence[Input],
         *,
         when: Sequence[Condition],
-        once: Once | None = None,
+        once: IdempotencyKey | None = None,
     ) -> Appended | Declined | Replayed | KeyConflict:
-        result = await self._store.append(session_id, inputs, when=when, once=once)
+        result = await self._store.append(session_id, inputs, when=when, idempotency_key=once)
         if isinstance(result, Appended):
             queued = next((one for one in inputs if isinstance(one, e.RunQueued)), None)
             if queued is None:

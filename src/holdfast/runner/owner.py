@@ -20,8 +20,8 @@ from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.runlog import DeltaBatcher, RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.folds.activity import WORDS
 from holdfast.folds.asks import withdrawn
-from holdfast.folds.doing import WORDS
 from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase

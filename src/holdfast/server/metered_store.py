@@ -13,8 +13,8 @@ from holdfast.interfaces.journal import (
     Condition,
     Declined,
     Fence,
+    IdempotencyKey,
     KeyConflict,
-    Once,
     Replayed,
     Store,
 )
@@ -36,10 +36,10 @@ class MeteredStore(ForwardingStore):
         inputs: Sequence[Input],
         *,
         when: Sequence[Condition] = (),
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> Appended | Declined | Replayed | KeyConflict:
         began_s = self._clock.monotonic_s()
-        result = await super().append(session_id, inputs, when=when, once=once)
+        result = await super().append(session_id, inputs, when=when, idempotency_key=idempotency_key)
         # A fork copies events that were counted when they happened.
         is_copy = any(isinstance(event, SessionForked) for event in inputs)
         self._count(result, () if is_copy else inputs, began_s)
@@ -53,10 +53,12 @@ class MeteredStore(ForwardingStore):
         *,
         fence: Fence,
         when: Sequence[Condition] = (),
-        once: Once | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> Future[Appended | Declined | Replayed]:
         began_s = self._clock.monotonic_s()
-        appending = ensure_future(super().append_run(session_id, events, fence=fence, when=when, once=once))
+        appending = ensure_future(
+            super().append_run(session_id, events, fence=fence, when=when, idempotency_key=idempotency_key)
+        )
 
         def count(appended: Future[Appended | Declined | Replayed]) -> None:
             if not appended.cancelled() and appended.exception() is None:

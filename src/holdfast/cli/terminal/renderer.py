@@ -10,7 +10,7 @@ from holdfast.cli.terminal.answer_text import AnswerText
 from holdfast.cli.terminal.phrases import ending_text, tool_line, tool_words
 from holdfast.cli.terminal.style import Style
 from holdfast.client.updates import Away, LiveLine
-from holdfast.folds.doing import CERTAIN, MOVING, Doing
+from holdfast.folds.activity import CERTAIN, MOVING, Activity
 from holdfast.safe_text import safe, safe_line
 
 AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
@@ -45,7 +45,7 @@ class Renderer:
     asks: dict[str, AskEvent] = field(default_factory=dict[str, AskEvent])
     tools: dict[str, str] = field(default_factory=dict[str, str])  # tool calls that are not over
     waiting: dict[str, str] = field(default_factory=dict[str, str])  # messages that no run has taken up
-    doings: dict[str, Doing] = field(default_factory=dict[str, Doing])  # of the open runs
+    doings: dict[str, Activity] = field(default_factory=dict[str, Activity])  # of the open runs
     server_says: LiveLine | None = None
     away: str | None = None  # why, once it takes long
     last_run: str = ""
@@ -70,9 +70,9 @@ class Renderer:
             self._doing(run_id, event.at_ms).take(event)
         return shown
 
-    def _doing(self, run_id: str, now_ms: int) -> Doing:
+    def _doing(self, run_id: str, now_ms: int) -> Activity:
         """What an open run is doing; of one that was under way before the first event, "at work" is known."""
-        return self.doings.setdefault(run_id, Doing(latest="between", changed_ms=now_ms))
+        return self.doings.setdefault(run_id, Activity(latest="between", changed_ms=now_ms))
 
     @property
     def run_id(self) -> str:
@@ -96,7 +96,7 @@ class Renderer:
         words = self._words(self._doing(self.run_id, now_ms), now_ms)
         return f"{words} · {len(self.waiting)} waiting" if self.waiting else words
 
-    def _words(self, doing: Doing, now_ms: int) -> str:
+    def _words(self, doing: Activity, now_ms: int) -> str:
         said = self.server_says
         if said is not None and said.run_id == self.run_id and doing.name not in CERTAIN:
             return safe_line(said.text)
@@ -194,7 +194,7 @@ class Renderer:
     def queued(self, event: e.RunQueued) -> str:
         """A run exists."""
         self.open_runs.append(event.run_id)
-        self.doings[event.run_id] = Doing(changed_ms=event.at_ms)
+        self.doings[event.run_id] = Activity(changed_ms=event.at_ms)
         self._messages[event.run_id] = event.message_id
         self.last_run = event.run_id
         return ""
@@ -206,7 +206,7 @@ class Renderer:
         self.open_runs.insert(0, event.run_id)
         self.last_run = event.run_id
         self.waiting.pop(self._messages.pop(event.run_id, ""), None)
-        self.doings.setdefault(event.run_id, Doing())
+        self.doings.setdefault(event.run_id, Activity())
         return ""
 
     def accepted(self, event: e.MessageAccepted) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import JournalError, StoreFailed
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.sqlite.commit_mark import CommitMark, arrivals
 from holdfast.journal.sqlite.connection import (
@@ -62,7 +62,7 @@ class Commits:
         self._save_at_s = 0.0
         self._is_over = False  # the files are no longer ours to write to
         self._arrivals_kept = 0
-        self.trouble: seams.StoreFailed | None = None
+        self.trouble: StoreFailed | None = None
         # With less than power durability the log may lose commits that a mark would know of.
         self._is_marking = durability == "power"
         try:
@@ -108,7 +108,7 @@ class Commits:
         if durability == "power":
             self._room = WalReserve(self._path, page_bytes=page_bytes, pages_max=WAL_PAGES_MAX)
         self._files = StoreFiles(
-            self._db, self._path, page_bytes=page_bytes, saw_foreign_write=self._transaction.has_stranger
+            self._db, self._path, page_bytes=page_bytes, saw_foreign_write=self._transaction.has_foreign_write
         )
         self._files.committed(self._wal_pages)
 
@@ -137,7 +137,7 @@ class Commits:
         if self._files is None or self._is_over:
             return False
         try:
-            is_older = self._transaction.has_stranger() and arrivals(self._db) < self._arrivals_kept
+            is_older = self._transaction.has_foreign_write() and arrivals(self._db) < self._arrivals_kept
         except apsw.Error as error:
             _log.warning("cannot read %s: %s", self._path, error)
             return False
@@ -177,7 +177,7 @@ class Commits:
     def _be_in_trouble(self, text: str) -> None:
         if self.trouble is None or str(self.trouble) != text:
             _log.error("%s", text)
-            self.trouble = seams.StoreFailed(text)
+            self.trouble = StoreFailed(text)
 
     @property
     def is_save_due(self) -> bool:
@@ -248,7 +248,7 @@ class Commits:
                 job.result, job.error = None, None
                 try:
                     job.result = job.work(transaction)
-                except seams.JournalError as refused:
+                except JournalError as refused:
                     job.error = refused
             if not transaction.is_dirty:
                 transaction.forgo()
@@ -368,7 +368,7 @@ class Commits:
             self._files.committed(pages)
         return apsw.SQLITE_OK
 
-    def _named(self, error: apsw.Error) -> seams.JournalError:
+    def _named(self, error: apsw.Error) -> JournalError:
         failure = named(error, self._path, system_errno=self._db.system_errno)
         failure.__cause__ = error
         return failure

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import (
+    JournalError,
+    StoreDamaged,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+)
 from holdfast.journal.sqlite.queries import Migration, migrations
 from holdfast.values import Durability
 
@@ -46,7 +53,7 @@ def sqlite_errors_named(path: Path) -> Generator[None]:
         raise named(error, path) from error
 
 
-def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> seams.JournalError:
+def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> JournalError:
     """The JournalError that says what `error` means for the store at `path`."""
     match error:
         case apsw.FullError():
@@ -54,29 +61,29 @@ def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> seams.Jour
         case apsw.IOError() if system_errno in _FULL:
             return _full(error, path)
         case apsw.CantOpenError() if system_errno in OUT_OF_FILES:
-            return seams.StoreFailed(
+            return StoreFailed(
                 f"cannot open {path}: {os.strerror(system_errno)} (ulimit -n); nothing was accepted"
             )
         case apsw.BusyError() | apsw.LockedError():
-            return seams.StoreLocked(
+            return StoreLocked(
                 f"another process holds the write lock of {path} (a backup, a database browser?): "
                 f"end it, or wait until it is done ({error})"
             )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return seams.StoreReadOnly(
+            return StoreReadOnly(
                 f"cannot write {path}: check that the directory exists, that this user may write to it, "
                 f"and that the disk is not mounted read-only ({error})"
             )
         case apsw.CorruptError() | apsw.NotADBError():
-            return seams.StoreDamaged(f"integrity check failed at {path}: {error}. {how_to_restore(path)}")
+            return StoreDamaged(f"integrity check failed at {path}: {error}. {how_to_restore(path)}")
         case apsw.IOError() if _detail(error) == apsw.SQLITE_IOERR_SHORT_READ:
-            return seams.StoreDamaged(
+            return StoreDamaged(
                 f"integrity check failed at {path}: the file ends too early. {how_to_restore(path)}"
             )
         case apsw.IOError() if _detail(error) == apsw.SQLITE_IOERR_READ:
-            return seams.StoreFailed(f"reading {path} failed ({error}): check the disk")
+            return StoreFailed(f"reading {path} failed ({error}): check the disk")
         case _:
-            return seams.StoreFailed(f"writing {path} failed ({error}): check the disk; nothing was accepted")
+            return StoreFailed(f"writing {path} failed ({error}): check the disk; nothing was accepted")
 
 
 def _detail(error: apsw.Error) -> int:
@@ -93,8 +100,8 @@ def how_to_restore(path: Path) -> str:
     )
 
 
-def _full(error: apsw.Error, path: Path) -> seams.StoreFull:
-    return seams.StoreFull(f"no room left to write {path}: free some space; nothing was lost ({error})")
+def _full(error: apsw.Error, path: Path) -> StoreFull:
+    return StoreFull(f"no room left to write {path}: free some space; nothing was lost ({error})")
 
 
 def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) -> apsw.Connection:
@@ -108,7 +115,7 @@ def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) 
         connection.set_busy_timeout(BUSY_MS)
         mode = connection.pragma("journal_mode", "wal")
         if mode != "wal":
-            raise seams.StoreReadOnly(
+            raise StoreReadOnly(
                 f"{path} cannot be kept with a write-ahead log here (journal mode {mode}): "
                 "move it to a local disk that this user may write to"
             )
@@ -162,13 +169,13 @@ def _make_private(path: Path) -> None:
         raise not_writable(path, error) from error
 
 
-def not_writable(path: Path, error: OSError) -> seams.JournalError:
+def not_writable(path: Path, error: OSError) -> JournalError:
     """The JournalError that says why a file of the store cannot be made."""
     if error.errno in _FULL:
-        return seams.StoreFull(f"no room left to write {path}: free some space ({error.strerror})")
+        return StoreFull(f"no room left to write {path}: free some space ({error.strerror})")
     if error.errno in OUT_OF_FILES:
-        return seams.StoreFailed(f"cannot open {path}: {error.strerror}; nothing was accepted")
-    return seams.StoreReadOnly(
+        return StoreFailed(f"cannot open {path}: {error.strerror}; nothing was accepted")
+    return StoreReadOnly(
         f"cannot write {path}: {error.strerror}; check that the directory exists and that this user "
         "may write to it"
     )
@@ -189,7 +196,7 @@ def steps_to_take(connection: apsw.Connection, path: Path) -> Sequence[Migration
     steps = migrations()
     version = int(connection.pragma("user_version"))
     if version > len(steps):
-        raise seams.StoreReadOnly(
+        raise StoreReadOnly(
             f"{path} has schema {version}, this one knows {len(steps)}: a newer Holdfast wrote it; upgrade"
         )
     return steps[version:]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import StoreFailed
 from holdfast.journal.sqlite.connection import open_for_reading, open_frozen, steps_to_take
 
 _log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Connections:
             raise
         if is_older:
             connection.close()
-            raise seams.StoreFailed(
+            raise StoreFailed(
                 f"{self._path} was written by an older Holdfast: start `holdfast serve` once, and "
                 "it is brought up to date"
             )

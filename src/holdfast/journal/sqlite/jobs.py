@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Record
+from holdfast.interfaces.journal import Appended, Condition, Fence, IdempotencyKey, ListedSession, Record
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -44,10 +43,10 @@ class AppendJob(WriteJob):
     records: Sequence[Record]
     tails: "Tails"
     row_cache: "RowCache"
-    fence: seams.Fence | None
-    when: Sequence[seams.Condition]
-    once: seams.Once | None
-    rows: "tuple[seams.ListedSession, Sequence[RunRow]] | None" = None
+    fence: Fence | None
+    when: Sequence[Condition]
+    idempotency_key: IdempotencyKey | None
+    rows: "tuple[ListedSession, Sequence[RunRow]] | None" = None
 
     def work(self, transaction: "Transaction") -> Any:
         """Give the events their seqs."""
@@ -55,7 +54,7 @@ class AppendJob(WriteJob):
 
     def publish(self) -> None:
         """Wake those who follow the session; what they then ask for is known."""
-        if type(self.result) is seams.Appended:
+        if type(self.result) is Appended:
             if self.rows is not None:
                 self.row_cache.keep(*self.rows)
             self.tails.publish(self.session_id, self.records)

@@ -8,8 +8,18 @@ from typing import Any, TypeVar, cast
 import apsw
 
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Record
+from holdfast.interfaces.journal import (
+    ListedSession,
+    Record,
+    RunQuery,
+    SearchHit,
+    SessionQuery,
+    StoreDamaged,
+    StoredResponse,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+)
 from holdfast.journal.search_terms import fts_query, phrases
 from holdfast.journal.sqlite.connection import sqlite_errors_named
 from holdfast.journal.sqlite.connections import Connections
@@ -42,7 +52,7 @@ class SqliteReader:
         """Whether the file can be read by our queries now; raises StoreReadOnly if it never will."""
         try:
             return await self._ask(lambda _, __: True)
-        except (seams.StoreLocked, seams.StoreFull, seams.StoreFailed):
+        except (StoreLocked, StoreFull, StoreFailed):
             return False
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
@@ -51,7 +61,7 @@ class SqliteReader:
 
     async def read_each(
         self, places: Sequence[tuple[str, int]], *, limit: int
-    ) -> Sequence[Sequence[Record] | seams.StoreDamaged]:
+    ) -> Sequence[Sequence[Record] | StoreDamaged]:
         """See Journal.read_each."""
         return await self._ask(lambda db, sql: [_looked(db, sql, place, limit=limit) for place in places])
 
@@ -65,7 +75,7 @@ class SqliteReader:
         found = await self._rows("session", {"session_id": session_id})
         return row_of(SessionRow, found[0]) if found else None
 
-    async def sessions(self, query: seams.SessionQuery) -> Sequence[seams.ListedSession]:
+    async def sessions(self, query: SessionQuery) -> Sequence[ListedSession]:
         """See Index.sessions."""
         before = query.before
         found = await self._rows(
@@ -79,12 +89,12 @@ class SqliteReader:
                 "limit": query.limit,
             },
         )
-        return [seams.ListedSession(row_of(SessionRow, row[:-3]), *row[-3:]) for row in found]
+        return [ListedSession(row_of(SessionRow, row[:-3]), *row[-3:]) for row in found]
 
-    async def listed(self, session_id: str) -> seams.ListedSession | None:
+    async def listed(self, session_id: str) -> ListedSession | None:
         """See Index.listed."""
         found = await self._rows("listed_session", {"session_id": session_id})
-        return seams.ListedSession(row_of(SessionRow, found[0][:-3]), *found[0][-3:]) if found else None
+        return ListedSession(row_of(SessionRow, found[0][:-3]), *found[0][-3:]) if found else None
 
     async def undelivered_steers(self) -> Sequence[str]:
         """See Index.undelivered_steers."""
@@ -99,17 +109,17 @@ class SqliteReader:
         """See Index.unthinned."""
         return [row[0] for row in await self._rows("unthinned", {"before_ms": before_ms, "limit": limit})]
 
-    async def answered(self, key: str, *, now_ms: int) -> seams.Answered | None:
+    async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
         """See Index.answered."""
         found = await self._rows("once", {"key": key, "now_ms": now_ms})
-        return seams.Answered(*found[0]) if found else None
+        return StoredResponse(*found[0]) if found else None
 
     async def run(self, run_id: str) -> RunRow | None:
         """See Index.run."""
         found = await self._rows("run", {"run_id": run_id})
         return row_of(RunRow, found[0]) if found else None
 
-    async def runs(self, query: seams.RunQuery) -> Sequence[RunRow]:
+    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
         """See Index.runs."""
         before_ms, before_id = query.before or (None, None)
         bindings = {
@@ -137,7 +147,7 @@ class SqliteReader:
 
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
-    ) -> Sequence[seams.SearchHit]:
+    ) -> Sequence[SearchHit]:
         """See Index.search."""
         wanted = phrases(text)
         if not wanted:
@@ -167,7 +177,7 @@ class SqliteReader:
 
 def _search(
     db: apsw.Connection, sql: Mapping[str, str], wanted: Mapping[str, Any], *, limit: int
-) -> Sequence[seams.SearchHit]:
+) -> Sequence[SearchHit]:
     """The newest hit of each session, newest sessions first; or all of one session."""
     if wanted["session_id"]:
         found_in = db.execute(sql["search_session"], {**wanted, "limit": limit})
@@ -183,9 +193,7 @@ def _search(
         "rowids": json.dumps(rowids),
     }
     found = cast("Iterable[tuple[int, str, str, str]]", db.execute(sql["search_passages"], bindings))
-    return [
-        seams.SearchHit(session_id, title, rowid & SEQ_MAX, text) for rowid, session_id, title, text in found
-    ]
+    return [SearchHit(session_id, title, rowid & SEQ_MAX, text) for rowid, session_id, title, text in found]
 
 
 def _newest_of_each(db: apsw.Connection, sql: str, wanted: Mapping[str, Any], *, limit: int) -> list[int]:
@@ -215,8 +223,8 @@ def _records(
 
 def _looked(
     db: apsw.Connection, sql: Mapping[str, str], place: tuple[str, int], *, limit: int
-) -> Sequence[Record] | seams.StoreDamaged:
+) -> Sequence[Record] | StoreDamaged:
     try:
         return _records(db, sql, place, limit=limit)
-    except seams.StoreDamaged as damage:
+    except StoreDamaged as damage:
         return damage

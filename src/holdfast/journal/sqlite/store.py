@@ -13,8 +13,20 @@ import apsw
 from holdfast.codec import UnreadableEvent, encode
 from holdfast.events import Event, Input
 from holdfast.folds.rows import RunRow, SessionRow
-from holdfast.interfaces import journal as seams
-from holdfast.interfaces.journal import Record
+from holdfast.interfaces.journal import (
+    Appended,
+    Condition,
+    Declined,
+    Fence,
+    IdempotencyKey,
+    JournalError,
+    KeyConflict,
+    ListedSession,
+    Pace,
+    Record,
+    Replayed,
+    StoreDamaged,
+)
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.sqlite.commits import Commits
@@ -99,7 +111,7 @@ class SqliteStore(SqliteReader):
         return store
 
     @property
-    def trouble(self) -> seams.JournalError | None:
+    def trouble(self) -> JournalError | None:
         """See Store.trouble."""
         return self._writer.trouble
 
@@ -122,42 +134,42 @@ class SqliteStore(SqliteReader):
         self._row_cache.clear()
         await self._blob_threads.close()
 
-    async def claim(self, session_id: str) -> seams.Fence:  # noqa: ARG002  # one fence covers the whole file
+    async def claim(self, session_id: str) -> Fence:  # noqa: ARG002  # one fence covers the whole file
         """See Journal.claim."""
         self._writer.insist()
-        return seams.Fence(self._writer.fence)
+        return Fence(self._writer.fence)
 
     async def append(
         self,
         session_id: str,
         inputs: Sequence[Input],
         *,
-        when: Sequence[seams.Condition] = (),
-        once: seams.Once | None = None,
-    ) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+        when: Sequence[Condition] = (),
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Appended | Declined | Replayed | KeyConflict:
         """See Journal.append."""
-        return await self._submit(session_id, inputs, None, when, once)
+        return await self._submit(session_id, inputs, None, when, idempotency_key)
 
     def append_run(
         self,
         session_id: str,
         events: Sequence[Event],
         *,
-        fence: seams.Fence,
-        when: Sequence[seams.Condition] = (),
-        once: seams.Once | None = None,
-    ) -> Awaitable[seams.Appended | seams.Declined | seams.Replayed]:
+        fence: Fence,
+        when: Sequence[Condition] = (),
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Awaitable[Appended | Declined | Replayed]:
         """See Journal.append_run."""
-        return self._submit(session_id, events, fence, when, once)
+        return self._submit(session_id, events, fence, when, idempotency_key)
 
     # Without keywords: this is called for every delta of every run.
     def _submit(
         self,
         session_id: str,
         events: Sequence[Event],
-        fence: seams.Fence | None,
-        when: Sequence[seams.Condition],
-        once: seams.Once | None,
+        fence: Fence | None,
+        when: Sequence[Condition],
+        idempotency_key: IdempotencyKey | None,
     ) -> asyncio.Future[Any]:
         assert events, "an append holds at least one event"
         records: list[Record] = []
@@ -177,7 +189,7 @@ class SqliteStore(SqliteReader):
                 row_cache=self._row_cache,
                 fence=fence,
                 when=when,
-                once=once,
+                idempotency_key=idempotency_key,
             )
         )
 
@@ -202,7 +214,7 @@ class SqliteStore(SqliteReader):
         known = self._row_cache.session(session_id)
         return await super().session(session_id) if known is None else known.row
 
-    async def listed(self, session_id: str) -> seams.ListedSession | None:
+    async def listed(self, session_id: str) -> ListedSession | None:
         """See Index.listed."""
         known = self._row_cache.session(session_id)
         return await super().listed(session_id) if known is None else known
@@ -215,7 +227,7 @@ class SqliteStore(SqliteReader):
     async def _call(self, work: "Work", *, then: Callable[[Any], None] | None = None) -> Any:
         return await self._writer.submit(TransactionJob(future=self._writer.future(), task=work, then=then))
 
-    def follow(self, session_id: str, *, after: int = 0, pace: seams.Pace = "every") -> Follower:
+    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
         """See Journal.follow."""
         return self._tails.follow(session_id, after, pace)
 
@@ -266,7 +278,7 @@ class SqliteStore(SqliteReader):
                     yield 0
             last = step(stretches=plan.next_due(), upto_seq=plan.upto_seq, upto_ms=before_ms)
             yield await self._thin(last)
-        except (seams.StoreDamaged, UnreadableEvent):
+        except (StoreDamaged, UnreadableEvent):
             await self._thin(step(upto_ms=before_ms))
             raise
 

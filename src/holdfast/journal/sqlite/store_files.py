@@ -53,7 +53,7 @@ class StoreFiles:
         saw_foreign_write: Callable[[], bool],
     ) -> None:
         self._connection = connection
-        self._met_stranger = saw_foreign_write
+        self._saw_foreign_write = saw_foreign_write
         self.db = Path(os.path.realpath(store))  # the others lie beside the file, not beside a link to it
         self.log = self.db.with_name(f"{self.db.name}-wal")
         self.index = self.db.with_name(f"{self.db.name}-shm")
@@ -109,7 +109,7 @@ class StoreFiles:
         if found.st_size >= at + self._frame_bytes and os.pread(self._log_file, len(frame), at) == frame:
             return None
         self._anchor = None
-        return None if self._met_stranger() else FileFault("overwritten", self.log)
+        return None if self._saw_foreign_write() else FileFault("overwritten", self.log)
 
     def _index_fault(self) -> FileFault | None:
         try:

@@ -15,7 +15,22 @@ from msgspec.structs import asdict
 
 from holdfast.events import Event, SessionCreated
 from holdfast.folds import rows
-from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import (
+    Appended,
+    Condition,
+    Declined,
+    FenceLost,
+    IdempotencyKey,
+    IfAskOpen,
+    IfRunOpen,
+    IfRunsOpenBelow,
+    IfSessionKnown,
+    IfSessionNew,
+    KeyConflict,
+    ListedSession,
+    Replayed,
+    UnknownSession,
+)
 from holdfast.journal.sqlite.jobs import AppendJob
 from holdfast.journal.sqlite.queries import queries
 from holdfast.journal.sqlite.recent_events import APPEND_BYTES_MAX, RecentEvents
@@ -41,9 +56,9 @@ class LogHead:
     open_asks: int = 0
     begun_runs: int = 0
 
-    def listed(self) -> seams.ListedSession:
+    def listed(self) -> ListedSession:
         """The session as the list shows it."""
-        return seams.ListedSession(self.row, self.open_runs, self.open_asks, self.begun_runs)
+        return ListedSession(self.row, self.open_runs, self.open_asks, self.begun_runs)
 
 
 class Transaction:
@@ -85,7 +100,7 @@ class Transaction:
         self.is_dirty = self.has_purged = False
         self.blobs_named, self.blobs_purged = [], []
 
-    def has_stranger(self) -> bool:
+    def has_foreign_write(self) -> bool:
         """Whether someone else has written since the last transaction began."""
         (version,) = self._the_one("data_version")
         return version != self._version
@@ -121,19 +136,19 @@ class Transaction:
         """Make a commit of nothing else."""
         self._recent.count()
 
-    def append(self, work: AppendJob) -> seams.Appended | seams.Declined | seams.Replayed | seams.KeyConflict:
+    def append(self, work: AppendJob) -> Appended | Declined | Replayed | KeyConflict:
         """Write the events, or say why not; raises JournalError before anything is written."""
         if work.fence is not None and work.fence.number != self._fence:
-            raise seams.FenceLost(
+            raise FenceLost(
                 f"the store was opened by another process (its fence is {self._fence}, ours was "
                 f"{work.fence.number}): this process may no longer write for its runs"
             )
         head = self._head(work.session_id)
-        if work.once is not None and (known := self._used(work.once, work)) is not None:
+        if work.idempotency_key is not None and (known := self._used(work.idempotency_key, work)) is not None:
             return known
         for condition in work.when:
             if not self._holds(condition, work.session_id, head=head):
-                return seams.Declined(condition)
+                return Declined(condition)
         if head is None:
             head = self._create(work)
         seq, key = head.last_seq, head.key
@@ -150,11 +165,13 @@ class Transaction:
         if runs is not None:
             work.rows = (head.listed(), runs)
         first_seq, head.last_seq = head.last_seq + 1, seq
-        if work.once is not None:
+        if work.idempotency_key is not None:
             self._db.execute(self._sql["expire_once"], {"now_ms": work.records[0].event.at_ms})
-            self._db.execute(self._sql["put_once"], dataclasses.asdict(work.once) | {"session": head.key})
+            self._db.execute(
+                self._sql["put_once"], dataclasses.asdict(work.idempotency_key) | {"session": head.key}
+            )
         self.is_dirty = True
-        return seams.Appended(first_seq, seq)
+        return Appended(first_seq, seq)
 
     def flush(self) -> None:
         """Write what was gathered so far; the commit itself is the caller's."""
@@ -242,32 +259,32 @@ class Transaction:
 
     def _create(self, work: AppendJob) -> LogHead:
         if not isinstance(work.records[0].event, SessionCreated):
-            raise seams.UnknownSession(f"there is no session {work.session_id!r}; it may have been purged")
+            raise UnknownSession(f"there is no session {work.session_id!r}; it may have been purged")
         row = rows.SessionRow(session_id=work.session_id)
         ((key,),) = self._db.execute(self._sql["insert_session"], asdict(row))
         head = self._heads[work.session_id] = LogHead(key, 0, row)
         return head
 
-    def _used(self, once: seams.Once, work: AppendJob) -> seams.Replayed | seams.KeyConflict | None:
-        found = self._one("once", {"key": once.key, "now_ms": work.records[0].event.at_ms})
+    def _used(self, idempotency_key: IdempotencyKey, work: AppendJob) -> Replayed | KeyConflict | None:
+        found = self._one("once", {"key": idempotency_key.key, "now_ms": work.records[0].event.at_ms})
         if found is None:
             return None
         digest, answer = found
-        return seams.Replayed(answer) if digest == once.digest else seams.KeyConflict()
+        return Replayed(answer) if digest == idempotency_key.digest else KeyConflict()
 
-    def _holds(self, condition: seams.Condition, session_id: str, *, head: LogHead | None) -> bool:
+    def _holds(self, condition: Condition, session_id: str, *, head: LogHead | None) -> bool:
         match condition:
-            case seams.IfRunOpen():
+            case IfRunOpen():
                 run = self._run(condition.run_id)
                 return run is not None and run.session_id == session_id and run.status != "ended"
-            case seams.IfAskOpen():
+            case IfAskOpen():
                 ask = self._ask(condition.ask_id)
                 return ask is not None and ask.session_id == session_id and ask.is_open_at(condition.at_ms)
-            case seams.IfSessionNew():
+            case IfSessionNew():
                 return head is None
-            case seams.IfSessionKnown():
+            case IfSessionKnown():
                 return head is not None and not head.row.purge_at_ms
-            case seams.IfRunsOpenBelow():
+            case IfRunsOpenBelow():
                 return (0 if head is None else head.open_runs) < condition.count
             case seams.IfUntitled():
                 return head is not None and not head.row.titled and not head.row.purge_at_ms

@@ -16,7 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.interfaces import journal as seams
+from holdfast.interfaces.journal import (
+    TRANSIENT_AT_OPENING,
+    JournalError,
+    StoreClosed,
+    StoreFailed,
+    StoreOverloaded,
+)
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.jobs import WriteJob, WriteQueue
 from holdfast.journal.sqlite.tuning import Tuning
@@ -58,7 +64,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
         self._is_refusing = False
         self.fence = 0
-        self.trouble: seams.JournalError | None = seams.StoreClosed(f"the store {path} is not open yet")
+        self.trouble: JournalError | None = StoreClosed(f"the store {path} is not open yet")
 
     async def open(self) -> None:
         """Start the thread and wait for its first try to own the file; raises what does not pass."""
@@ -89,7 +95,7 @@ class Writer:
             job.future.set_exception(_own_copy(self.trouble))
         elif self._waiting >= self._tuning.waiting_jobs_max:
             text = f"{self._tuning.waiting_jobs_max} writes are waiting for the disk; try again in a moment"
-            job.future.set_exception(seams.StoreOverloaded(text))
+            job.future.set_exception(StoreOverloaded(text))
         else:
             self._waiting += 1
             if not self._gathered:
@@ -139,17 +145,17 @@ class Writer:
         while True:
             try:
                 return self._connect()
-            except seams.TRANSIENT_AT_OPENING as trouble:
+            except TRANSIENT_AT_OPENING as trouble:
                 self._tell(self._be_late, trouble)
-            except seams.JournalError:
+            except JournalError:
                 raise
             except Exception as error:
-                raise seams.StoreFailed(f"opening {self._path} failed: {error!r}") from error
+                raise StoreFailed(f"opening {self._path} failed: {error!r}") from error
             if self._queue.is_ended_within(pause_s):
                 return None
             pause_s = min(2 * pause_s, PAUSE_LAST_S)
 
-    def _be_late(self, trouble: seams.JournalError) -> None:
+    def _be_late(self, trouble: JournalError) -> None:
         if not self._tried.is_set():
             _log.warning("the store can't be opened for writing yet, so Holdfast keeps trying: %s", trouble)
         self.trouble = trouble
@@ -164,10 +170,10 @@ class Writer:
         self._decided.set()
 
     def _give_up(self, error: Exception) -> None:
-        if not isinstance(error, seams.JournalError) or isinstance(error, seams.TRANSIENT_AT_OPENING):
+        if not isinstance(error, JournalError) or isinstance(error, TRANSIENT_AT_OPENING):
             # Nothing passes once the thread is gone, so nobody may wait for that.
             _log.error("the writer thread of %s has ended", self._path, exc_info=error)
-            error = seams.StoreClosed(f"{self._path} takes no more writes, restart Holdfast: {error!r}")
+            error = StoreClosed(f"{self._path} takes no more writes, restart Holdfast: {error!r}")
         self.trouble = error
         self._tried.set()
         self._decided.set()
@@ -190,7 +196,7 @@ class Writer:
                 commits.save()
                 self._tell(self._be_stuck, commits.trouble)
 
-    def _be_stuck(self, trouble: seams.JournalError) -> None:
+    def _be_stuck(self, trouble: JournalError) -> None:
         """The files are gone: nothing is taken until the next start."""
         self.trouble = trouble
 
@@ -229,8 +235,8 @@ class Writer:
             if not job.future.done():
                 job.future.set_exception(_own_copy(self.trouble))
 
-    def _closed(self) -> seams.StoreClosed:
-        return seams.StoreClosed(f"the store {self._path} is closed")
+    def _closed(self) -> StoreClosed:
+        return StoreClosed(f"the store {self._path} is closed")
 
     def _tell(self, function: Callable[..., Any], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has gone, and with it everyone who could listen
@@ -250,7 +256,7 @@ def _group(backlog: deque[WriteJob], *, jobs_max: int) -> list[WriteJob]:
 
 def _own_copy(error: Exception) -> Exception:
     """Whoever raises an error adds to its traceback, so no two tasks are given the same one."""
-    if not isinstance(error, seams.JournalError):
+    if not isinstance(error, JournalError):
         return error
     copy = type(error)(*error.args)
     copy.__cause__ = error.__cause__

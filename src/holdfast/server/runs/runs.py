@@ -11,7 +11,7 @@ from starlette.responses import Response
 from holdfast import events as e
 from holdfast.api.runs import RunListed, RunPage, RunRequest, RunShown, Started
 from holdfast.folds.rows import RunRow, run_of
-from holdfast.folds.transcript import mark, unsettled
+from holdfast.folds.transcript import interruption_text, text_while_recovering
 from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
 from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server.contents import keep_attached
@@ -141,9 +141,9 @@ class RunRoutes:
         if row.outcome is None and not gone:
             return ""
         _, seen = await deps.folds.session(row.session_id)
-        said = mark(seen, row.run_id, now_ms=deps.clock.now_ms(), owner_gone=gone)
+        said = interruption_text(seen, row.run_id, now_ms=deps.clock.now_ms(), owner_gone=gone)
         if said and row.outcome is None and not deps.supervisor.has_caught_up:
-            said = unsettled(said)
+            said = text_while_recovering(said)
         return said or ""
 
     async def list(self, request: Request) -> Response:

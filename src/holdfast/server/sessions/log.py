@@ -15,7 +15,7 @@ from holdfast.events import Event
 from holdfast.folds import session
 from holdfast.folds.rows import SessionRow
 from holdfast.folds.session import Session
-from holdfast.folds.transcript import Transcript, unsettled
+from holdfast.folds.transcript import Transcript, text_while_recovering
 from holdfast.interfaces.ids import new_epoch, new_session_id
 from holdfast.interfaces.journal import Appended, Declined, IfSessionNew
 from holdfast.runner.session_grants import SessionGrant, note_session_grant
@@ -64,7 +64,7 @@ class SessionLogRoutes:
         now_ms = deps.clock.now_ms()
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
         if not deps.supervisor.has_caught_up:
-            marks = {run_id: unsettled(said) for run_id, said in marks.items()}
+            marks = {run_id: text_while_recovering(said) for run_id, said in marks.items()}
         answer = TranscriptPage(
             session_id=session_id,
             data=tuple(entry(one, state, seen, now_ms=now_ms, owned=owned) for one in page),
@@ -170,7 +170,7 @@ class SessionLogRoutes:
             session_id,
             cast("list[e.Input]", copied),
             when=[IfSessionNew()],
-            once=key.of(answer) if key else None,
+            idempotency_key=key.of(answer) if key else None,
         )
         match result:
             case Appended():

@@ -9,7 +9,7 @@ from holdfast.folds.entries import Ending, Entry, Notice, Person, Text
 from holdfast.folds.entries import shown as entry_shown
 from holdfast.folds.phases import Phase
 from holdfast.folds.session import Session
-from holdfast.folds.transcript import Transcript, mark, mark_at
+from holdfast.folds.transcript import Transcript, interruption_text, resumption_text
 from holdfast.interfaces.journal import ListedSession, SearchHit, SessionCursor
 from holdfast.server.problems import bad_request
 from holdfast.server.sessions.read_marks import ReadMarks
@@ -105,10 +105,10 @@ def entry(one: Entry, state: Session, seen: Transcript, *, now_ms: int, owned: b
     elif isinstance(one, Text):
         answer |= {"role": "assistant", "content": one.text}
     elif isinstance(one, Ending) and one.run_id in state.runs:
-        said = mark(seen, one.run_id, now_ms=now_ms, owner_gone=not owned)
+        said = interruption_text(seen, one.run_id, now_ms=now_ms, owner_gone=not owned)
         answer |= {"mark": said} if said else {}
     elif isinstance(one, Notice) and one.notice == "resumed":
-        said = mark_at(seen, one)
+        said = resumption_text(seen, one)
         answer |= {"mark": said} if said else {}
     return answer
 
@@ -116,5 +116,5 @@ def entry(one: Entry, state: Session, seen: Transcript, *, now_ms: int, owned: b
 def marks_of_open_runs(state: Session, seen: Transcript, *, now_ms: int) -> dict[str, str]:
     """What people read under runs that were begun and that nobody carries on, by run id."""
     begun = [run for run in state.open_runs if run.phase is not Phase.QUEUED]
-    said = {run.run_id: mark(seen, run.run_id, now_ms=now_ms, owner_gone=True) for run in begun}
+    said = {run.run_id: interruption_text(seen, run.run_id, now_ms=now_ms, owner_gone=True) for run in begun}
     return {run_id: text for run_id, text in said.items() if text}

@@ -135,7 +135,7 @@ class SessionRoutes:
             )
         )
         result = await deps.store.append(
-            session_id, [created], when=[IfSessionNew()], once=key.of(answer) if key else None
+            session_id, [created], when=[IfSessionNew()], idempotency_key=key.of(answer) if key else None
         )
         match result:
             case Appended():

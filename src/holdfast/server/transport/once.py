@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.interfaces.journal import Answered, KeyConflict, Once, Replayed
+from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed, StoredResponse
 from holdfast.runner.inbox import Message, OnceFor, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
@@ -29,9 +29,9 @@ class OnceKey:
     digest: str
     expires_at_ms: int
 
-    def of(self, answer: object) -> Once:
+    def of(self, answer: object) -> IdempotencyKey:
         """Stored together with the effect."""
-        return Once(self.key, self.digest, _encode(answer), self.expires_at_ms)
+        return IdempotencyKey(self.key, self.digest, _encode(answer), self.expires_at_ms)
 
     def for_sent(self, answer: Callable[[Sent], object]) -> OnceFor:
         """The same for an answer that names what is made on the way."""
@@ -76,7 +76,7 @@ async def earlier_answer(key: OnceKey | None, deps: RouteDeps, *, status: int) -
     """The answer that was given before under this key; raises a Problem if it was another request's."""
     if key is None:
         return None
-    known = await deps.store.answered(key.key, now_ms=deps.clock.now_ms())
+    known = await deps.store.stored_response(key.key, now_ms=deps.clock.now_ms())
     return None if known is None else _again(known, key, status)
 
 
@@ -92,7 +92,7 @@ def replayed(result: Replayed | KeyConflict, *, status: int) -> Response:
     return raw_answer(result.answer, status, headers={"Idempotency-Replayed": "true"})
 
 
-def _again(known: Answered, key: OnceKey, status: int) -> Response:
+def _again(known: StoredResponse, key: OnceKey, status: int) -> Response:
     if known.digest != key.digest:
         raise _conflict()
     return raw_answer(known.answer, status, headers={"Idempotency-Replayed": "true"})

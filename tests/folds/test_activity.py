@@ -9,14 +9,14 @@ from folds.live_line_states import ROWS, RUN, Row
 from holdfast import events as e
 from holdfast.codec import TYPES
 from holdfast.events import RunEvent
-from holdfast.folds.doing import AFTER, CERTAIN, MOVING, WORDS, Doing, DoingName
+from holdfast.folds.activity import AFTER, CERTAIN, MOVING, WORDS, Activity, ActivityName
 
 # They change nothing of what a run is doing.
 QUIET = {e.AttemptSuperseded, e.TargetSwitched, e.ToolOutput, e.Usage, e.MessageDispatched}
 
 
-def doing_after(events: tuple[e.Event, ...]) -> Doing:
-    doing = Doing()
+def doing_after(events: tuple[e.Event, ...]) -> Activity:
+    doing = Activity()
     for event in events:
         doing.take(event)
     return doing
@@ -48,7 +48,7 @@ def test_what_the_server_adds_is_told_unless_the_log_says_all_there_is(row: Row)
 
 
 def test_every_state_has_a_row_and_every_event_of_a_run_has_a_state_or_is_known_to_have_none() -> None:
-    assert {row.state for row in ROWS} == set(get_args(DoingName)) == set(WORDS)
+    assert {row.state for row in ROWS} == set(get_args(ActivityName)) == set(WORDS)
     of_runs = {event for event in TYPES.values() if issubclass(event, RunEvent)}
     assert of_runs <= set(AFTER) | QUIET
     assert not set(AFTER) & QUIET

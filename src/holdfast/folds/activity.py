@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from holdfast import events as e
 from holdfast.folds.asks import SETTLED_STATES, AskKind, kind_of, settlement
 
-DoingName: TypeAlias = Literal[
+ActivityName: TypeAlias = Literal[
     "queued",
     "starting",
     "between",
@@ -35,7 +35,7 @@ DoingName: TypeAlias = Literal[
     "ended",
 ]
 
-WORDS: Mapping[DoingName, str] = MappingProxyType(
+WORDS: Mapping[ActivityName, str] = MappingProxyType(
     {
         "queued": "queued",
         "starting": "starting",
@@ -60,7 +60,7 @@ WORDS: Mapping[DoingName, str] = MappingProxyType(
 )
 
 # After an event of this type the run is doing this, unless a tool, a person or a stop says more.
-AFTER: Mapping[type[e.Event], DoingName] = MappingProxyType(
+AFTER: Mapping[type[e.Event], ActivityName] = MappingProxyType(
     {
         e.RunQueued: "queued",
         e.RunStarted: "starting",
@@ -98,10 +98,10 @@ CERTAIN = frozenset({"stopping", "approval", "question"})
 
 
 @dataclass(slots=True)
-class Doing:
+class Activity:
     """What the newest events of one run say of it; plain data, so that a page can go on from it."""
 
-    latest: DoingName = "queued"
+    latest: ActivityName = "queued"
     changed_ms: int = 0  # when the state that people see began
     compacting: bool = False  # one thing to people, however its call goes
     model: str = ""
@@ -113,7 +113,7 @@ class Doing:
     asks: dict[str, tuple[AskKind, str]] = field(default_factory=dict[str, tuple[AskKind, str]])
 
     @property
-    def name(self) -> DoingName:
+    def name(self) -> ActivityName:
         """The state that people are told."""
         if self.latest == "ended":
             return "ended"
@@ -173,62 +173,62 @@ class Doing:
         )
 
 
-def _call_started(doing: Doing, event: e.CallStarted) -> None:
-    doing.compacting = event.purpose == "compaction"
+def _call_started(activity: Activity, event: e.CallStarted) -> None:
+    activity.compacting = event.purpose == "compaction"
 
 
-def _compacted(doing: Doing, _: e.ContextCompacted) -> None:
-    doing.compacting = False
+def _compacted(activity: Activity, _: e.ContextCompacted) -> None:
+    activity.compacting = False
 
 
-def _attempt_started(doing: Doing, event: e.AttemptStarted) -> None:
-    doing.model = event.model or event.target
+def _attempt_started(activity: Activity, event: e.AttemptStarted) -> None:
+    activity.model = event.model or event.target
     # What an attempt before it asked for counts no more, or it would have been run.
-    doing.asked = []
+    activity.asked = []
 
 
-def _tool_asked(doing: Doing, event: e.ToolAsked) -> None:
-    doing.asked = [*doing.asked, event.tool_call_id]
+def _tool_asked(activity: Activity, event: e.ToolAsked) -> None:
+    activity.asked = [*activity.asked, event.tool_call_id]
 
 
-def _tool_started(doing: Doing, event: e.ToolStarted) -> None:
-    doing.asked = [one for one in doing.asked if one != event.tool_call_id]
-    doing.running[event.tool_call_id] = event.at_ms
+def _tool_started(activity: Activity, event: e.ToolStarted) -> None:
+    activity.asked = [one for one in activity.asked if one != event.tool_call_id]
+    activity.running[event.tool_call_id] = event.at_ms
 
 
-def _tool_ended(doing: Doing, event: e.ToolEnded) -> None:
-    doing.asked = [one for one in doing.asked if one != event.tool_call_id]
-    doing.running.pop(event.tool_call_id, None)
+def _tool_ended(activity: Activity, event: e.ToolEnded) -> None:
+    activity.asked = [one for one in activity.asked if one != event.tool_call_id]
+    activity.running.pop(event.tool_call_id, None)
 
 
-def _ask(doing: Doing, event: e.AskAsked) -> None:
-    doing.asks[event.ask_id] = kind_of(event), event.tool_call_id
+def _ask(activity: Activity, event: e.AskAsked) -> None:
+    activity.asks[event.ask_id] = kind_of(event), event.tool_call_id
 
 
-def _ask_over(doing: Doing, event: e.AskSettled) -> None:
-    kind, tool_call_id = doing.asks.pop(event.ask_id, (kind_of(event), ""))
+def _ask_over(activity: Activity, event: e.AskSettled) -> None:
+    kind, tool_call_id = activity.asks.pop(event.ask_id, (kind_of(event), ""))
     how = settlement(event)
     if kind == "approval" and (how.state != "answered" or how.answer == "deny"):
         # It will not run, so nobody may read that it is about to.
-        doing.asked = [one for one in doing.asked if one != tool_call_id]
+        activity.asked = [one for one in activity.asked if one != tool_call_id]
 
 
-def _stop(doing: Doing, _: e.StopRequested) -> None:
-    doing.stopping = True
+def _stop(activity: Activity, _: e.StopRequested) -> None:
+    activity.stopping = True
 
 
-def _resumed(doing: Doing, event: e.RunResumed) -> None:
-    doing.after, doing.compacting = event.after, False
+def _resumed(activity: Activity, event: e.RunResumed) -> None:
+    activity.after, activity.compacting = event.after, False
     # No process of an earlier life is at work; what becomes of its tools is said one by one.
-    doing.asked = [*doing.running, *doing.asked]
-    doing.running = {}
+    activity.asked = [*activity.running, *activity.asked]
+    activity.running = {}
 
 
-def _ended(doing: Doing, _: e.RunEnded) -> None:
-    doing.asked, doing.running, doing.asks = [], {}, {}
+def _ended(activity: Activity, _: e.RunEnded) -> None:
+    activity.asked, activity.running, activity.asks = [], {}, {}
 
 
-_STEPS: Mapping[type[e.Event], Callable[[Doing, Any], None]] = MappingProxyType(
+_STEPS: Mapping[type[e.Event], Callable[[Activity, Any], None]] = MappingProxyType(
     {
         e.CallStarted: _call_started,
         e.ContextCompacted: _compacted,
