@@ -84,7 +84,7 @@ class Lasting(Effect):
 @pytest.mark.parametrize(
     ("budget", "cause", "calls", "words"),
     [
-        (Budget(turns=2), "turns", 2, "its budget of 2 answers of the model"),
+        (Budget(turns=2), "turns", 2, "its budget of 2 model answers"),
         (Budget(tokens=1), "tokens", 1, "its budget of 1 token."),
         (Budget(cost_usd=0.015), "cost_usd", 3, "its budget of 0.015 USD"),
     ],

@@ -48,7 +48,7 @@ from holdfast.model_events import ErrorReported
         ),
         (
             {"broke": "dns", "stage": "connecting"},
-            "main: the name of api.example.com was not found; check",
+            "main: can't resolve api.example.com; check",
         ),
         ({"status": 401}, "main answered 401: no reason given; check the API key of target main"),
         (

@@ -167,25 +167,25 @@ def behind_proxy(**given: object) -> Classified:
 
 
 PROXY = "the proxy proxy.example:3128"
-WHERE = 'check proxy of main, or HTTPS_PROXY and NO_PROXY; proxy = "" goes without one'
+WHERE = 'check proxy of main, or HTTPS_PROXY and NO_PROXY; proxy = "" uses none'
 PROXIED: list[tuple[dict[str, object], str]] = [
     ({"broke": "refused", "at_proxy": True}, f"{PROXY} refused the connection; {WHERE}"),
-    ({"broke": "dns", "at_proxy": True}, f"the name of {PROXY} was not found; {WHERE}"),
+    ({"broke": "dns", "at_proxy": True}, f"can't resolve {PROXY}; {WHERE}"),
     ({"broke": "eof", "at_proxy": True}, f"{PROXY} closed the connection; {WHERE}"),
     (
         {"broke": "proxy_login", "at_proxy": True, "said": "407 Who are you?"},
         (
-            f"{PROXY} wants a user and a password (407 Who are you?); put them into proxy of main or into "
-            "HTTPS_PROXY, as http://USER:PASSWORD@HOST:PORT"
+            f"{PROXY} requires a user name and a password (407 Who are you?); set them in proxy of main or "
+            "in HTTPS_PROXY, as http://USER:PASSWORD@HOST:PORT"
         ),
     ),
     (
         {"broke": "proxy_denied", "at_proxy": True, "said": "403 Forbidden for secret-word"},
-        f"{PROXY} does not let the request through (403 Forbidden for [key]); {WHERE}",
+        f"{PROXY} blocked the request (403 Forbidden for [key]); {WHERE}",
     ),
     (
         {"broke": "proxy_failed", "at_proxy": True, "said": "502 Bad Gateway"},
-        f"{PROXY} found no way to the endpoint (502 Bad Gateway); {WHERE}",
+        f"{PROXY} couldn't reach the endpoint (502 Bad Gateway); {WHERE}",
     ),
     (
         {"broke": "tls_untrusted", "said": "self-signed certificate in certificate chain"},
@@ -223,9 +223,9 @@ def test_a_proxy_that_reads_answers_is_named_with_each_of_them() -> None:
     assert said.kind == "server_error"
     assert said.text.startswith("main answered 502 through the proxy p.example:1: no reason given;")
     asked = classify(msgspec.structs.replace(facts, status=407), plain).failure
-    assert asked.text.startswith("main: the proxy p.example:1 wants a user and a password (407); put")
+    assert asked.text.startswith("main: the proxy p.example:1 requires a user name and a password (407); set")
     unnamed = failed(status=407).failure
-    assert unnamed.text.startswith("main: a proxy on the way wants a user and a password (407); put")
+    assert unnamed.text.startswith("main: a proxy on the way requires a user name and a password (407); set")
 
 
 @pytest.mark.parametrize(("broke", "again"), [("proxy_login", "never"), ("proxy_denied", "never")])

@@ -23,8 +23,8 @@ from holdfast.decisions.retry import (
     RetryAfter,
     Tried,
     backoff_ms,
-    beside,
     decide,
+    hedge_target,
 )
 from holdfast.targets import RetryLimits, Target
 from holdfast.values import Failure, FailureKind
@@ -139,9 +139,9 @@ def test_a_refusal_is_shown_to_one_other_target_only() -> None:
 
 
 def test_an_overflow_is_compacted_once_then_goes_to_a_larger_window() -> None:
-    assert decide(failure("overflow_input"), history(A, B, C)) == Compact("a cannot hold the conversation")
+    assert decide(failure("overflow_input"), history(A, B, C)) == Compact("a can't fit the conversation")
     again = history(A, B, C, after=("overflow_input",), compacted=True)
-    assert decide(failure("overflow_input"), again) == FallBack("c", "a cannot hold the conversation")
+    assert decide(failure("overflow_input"), again) == FallBack("c", "a can't fit the conversation")
     assert isinstance(decide(failure("overflow_input"), history(A, B, compacted=True)), GiveUp)
     used_up = history(A, C, after=("server_error", "server_error"))
     assert isinstance(decide(failure("overflow_input"), used_up), FallBack)
@@ -149,7 +149,7 @@ def test_an_overflow_is_compacted_once_then_goes_to_a_larger_window() -> None:
 
 def test_an_answer_without_room_gets_a_lower_cap_once() -> None:
     assert decide(failure("overflow_output"), history(A, B, output_room_tokens=2_000)) == LowerCap(
-        2_000, "a has no room for the answer"
+        2_000, "a has no room left for the answer"
     )
     assert isinstance(decide(failure("overflow_output"), history(A, B, cap_lowered=True)), GiveUp)
 
@@ -333,8 +333,8 @@ def test_every_call_ends_within_its_budget_and_never_asks_in_vain(turns: list[Tu
 
 def test_whether_another_target_is_asked_beside_a_slow_one_is_for_the_preferred_one_to_say() -> None:
     eager = msgspec.structs.replace(A, retry=RetryLimits(hedge=True, attempts_max=3))
-    assert beside(history(eager, B)) == B
-    assert beside(history(A, msgspec.structs.replace(B, retry=RetryLimits(hedge=True)))) is None
-    assert beside(history(eager, B, after=("overloaded",))) == B
-    assert beside(history(eager, B, after=("overloaded", "overloaded"))) is None
-    assert beside(history(eager)) is None
+    assert hedge_target(history(eager, B)) == B
+    assert hedge_target(history(A, msgspec.structs.replace(B, retry=RetryLimits(hedge=True)))) is None
+    assert hedge_target(history(eager, B, after=("overloaded",))) == B
+    assert hedge_target(history(eager, B, after=("overloaded", "overloaded"))) is None
+    assert hedge_target(history(eager)) is None

@@ -22,7 +22,7 @@ from journal.labs import until
 from journal.sample import begin, message
 
 BEFORE, LATER = 30, 21
-SAVED, ELSEWHERE, LOST = "restart Holdfast", "put that file in the place", "restore a backup"
+SAVED, ELSEWHERE, LOST = "restart Holdfast", "move that file to", "restore a backup"
 
 
 class Desk:
@@ -219,7 +219,7 @@ async def test_what_cannot_be_saved_yet_is_tried_again(tmp_path: Path) -> None:
     store = await desk.begin()
     await asyncio.to_thread(shutil.rmtree, desk.folder)
     desk.folder.write_text("in the way")
-    await until(lambda: "do not stop Holdfast" in str(store.trouble))
+    await until(lambda: "Don't stop Holdfast" in str(store.trouble))
     desk.folder.unlink()
     await until(lambda: SAVED in str(store.trouble))
     await store.close()
@@ -273,7 +273,7 @@ async def test_an_older_database_written_into_the_file_is_noticed(tmp_path: Path
     await desk.hurt("", "write_back")
     await desk.send(store, 3)
     foreign.close()
-    assert "wrote over" in desk.said
+    assert "overwrote" in desk.said
     await store.close()
 
 
@@ -343,7 +343,7 @@ async def test_an_older_index_written_over_the_index_hides_nothing_for_long(
     store = await desk.begin()
     await desk.hurt("-shm", "write_back")
     await desk.send(store, later)
-    assert bool(later) == ("wrote over" in desk.said)
+    assert bool(later) == ("overwrote" in desk.said)
     await store.close()
     assert await desk.texts() == desk.accepted
 
@@ -369,6 +369,6 @@ async def test_a_log_that_is_written_over_while_a_commit_is_under_way_is_noticed
     log = desk.folder / "journal.db-wal"
     await store.commit_around(lambda: FAULTS["write_back"](log, desk.older / log.name))
     await desk.send(store, 1)
-    assert "wrote over" in desk.said
+    assert "overwrote" in desk.said
     await store.close()
     assert await desk.texts() == desk.accepted

@@ -162,7 +162,7 @@ async def test_a_store_without_a_schema_is_waited_for_and_says_so(
     foreign = lock(path)
     caplog.set_level(logging.WARNING)
     opening = asyncio.create_task(SqliteStore.open_readable(path))
-    await until(lambda: "cannot be read yet" in caplog.text)
+    await until(lambda: "can't be read yet" in caplog.text)
     assert not opening.done()
     foreign.close()
     store = await opening
@@ -196,7 +196,7 @@ async def test_what_does_not_pass_by_itself_is_an_error_at_once(tmp_path: Path) 
     database.pragma("journal_mode", "wal")
     database.pragma("user_version", 999)
     database.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(StoreReadOnly, match="newer Holdfast wrote it; upgrade"):
+    with pytest.raises(StoreReadOnly, match="written by a newer Holdfast"):
         await SqliteStore.open_readable(path)
     database.close()
 

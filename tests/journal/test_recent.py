@@ -129,6 +129,6 @@ def test_where_no_room_can_be_made_it_is_tried_once_and_said_once(
     for pages in (1, 2, 50):
         room.make(pages)
     assert [record.getMessage() for record in caplog.records] == [
-        f"no room is kept in {tmp_path / 's.db-wal'}: No space left on device"
+        f"can't reserve space in {tmp_path / 's.db-wal'}: No space left on device"
     ]
     room.close()

@@ -200,7 +200,7 @@ async def test_a_newer_schema_is_not_touched(tmp_path: Path) -> None:
     database.pragma("user_version", 999)
     database.execute("CREATE TABLE store (id, commits); INSERT INTO store VALUES (1, 1)")
     database.close()
-    with pytest.raises(StoreReadOnly, match="newer Holdfast wrote it; upgrade"):
+    with pytest.raises(StoreReadOnly, match="written by a newer Holdfast"):
         await SqliteStore.open(path)
 
 

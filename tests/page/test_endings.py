@@ -27,7 +27,9 @@ async def test_what_was_not_completed_says_what_happened_and_what_to_do(visit: V
         await expect(verdict.locator("strong")).to_have_text(
             "The run reached its budget of 1 answer of the model."
         )
-        await expect(verdict).to_contain_text("send another message to go on, or set a larger budget.turns")
+        await expect(verdict).to_contain_text(
+            "send another message to continue, or set a larger budget.turns"
+        )
         await expect(verdict.get_by_role("button", name="Details")).to_have_count(0)
         await chat.page.goto(f"{server.url}/s/refused")
         await expect(verdict).to_contain_text("Refused by the model: main refused to answer.")

@@ -31,8 +31,8 @@ HANG_S = 120.0
 FOLDER = "the directory"
 STORE = ("holdfast.db", "holdfast.db-wal", "holdfast.db-shm")
 OTHERS = ("holdfast.db-mark", "lock", "holdfast.log", "blobs", FOLDER)
-SAVED, ELSEWHERE = "restart Holdfast", "put that file in the place"
-LOST, NOTHING_LOST = "cannot be read any more", "Nothing is lost"
+SAVED, ELSEWHERE = "restart Holdfast", "move that file to"
+LOST, NOTHING_LOST = "can no longer be read", "Nothing is lost"
 
 
 @dataclass(slots=True)

@@ -1,1 +1,1 @@
-"""A run from its input to its one true ending."""
+"""A run from its input to its outcome."""

@@ -1,4 +1,4 @@
-"""Budgets: what a run may use up, what of it is used up, and an end in mid-work when its minutes are over."""
+"""Budgets: what a run may use, what it has used, and how it is stopped when its minutes are over."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -17,7 +17,7 @@ from holdfast.values import Budget
 T = TypeVar("T")
 Part: TypeAlias = Literal["tokens", "cost_usd", "turns", "minutes"]
 
-CAUSE = "budget"  # what a call that is cut short here is cancelled with
+CAUSE = "budget"  # the cause of calls that are cancelled because of a budget
 MS_PER_MINUTE = 60_000
 _SETTINGS: dict[Part, str] = {
     "tokens": "agent.budget.tokens",
@@ -29,7 +29,7 @@ _SETTINGS: dict[Part, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """The budget of one run: what its caller asked for, within what the operator allows."""
+    """The budget of one run: what its caller asked for, within the operator's limits."""
 
     run: Run
     budget: Budget
@@ -41,7 +41,7 @@ class RunLimits:
         return cls(run, replace(budget, turns=budget.turns or deps.turns_max))
 
     def used_up(self) -> Part | None:
-        """Which part of the budget is used up, if any; of the minutes, `minutes_over` tells."""
+        """Which part of the budget is used up, if any; `minutes_over` handles the minutes."""
         run, most = self.run, self.budget
         tokens = run.usage.input_tokens + run.usage.output_tokens
         if most.tokens and tokens >= most.tokens:
@@ -53,10 +53,10 @@ class RunLimits:
         return None
 
     async def minutes_over(self, view: SharedFold, clock: Clock) -> None:
-        """Return when the minutes are over; while people are asked, none pass.
+        """Return when the minutes are over; time spent waiting for people doesn't count.
 
-        What an earlier process used of them is on the log. From there on they are counted by a clock that
-        nobody sets.
+        The log says how many minutes an earlier process used. The rest is measured with a clock that is never
+        adjusted.
         """
         run = self.run
         left_s = (self.budget.minutes * MS_PER_MINUTE - run.worked_ms(clock.now_ms())) / 1000
@@ -78,8 +78,8 @@ class RunLimits:
         if asked == most:
             where = f"budget.{part} with the request"
         return (
-            f"The run reached its budget of {_amount(part, most)}. What it said and did so far is kept: "
-            f"send another message to go on, or set a larger {where}."
+            f"The run reached its budget of {_amount(part, most)}. Its work so far is kept: "
+            f"send another message to continue, or set a larger {where}."
         )
 
 
@@ -90,13 +90,13 @@ def _amount(part: Part, most: float) -> str:
         case "cost_usd":
             return f"{most:g} USD"
         case "turns":
-            return "1 answer of the model" if most == 1 else f"{most:,.0f} answers of the model"
+            return "1 model answer" if most == 1 else f"{most:,.0f} model answers"
         case "minutes":
             return "1 minute" if most == 1 else f"{most:g} minutes"
 
 
 async def unless_over(work: Coroutine[Any, Any, T], over: Coroutine[Any, Any, None]) -> T | None:
-    """What the work brings; None if `over` ended first, and by then all of the work has ended, too."""
+    """The result of the work, or None if `over` ended first; the work has then ended too."""
     working, ending = asyncio.create_task(work), asyncio.create_task(over)
     stopped: asyncio.CancelledError | None = None
     try:

@@ -1,7 +1,7 @@
 """The tool calls of an answer: approve, execute, record; each effect happens at most once.
 
-The intent (`tool.started`) is on disk before the effect and the result (`tool.ended`) after it. Whatever the
-log does not say has ended is finished here, so the first time and the time after a crash are one path.
+The intent (`tool.started`) is on disk before the effect, and the result (`tool.ended`) after it. Whatever has
+no ending in the log is finished here, so the first time and the time after a crash use one path.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from holdfast.values import Action, Choice, GrantRule
 
 _log = logging.getLogger(__name__)
 
-_NumberedCall: TypeAlias = tuple[CallState, int, Tool | None]  # a call, its place in the answer, and its tool
+_NumberedCall: TypeAlias = tuple[CallState, int, Tool | None]  # call, position in the answer, tool
 
 OUTPUT_CHARS_MAX = 256 * 1024
 STOPPED = "Stopped while it ran; whether it took effect is unknown."
@@ -44,14 +44,14 @@ UNKNOWN = (
     "The server stopped while this ran; whether it took effect is unknown. It was not run again. "
     "Find out what happened before you repeat it."
 )
-REPEATS_UNKNOWN = "the same action ran before and nobody knows whether it took effect"
-# What one answer may give the policy to read, bodies of documents not counted.
+REPEATS_UNKNOWN = "the same action ran before, and it's unknown whether it took effect"
+# The most that the policy reads per answer, not counting here-documents.
 JUDGED_BYTES_MAX = 32 * 1024
 TOO_MUCH = (
-    f"Not run: the commands of this answer are longer than {JUDGED_BYTES_MAX // 1024} kB in all, "
-    "which is more than can be judged at once. Send fewer or shorter ones."
+    f"Not run: the commands in this answer are longer than {JUDGED_BYTES_MAX // 1024} kB in total, "
+    "which is too much to judge at once. Send fewer or shorter ones."
 )
-CHANGED = "What it would do has changed since it was approved, so it needs a new approval."
+CHANGED = "What this would do has changed since it was approved, so it needs a new approval."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Judged:
 
 @dataclass(slots=True)
 class RunningCall:
-    """One tool call as its tool sees it; see interfaces.ToolCall."""
+    """One tool call as its tool sees it; implements interfaces.tool.ToolCall."""
 
     session_id: str
     run_id: str
@@ -80,12 +80,12 @@ class RunningCall:
     shown_chars: int = 0
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
-        """See ToolCall.say."""
+        """Show output while the tool runs; waits while the journal is behind."""
         self._show(self.stream_filter.feed(text), stream)
         await self.log.room()
 
     def end(self) -> None:
-        """Show what was held back."""
+        """Show what the filter held back."""
         self._show(self.stream_filter.flush(), "stdout")
 
     def _show(self, text: str, stream: Literal["stdout", "stderr", "progress"]) -> None:
@@ -112,34 +112,34 @@ class ToolCalls:
         self._log = log
         self._deps = deps
         self._people = HumanAsks(view, log, deps)
-        self.tools = deps.tools_now()  # the tools that the model was offered last
-        self._begun: dict[str, float] = {}  # the calls that were carried out, and since when
-        self._approved: dict[str, str] = {}  # the digests of the actions that people approved, by their calls
-        # How much of each command of the answer the policy reads; None: the command is not read.
+        self.tools = deps.tools_now()  # the tools last offered to the model
+        self._begun: dict[str, float] = {}  # calls that were executed, and since when
+        self._approved: dict[str, str] = {}  # digests of approved actions, by call
+        # How many bytes of each command the policy reads; None if it doesn't read the command.
         self._read_bytes: dict[str, int | None] = {}
-        self._judged_paths: dict[str, tuple[str, ...]] = {}  # where the calls may go, by their ids
+        self._judged_paths: dict[str, tuple[str, ...]] = {}  # the paths that each call may use, by id
         self._workspace = Path(view.run(log.run_id).settings.workspace or deps.workspace)
 
     async def finish(self) -> bool:
-        """Bring every open call to its end, in order; False if an expired ask is to end the run."""
+        """Finish every open call, in order; False if an expired ask must end the run."""
         self._read_bytes.clear()
         tools, run = self.tools, self._view.run(self._log.run_id)
         numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in run.unfinished_tools]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
-        for beside, group in groupby(numbered, key=lambda item: _may_run_beside_others(item[2])):
-            finish = self._side_by_side if beside else self._one_by_one
-            go_on = await finish(group)
+        for in_parallel, group in groupby(numbered, key=lambda item: _may_run_in_parallel(item[2])):
+            finish = self._in_parallel if in_parallel else self._in_order
+            may_continue = await finish(group)
             await self._view.settled(self._log)
-            if not go_on:
+            if not may_continue:
                 return False
         return True
 
-    async def _side_by_side(self, calls: Iterable[_NumberedCall]) -> bool:
+    async def _in_parallel(self, calls: Iterable[_NumberedCall]) -> bool:
         async with asyncio.TaskGroup() as tasks:
             ends = [tasks.create_task(self._finish(call, tool, ordinal=n)) for call, n, tool in calls]
         return all(end.result() for end in ends)
 
-    async def _one_by_one(self, calls: Iterable[_NumberedCall]) -> bool:
+    async def _in_order(self, calls: Iterable[_NumberedCall]) -> bool:
         for call, ordinal, tool in calls:
             if not await self._finish(call, tool, ordinal=ordinal):
                 return False
@@ -150,13 +150,13 @@ class ToolCalls:
         try:
             result = await self._result(call, tool, ordinal=ordinal)
         except asyncio.CancelledError as stop:
-            # A shutdown settles nothing: after the restart an open approval is still open.
+            # A shutdown settles nothing: an open approval is still open after the restart.
             if self._view.run(self._log.run_id).phase is Phase.STOPPING:
                 result = stopped(begun=was_begun or call.asked.tool_call_id in self._begun)
                 self._ended(call, replace(result, text=_with_notes(result.text, stop)))
             raise
         now_s = self._deps.clock.monotonic_s()
-        # Waiting for a person's word is no time of the tool.
+        # Time spent waiting for a person isn't the tool's.
         began_s = self._begun.get(call.asked.tool_call_id, now_s)
         self._ended(call, result, ms=int(1000 * (now_s - began_s)))
         return result.ending != "expired" or self._deps.on_expiry == "continue"
@@ -201,7 +201,7 @@ class ToolCalls:
                 insist_on_arguments(tool, asked.args)
                 judged = await self._judged(asked, tool)
             except BadArguments:
-                continue  # the model hears of it when the call's turn comes
+                continue  # the model is told when it is this call's turn
             # What a later call does to the same file is known only when the earlier one is done.
             can_be_shown = changing.isdisjoint(judged.action.paths)
             if can_be_shown and self._people.earlier(asked.tool_call_id) is None:
@@ -210,7 +210,7 @@ class ToolCalls:
                 changing.update(judged.action.paths)
 
     async def _ask(self, asked: e.ToolAsked, judged: "Judged") -> AskStatus | None:
-        """The ask about the action, on disk and not settled; None if nobody need be asked."""
+        """The open ask about the action, on disk; None if nobody has to be asked."""
         if not isinstance(judged.verdict, NeedsApproval):
             return None
         self._people.ask_about(
@@ -220,12 +220,12 @@ class ToolCalls:
         return self._people.earlier(asked.tool_call_id)
 
     async def _not_allowed(self, asked: e.ToolAsked, tool: Tool) -> ToolResult | None:
-        """None if the action may be done; else what the model hears."""
+        """None if the action may be done; otherwise the result for the model."""
         ask = self._people.earlier(asked.tool_call_id)
         while True:
-            if ask is not None and (refused := _heard(await self._people.settled(ask))) is not None:
+            if ask is not None and (refused := _settled_result(await self._people.settled(ask))) is not None:
                 return refused
-            # People answer late: what they were shown may no longer be what would be done.
+            # People may answer late: what they were shown may no longer be what would happen.
             judged = await self._judged(asked, tool)
             is_approved = ask is not None and self._people.is_about(ask, judged.action)
             verdict = judged.verdict
@@ -240,8 +240,8 @@ class ToolCalls:
             ask = await self._ask(asked, replace(judged, verdict=NeedsApproval(findings)))
 
     async def _judged(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
-        """What is to be said about the action."""
-        # Gathered here: while a thread looks at files the log goes on.
+        """The verdict on the action."""
+        # Read now, because the log can grow while a thread looks at files.
         grants = [grant.rule for grant in self._view.session.grants.values()]
         judged = await asyncio.to_thread(self._judge, asked, tool, grants)
         verdict = judged.verdict
@@ -252,7 +252,7 @@ class ToolCalls:
         return Judged(judged.action, verdict, ("once", "deny"))
 
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
-        """It looks at files, so it runs in a thread."""
+        """Blocks on files, so it runs in a thread."""
         judge, place = self._deps.judge, self._workspace
         action = _action(tool, asked, place)
         if self._is_too_much(asked, action):
@@ -262,7 +262,7 @@ class ToolCalls:
         return Judged(action, verdict, choices)
 
     def _is_too_much(self, asked: e.ToolAsked, action: Action) -> bool:
-        """Whether this command is more than what is left to judge of the answer's commands."""
+        """Whether this command exceeds what may still be judged of this answer."""
         if asked.tool_call_id not in self._read_bytes:
             size, spent = sum(map(syntax_bytes, action.argv)), sum(filter(None, self._read_bytes.values()))
             fits = not spent or spent + size <= JUDGED_BYTES_MAX
@@ -306,7 +306,7 @@ class ToolCalls:
         )
         self._begun[asked.tool_call_id] = self._deps.clock.monotonic_s()
         try:
-            return await _carefully(tool, asked.args, one)
+            return await _run_guarded(tool, asked.args, one)
         finally:
             one.end()
 
@@ -327,48 +327,50 @@ class ToolCalls:
 
 
 def _place(run: Run, call: CallState) -> int:
-    """The call's place in its answer, the same when those before it have ended."""
+    """The call's position in its answer, which stays the same when earlier calls have ended."""
     answer = (one for one in run.tools.values() if one.attempt_id == call.attempt_id)
     return next(place for place, one in enumerate(answer) if one is call)
 
 
 def _action(tool: Tool, asked: e.ToolAsked, workspace: Path) -> Action:
-    """What the call would do; raises BadArguments, also where the tool cannot say it."""
+    """What the call would do; raises BadArguments, also if the tool can't say."""
     try:
         return tool.action(asked.args, workspace=workspace)
     except BadArguments:
         raise
-    except Exception as error:  # a tool is other people's code
+    except Exception as error:  # a tool is someone else's code
         _log.exception("tool %s can't describe its action", tool.spec.name)
-        raise BadArguments(f"The tool cannot say what this would do: {error!r}") from error
+        raise BadArguments(f"The tool can't say what this would do: {error!r}") from error
 
 
-async def _carefully(tool: Tool, args: Mapping[str, object], one: RunningCall) -> ToolResult:
-    """Run it within its patience; whatever it raises is its result, not the end of the run."""
+async def _run_guarded(tool: Tool, args: Mapping[str, object], one: RunningCall) -> ToolResult:
+    """Run the tool within its patience; whatever it raises becomes its result and doesn't end the run."""
     try:
         async with asyncio.timeout(tool.traits.patience_s):
             return await tool.run(args, one)
     except TimeoutError as late:
-        text = f"Not finished after {tool.traits.patience_s:g} s, so it was ended; it may have had an effect."
+        text = (
+            f"Not finished after {tool.traits.patience_s:g} s, so it was stopped; it may have had an effect."
+        )
         return ToolResult(_with_notes(text, late.__context__), ok=False, ending="killed")
     except (JournalError, BadArguments):
         raise
-    except Exception as error:  # a tool is other people's code
+    except Exception as error:  # a tool is someone else's code
         _log.exception("tool %s raised", tool.spec.name)
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            # Stop code that fails does not turn a stop into a result.
+            # Cleanup code that fails must not turn a stop into a result.
             raise asyncio.CancelledError from error
         return ToolResult(f"The tool failed: {error!r}", ok=False)
 
 
 def _with_notes(text: str, error: BaseException | None) -> str:
-    """The text, and what a tool that was ended has to say: which of its processes would not die."""
+    """The text, plus notes from a tool that was stopped: which of its processes are still alive."""
     notes: Sequence[str] = getattr(error, "__notes__", ())
     return " ".join([text, *(f"[{note}]" for note in notes)])
 
 
-def _may_run_beside_others(tool: Tool | None) -> bool:
+def _may_run_in_parallel(tool: Tool | None) -> bool:
     return tool is not None and tool.traits.read_only and tool.traits.parallel_safe
 
 
@@ -376,8 +378,8 @@ def _not_run(text: str) -> ToolResult:
     return ToolResult(text, ok=False, ending="not_started")
 
 
-def _heard(ask: AskStatus) -> ToolResult | None:
-    """What the model hears of a settled approval; nothing if it may go on."""
+def _settled_result(ask: AskStatus) -> ToolResult | None:
+    """The result of a settled approval for the model; None if the call may proceed."""
     match ask.state:
         case "answered":
             if ask.answer != "deny":
@@ -391,7 +393,7 @@ def _heard(ask: AskStatus) -> ToolResult | None:
 
 
 def stopped(*, begun: bool) -> ToolResult:
-    """What is said of a tool call that a stop cut short or kept from starting."""
+    """The result of a tool call that a stop interrupted or kept from starting."""
     if begun:
         return ToolResult(STOPPED, ok=False, ending="killed")
     return ToolResult(NOT_STARTED, ok=False, ending="not_started")

@@ -1,7 +1,7 @@
-"""Compaction: when the conversation nears the window, its older part is shown to the model as a summary.
+"""Compaction: when the conversation nears the context window, its older part is replaced by a summary.
 
-The transcript keeps everything; the summary is an event like any other. It happens on evidence only: our own
-count, or a provider that says so.
+The transcript keeps everything; the summary is an event like any other. It is done only if needed: by our own
+count, or because a provider says so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,26 +16,26 @@ from holdfast.folds.entries import Ending, Entry, Person, Text, ToolCard
 from holdfast.interfaces.model import Answer
 from holdfast.messages import CHARS_PER_TOKEN, ModelRequest, UserMessage
 
-NEAR = 0.8  # of the window: past this the next answer may not fit
-KEPT = 0.25  # of the window stays as it is
+NEAR = 0.8  # of the window; past this, the next answer may not fit
+KEPT = 0.25  # of the window; this much stays unchanged
 PIECE_CHARS_MAX = 4_000
 _SPEAKERS: Mapping[str, str] = MappingProxyType({"user": "USER", "assistant": "ASSISTANT", "tool": "TOOL"})
 ASK = (
     "Below is the older part of a conversation between a user and an assistant that works with tools. "
-    "Write a summary with which the assistant can go on without it: what the user wants, what was "
+    "Write a summary that lets the assistant continue without it: what the user wants, what was "
     "decided, done and found (names, paths, numbers, exact errors), what is still to do. No introduction.\n\n"
 )
 
 
 async def compact(view: SharedFold, log: RunLog, deps: AgentDeps) -> bool:
-    """Put a summary of the older part on the log; False if there is nothing to shorten or no summary."""
+    """Add a summary of the older part to the log; False if there is nothing to shorten or no summary."""
     entries = _older(view, log.run_id, kept_chars=int(KEPT * deps.context_window * CHARS_PER_TOKEN))
     if not entries:
         return False
     room_chars = int(NEAR * deps.context_window * CHARS_PER_TOKEN) - len(ASK)
     earlier = _earlier(view, log.run_id, room_chars=room_chars // 2)
-    told = earlier + _told(entries, room_chars - len(earlier))
-    request = ModelRequest(messages=(UserMessage(ASK + told),))
+    text = earlier + _as_text(entries, room_chars - len(earlier))
+    request = ModelRequest(messages=(UserMessage(ASK + text),))
     answer = await deps.model.answer(request, log, turn=view.run(log.run_id).turns, purpose="compaction")
     if not isinstance(answer, Answer) or not answer.text.strip():
         return False
@@ -50,10 +50,10 @@ async def compact(view: SharedFold, log: RunLog, deps: AgentDeps) -> bool:
 
 
 def _older(view: SharedFold, run_id: str, *, kept_chars: int) -> Sequence[Entry]:
-    """What comes before the newest stretch of so many characters; a call and its results stay together."""
+    """What comes before the newest `kept_chars` characters; a call and its results stay together."""
     _, shown = since_summary(view.transcript, run_id)
     entries = [entry for entry in shown if isinstance(entry, Person | Text | ToolCard | Ending)]
-    # A provider may know of a smaller window than we do: at least half of it must go.
+    # The provider's window may be smaller than we think, so at least half must go.
     kept_chars = min(kept_chars, sum(map(_chars, entries)) // 2)
     kept, cut = 0, len(entries)
     while cut and (cut == len(entries) or kept + _chars(entries[cut - 1]) <= kept_chars):
@@ -62,12 +62,12 @@ def _older(view: SharedFold, run_id: str, *, kept_chars: int) -> Sequence[Entry]
     while cut and _same_call(entries[cut - 1], entries[cut]):
         cut -= 1
     while 0 < cut < len(entries) and isinstance(entries[cut], Ending):
-        cut += 1  # or a wish that came to nothing would be summed up as one that is still open
+        cut += 1  # otherwise a request that came to nothing would be summarized as still open
     return entries[:cut]
 
 
 def _earlier(view: SharedFold, run_id: str, *, room_chars: int) -> str:
-    """What the model was shown before the entries: the last summary, or else the history of the caller."""
+    """What the model was shown before the entries: the last summary, or the caller's history."""
     summary, _ = since_summary(view.transcript, run_id)
     if summary is not None:
         return f"EARLIER: {_short(summary.summary, room_chars)}\n\n"
@@ -95,8 +95,8 @@ def _chars(entry: Entry) -> int:
             return 0
 
 
-def _told(entries: Sequence[Entry], room_chars: int) -> str:
-    """The entries as plain text; where it is too much, each piece is shortened alike."""
+def _as_text(entries: Sequence[Entry], room_chars: int) -> str:
+    """The entries as plain text; if that is too long, every piece is shortened equally."""
     piece_chars = _piece_chars(len(entries), room_chars)
     lines = [_line(entry, piece_chars) for entry in entries]
     return "\n\n".join(line for line in lines if line)[-room_chars:]

@@ -1,4 +1,4 @@
-"""What an agent works with, and what it is allowed."""
+"""What an agent works with, and what it is allowed to do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ class AgentDeps:
     clock: Clock
     judge: Judge
     tools: Registry = field(default_factory=Registry)
-    tools_that_change: Callable[[], Sequence[Tool]] = tuple  # those of MCP servers, at the time of the call
+    tools_that_change: Callable[[], Sequence[Tool]] = tuple  # tools of MCP servers, at the time of the call
     workspace: Path
-    workspaces: Workspaces = Workspace  # how a folder is opened whose files nobody asked for
+    workspaces: Workspaces = Workspace  # opens a directory whose files nobody asked for
     instructions: str = ""
     secrets: Redactor = NO_SECRETS
     spool: Spool | None = None
@@ -38,7 +38,7 @@ class AgentDeps:
     budget: Budget = field(default_factory=Budget)
     answer_bytes_max: int = ANSWER_BYTES_MAX
     asks_expire_s: float = 86_400.0
-    # How often an open ask looks at the clock: a machine that sleeps stops the loop's timers, not the time.
+    # How often an open ask checks the clock: sleep stops the loop's timers, but time goes by.
     asks_look_again_s: float = 30.0
     on_expiry: OnExpiry = "continue"
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none

@@ -1,4 +1,4 @@
-"""Asking people: an approval or a question is on the log, so the answer finds it after any crash."""
+"""Asking people: approvals and questions are in the log, so answers still reach them after a crash."""
 
 import asyncio
 import math
@@ -21,13 +21,13 @@ from holdfast.values import Action, Choice
 
 
 class HumanAsks:
-    """Asks for one run; an ask that is open already is waited for, not asked again."""
+    """Asks for one run; an ask that is already open is awaited, not asked again."""
 
     def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:
         self._view = view
         self._log = log
         self._deps = deps
-        self._until_s: dict[str, float] = {}  # when each ask is over by the steady clock, at the latest
+        self._until_s: dict[str, float] = {}  # the latest end of each ask on the steady clock
 
     def earlier(self, tool_call_id: str) -> AskStatus | None:
         """The newest ask about this tool call, settled or not."""
@@ -37,7 +37,7 @@ class HumanAsks:
     def ask_about(
         self, tool_call_id: str, action: Action, *, findings: tuple[str, ...], choices: tuple[Choice, ...]
     ) -> None:
-        """Ask for an approval; the answer is waited for elsewhere."""
+        """Ask for an approval, without waiting for the answer."""
         approval_id = new_approval_id()
         self._until_s[approval_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
         self._emit(
@@ -51,14 +51,14 @@ class HumanAsks:
         )
 
     def is_about(self, ask: AskStatus, action: Action) -> bool:
-        """Whether what people were shown is exactly this action."""
+        """Whether people were shown exactly this action."""
         asked = ask.asked
         assert isinstance(asked, e.ApprovalAsked), "a question is about no action"
-        # They were shown it without secrets, so it is compared without them.
+        # Secrets were removed from what they were shown, so compare without secrets.
         return self._log.clean(replace(asked, action=action)) == asked
 
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> AskStatus:
-        """Ask the question, and wait until it is settled."""
+        """Ask the question and wait until it is settled."""
         question_id = new_question_id()
         self._until_s[question_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
         self._emit(
@@ -73,7 +73,7 @@ class HumanAsks:
         return await self.settled(self._view.run(self._log.run_id).asks[question_id])
 
     async def settled(self, ask: AskStatus) -> AskStatus:
-        """Wait for the answer, or for its expiry; of the two the one that the journal took first counts."""
+        """Wait for the answer or the expiry; whichever is in the journal first counts."""
         self._log.live = lambda: "waiting for a person to answer"
         try:
             if not await self._is_settled_in_time(ask):
@@ -95,21 +95,21 @@ class HumanAsks:
             settled.cancel()
 
     def _left_s_of(self, ask: AskStatus) -> Callable[[], float]:
-        """How long the ask is open: until the time that people were told, and never beyond its own length.
+        """How long the ask stays open: until the time that people were told, but never beyond its length.
 
-        A wall clock that is set back does not keep it open; one that is set forward closes it, since people
-        are told a time of that clock, and no answer after it counts.
+        Setting the wall clock back doesn't keep it open. Setting it forward closes it, because people are
+        told a wall-clock time, and no answer after it counts.
         """
         clock, asked = self._deps.clock, ask.asked
         if not asked.expires_at_ms:
             return lambda: math.inf
-        length_s = (asked.expires_at_ms - asked.at_ms) / 1000  # of an ask that an earlier process left open
+        length_s = (asked.expires_at_ms - asked.at_ms) / 1000  # for an ask that an earlier process left open
         until_s = self._until_s.get(asked.ask_id, clock.steady_s() + length_s)
         return lambda: min(until_s - clock.steady_s(), (asked.expires_at_ms - clock.now_ms()) / 1000)
 
     async def _expire(self, ask: AskStatus) -> None:
         log, ask_id = self._log, ask.asked.ask_id
-        # A store that takes no writes now is waited for; after a restart the ask expires anew, so no spool.
+        # Wait for a store that takes no writes. No spool: after a restart, the ask expires again.
         run_of = (log.session_id, log.run_id)
         late = RetryingAppend(self._deps.store, self._deps.clock, run=run_of, fence=log.fence)
         result = await late.append([expired(ask.asked, log.now_ms())], when=[IfAskOpen(ask_id)])

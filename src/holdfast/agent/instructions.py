@@ -1,4 +1,4 @@
-"""What the model is told before the conversation: the operator's words, the workspace's, the caller's."""
+"""What the model is told before the conversation: instructions of the operator, workspace and caller."""
 
 import asyncio
 import os
@@ -13,26 +13,26 @@ _NOT_SHOWN = f"({GUIDE} in the workspace is not shown: {{}})"
 
 
 async def instructions_for(workspace: Workspace, *said: str) -> str:
-    """All instructions in order, with the workspace's AGENTS.md after the operator's."""
+    """All instructions in order; the workspace's AGENTS.md comes after the operator's."""
     operator, *rest = said
     guide = await asyncio.to_thread(_guide, workspace)
     return "\n\n".join(text for text in (operator, guide, *rest) if text.strip())
 
 
 def _guide(workspace: Workspace) -> str:
-    """The guide as any file of the workspace is read: nobody asked for it, so it is never more than that."""
+    """The guide, with the same checks as any workspace file, because nobody asked for it."""
     try:
         with workspace.spot(GUIDE) as spot:
             if spot.look() is None:
                 return ""
             if is_secret(f"/{spot.inside}"):
-                return _NOT_SHOWN.format("it leads to a file where secrets are kept.")
+                return _NOT_SHOWN.format("it leads to a file that holds secrets.")
             with os.fdopen(spot.open_file(), "rb") as file:
                 data = file.read(_GUIDE_BYTES_MAX)
     except PathRefused:
         if not os.path.lexists(workspace.root / GUIDE):
             return ""  # the workspace itself is gone
-        return _NOT_SHOWN.format("it is no readable file inside the workspace.")
+        return _NOT_SHOWN.format("it isn't a readable file in the workspace.")
     text = data.decode("utf-8", "replace")
     if len(text) > GUIDE_CHARS_MAX or len(data) == _GUIDE_BYTES_MAX:
         text = text[:GUIDE_CHARS_MAX] + "\n(the rest of this file is not shown)"

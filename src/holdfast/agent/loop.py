@@ -1,6 +1,6 @@
-"""The agent's loop: one run, turn by turn, from its input to its outcome.
+"""The agent loop: one run, turn by turn, from its input to its outcome.
 
-What to do next follows from the log alone, so the loop does the same after a crash as it would have done.
+What to do next follows from the log alone, so after a crash the loop continues as it would have without one.
 """
 
 import asyncio
@@ -44,10 +44,10 @@ class Outcome:
 
 
 async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
-    """Go on with the run from wherever its log stands until it has an outcome."""
+    """Continue the run from the current state of its log until it has an outcome."""
     reading = asyncio.create_task(_instructions(view, log.run_id, deps))
     try:
-        await view.settled(log)  # the beginning of the run, or of its new life
+        await view.settled(log)  # the start of the run, or its resumption
         instructions = await reading
     finally:
         if not reading.done():
@@ -78,7 +78,7 @@ async def _turns(
         if run.finish == "too_long" and not steered:
             return _too_long(deps.answer_bytes_max)
         is_cut = run.finish == "length" and not steered
-        # A crash or a summary may lie between the half of an answer and its continuation.
+        # A crash or a summary may come between half an answer and its continuation.
         if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
             if continuations == CONTINUATIONS_MAX or (is_cut and run.settings.max_output_tokens):
                 return Outcome("truncated", cause="length")
@@ -105,7 +105,7 @@ async def _turns(
 
 
 def _finished(run: Run, messages: tuple[Message, ...]) -> Outcome | None:
-    """The outcome, if the model had the last word and no tool call or person wants more."""
+    """The outcome, if the model has finished and no tool call or person wants more."""
     if run.finish not in {"stop", "refused"} or not isinstance(messages[-1], AssistantMessage):
         return None
     return Outcome("refused" if run.finish == "refused" else "completed")
@@ -114,9 +114,9 @@ def _finished(run: Run, messages: tuple[Message, ...]) -> Outcome | None:
 async def _answer(
     view: SharedFold, log: RunLog, *, request: ModelRequest, added: tuple[Message, ...], deps: AgentDeps
 ) -> Answer | NoAnswer | None:
-    """The model's answer; None if a person redirected the run meanwhile, and what was said stays.
+    """The model's answer; None if a person redirected the run meanwhile, in which case its text stays.
 
-    `added` stands at the end of the request and is not on the log.
+    `added` is at the end of the request and not in the log.
     """
     turn = view.run(log.run_id).turns
 
@@ -128,7 +128,7 @@ async def _answer(
     answering = deps.model.answer(request, log, turn=turn, compact=shorter)
     calling = asyncio.create_task(answering, name=f"call of {log.run_id}")
     redirected = view.when(lambda: _redirects(view, log.run_id))
-    # A stop says why it cancels; the end of the server doesn't.
+    # A stop gives a reason for the cancellation; a shutdown doesn't.
     await race(calling, redirected, cause="redirected", cause_of_stop="shutdown")
     answer = None if calling.cancelled() else calling.result()
     finish = "redirected" if answer is None else answer.finish if isinstance(answer, Answer) else "failed"
@@ -145,8 +145,8 @@ def _redirects(view: SharedFold, run_id: str) -> bool:
 async def _instructions(view: SharedFold, run_id: str, deps: AgentDeps) -> str:
     settings = view.run(run_id).settings
     workspace = deps.workspaces(Path(settings.workspace or deps.workspace))
-    told = history_instructions(view.transcript, run_id)
-    return await instructions_for(workspace, deps.instructions, settings.instructions, told)
+    history = history_instructions(view.transcript, run_id)
+    return await instructions_for(workspace, deps.instructions, settings.instructions, history)
 
 
 def _request(
@@ -168,13 +168,13 @@ def _request(
         temperature=run.settings.temperature,
         reasoning_effort=run.settings.reasoning_effort,
         cache_key=view.session.epoch,
-        # After a summary they stand in no message, and asks and effects are told apart by them.
+        # After a summary they are in no message, but asks and effects are identified by them.
         spent_tool_ids=frozenset(run.tools),
     )
 
 
 async def _take_steers(view: SharedFold, log: RunLog) -> bool:
-    """What people said meanwhile becomes part of the conversation now, at the next call."""
+    """Add what people said meanwhile to the conversation, before the next call."""
     steers = view.session.inbox.steers(log.run_id)
     for message in steers:
         log.emit(e.MessageDispatched(at_ms=log.now_ms(), run_id=log.run_id, message_id=message.message_id))

@@ -1,4 +1,4 @@
-"""The approval policy as an agent uses it: rules, mode and grants, for whatever workspace a run has."""
+"""The approval policy as an agent uses it: rules, mode and grants, for the workspace of each run."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ NOTE = "grant:"
 
 
 class Judge(Protocol):
-    """Decides about one exact action; `verdict`, `choices` and `rule` look at files, so they block."""
+    """Decides on one exact action; `verdict`, `choices` and `rule` read files, so they block."""
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
-        """Whether it runs, is asked about, or is refused."""
+        """Whether the action runs, needs approval, or is refused."""
         ...
 
     def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval | Deny:
-        """What becomes of an action that nobody but a person may allow: asked, or refused as no_approver."""
+        """The verdict on an action that only a person can allow: needs approval, or denied as no_approver."""
         ...
 
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
@@ -40,52 +40,52 @@ class Judge(Protocol):
         ...
 
     def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
-        """What "session" and "always" would store."""
+        """The rule that "session" and "always" would store."""
         ...
 
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
-        """A person said "always": from now on the rule holds in every session."""
+        """Store a rule that a person allowed always, for every session."""
         ...
 
     def standing(self) -> Mapping[str, GrantRule]:
-        """What holds in every session, by the ids of the grants."""
+        """The rules that hold in every session, by grant id."""
         ...
 
     async def forget(self, grant_id: str) -> bool:
-        """Ask again from now on; False if nothing of this id holds in every session."""
+        """Remove a rule; False if no rule with this id holds in every session."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AlwaysGrants:
-    """What people allowed for good; kept as notes, the same for all sessions."""
+    """What people allowed for good; stored as notes, the same for all sessions."""
 
     notes: Notes
     rules: dict[str, GrantRule] = field(default_factory=dict[str, GrantRule])
 
     async def load(self) -> None:
-        """Remember what was granted before."""
+        """Load the stored grants."""
         found: Mapping[str, bytes] = await self.notes.notes(NOTE)
         for key, raw in found.items():
             self.rules[key.removeprefix(NOTE)] = msgspec.json.decode(raw, type=GrantRule)
 
     async def add(self, grant_id: str, rule: GrantRule) -> None:
-        """Allow it from now on."""
+        """Store a grant."""
         await self.notes.put_note(NOTE + grant_id, msgspec.json.encode(rule))
         self.rules[grant_id] = rule
 
     async def remove(self, grant_id: str) -> bool:
-        """Ask again from now on; False if it was not granted."""
+        """Remove a grant; False if there was none."""
         if grant_id not in self.rules:
             return False
-        # Off the disk first: what cannot be forgotten for good must not look as if it were.
+        # From disk first: a grant that can't be removed for good must not seem removed.
         await self.notes.drop_note(NOTE + grant_id)
         return self.rules.pop(grant_id, None) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredJudge(Judge):
-    """The policy of the configuration; made at the edge, out of reach of the agent."""
+    """The configured policy; created at the edge, out of the agent's reach."""
 
     mode: ApprovalMode = "ask"
     rules: tuple[ApprovalRule, ...] = ()
@@ -93,7 +93,7 @@ class ConfiguredJudge(Judge):
     protected: tuple[Path, ...] = ()
     config: Path | None = None
     always: AlwaysGrants | None = None
-    read: ReadSteps = steps_of  # reads commands; a program with an event loop has a CommandReader do it
+    read: ReadSteps = steps_of  # reads commands; a program with an event loop uses a CommandReader
     secret_finder: SecretFinder = field(default_factory=SecretFiles)
 
     @override
@@ -144,7 +144,7 @@ class ConfiguredJudge(Judge):
 
 
 def _resolved(path: str) -> str:
-    """Where a path leads. A link that cannot be read leads anywhere but into the workspace."""
+    """Where a path leads; a link that can't be read counts as outside the workspace."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):

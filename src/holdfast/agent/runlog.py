@@ -1,7 +1,7 @@
 """The run log: writes one run's events, with at most one append in flight.
 
-What comes while an append is in flight goes into the next one. Under light load every delta is on disk at
-once; under heavy load deltas grow, and those of different runs wait a moment for each other to share a
+What arrives while an append is in flight goes into the next one. Under light load every delta is on disk
+immediately. Under heavy load deltas grow, and those of different runs wait a moment for each other to share a
 commit. Nothing grows without limit: past a maximum, `room` makes the caller wait. Appends run from callback
 to callback; a task is needed only while the store accepts no writes.
 """
@@ -39,7 +39,7 @@ BEAT_S = 0.008
 
 
 class DeltaBatcher:
-    """Calls a lone writer back at once, and those that follow within one beat together.
+    """Calls a lone writer back immediately, and those that follow within one beat together.
 
     A single run with a delta every 20 ms never waits; of 64 such runs, about two dozen share each beat.
     """
@@ -70,7 +70,7 @@ class DeltaBatcher:
 _log = logging.getLogger(__name__)
 
 GATHERED_CHARS_MAX = 1024 * 1024
-DELTA_CHARS_MAX = 16 * 1024  # even if each were escaped, a line of a stream stays under 128 kB
+DELTA_CHARS_MAX = 16 * 1024  # even if every character is escaped, a line of a stream stays under 128 kB
 NOBODY = "nobody writes for the run any more"
 
 
@@ -106,7 +106,7 @@ class RunLog(EventSink):
         self._pieces: list[str] = []
         self._piece_of: tuple[type[TextDelta | ReasoningDelta], int] = (TextDelta, 0)
         self._gathered_chars = 0
-        self._waiting_chars = 0  # of these, what was taken and waits for a store that takes no writes
+        self._waiting_chars = 0  # of these, what was taken and waits for a store that accepts no writes
         self._loop = asyncio.get_running_loop()
         self.batcher = DeltaBatcher()  # the supervisor replaces it with one that all runs share
         self._is_writing = False
@@ -193,7 +193,7 @@ class RunLog(EventSink):
                 self._loop.call_soon(self._write)
 
     def _close_delta(self) -> None:
-        """Make a delta of what was gathered; what may be the beginning of a secret waits for the next."""
+        """Make a delta of what was gathered, except for text that may be the start of a secret."""
         if self._pieces:
             text = self._filter.feed("".join(self._pieces))
             self._pieces.clear()
@@ -236,7 +236,7 @@ class RunLog(EventSink):
         self._raise()
 
     async def _settled_or_late(self) -> None:
-        """The end of a process does not wait for a store: what is in the spool lands after the next start."""
+        """Don't hold up a shutdown for the store: spooled events are appended after the next start."""
         settled = asyncio.ensure_future(self.settled())
         late = asyncio.ensure_future(self._appender.is_late.wait())
         await race(settled, late)
@@ -261,8 +261,8 @@ class RunLog(EventSink):
             self._is_writing = True
             self._gathered_chars = 0
             appending = self.journal.append_run(self.session_id, events, fence=self.fence)
-        except Exception as error:  # noqa: BLE001  # nobody awaits this, and somebody waits for what it does
-            self._go_on(error)
+        except Exception as error:  # noqa: BLE001  # nobody awaits this, but others wait for its effect
+            self._finish_append(error)
         else:
             asyncio.ensure_future(appending).add_done_callback(partial(self._appended, events))
 
@@ -276,23 +276,25 @@ class RunLog(EventSink):
             result = appending.result()
             assert isinstance(result, Appended), "an append without a condition or a key is declined"
             self.last_seq = result.last_seq
-        self._go_on(error)
+        self._finish_append(error)
 
     async def _wait_out(self, trouble: JournalError, events: Sequence[Event]) -> None:
         """Retry these events, and those that are added meanwhile, until the store accepts them."""
         error: BaseException | None = StoreClosed(NOBODY)
         try:
-            await self._heed(await self._appender.wait_out(trouble, events, meanwhile=self._said_meanwhile))
+            await self._note_last_seq(
+                await self._appender.wait_out(trouble, events, meanwhile=self._said_meanwhile)
+            )
             error = None
-        except Exception as lasting:  # noqa: BLE001  # whoever waits for the events hears of it
+        except Exception as lasting:  # noqa: BLE001  # given to whoever waits for the events
             error = lasting
         finally:
             self._gathered_chars -= self._waiting_chars
             self._waiting_chars = 0
-            self._go_on(error)
+            self._finish_append(error)
 
-    def _go_on(self, error: BaseException | None) -> None:
-        """Finish an append, and wake everyone who waits for it."""
+    def _finish_append(self, error: BaseException | None) -> None:
+        """Finish an append and wake everyone who waits for it."""
         self._is_writing = False
         if isinstance(error, JournalError):
             self._error = error
@@ -337,9 +339,9 @@ class RunLog(EventSink):
     ) -> Appended | Declined | Replayed:
         """Append now, ahead of what is gathered; retries while the store has transient trouble."""
         clean = [self.clean(event) for event in events]
-        return await self._heed(await self._appender.append(clean, when=when))
+        return await self._note_last_seq(await self._appender.append(clean, when=when))
 
-    async def _heed(self, result: Appended | Declined | Replayed) -> Appended | Declined | Replayed:
+    async def _note_last_seq(self, result: Appended | Declined | Replayed) -> Appended | Declined | Replayed:
         if isinstance(result, Appended):
             self.last_seq = result.last_seq
         elif isinstance(result, Replayed):

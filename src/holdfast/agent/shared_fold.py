@@ -14,33 +14,33 @@ from holdfast.folds.session_fold import RunReadModel, SessionFold
 from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.journal import Journal, Record
 
-READ_AT_ONCE = 64  # bounds how long one step holds up the event loop, and how many records are in memory
+READ_AT_ONCE = 64  # bounds how long one step blocks the event loop, and how many records are in memory
 
 
 class FoldListener(Protocol):
-    """Wants to see the fold as it is after each record."""
+    """Is told about the fold after each record."""
 
     def applied(self, record: Record) -> None:
-        """This record, and none after it, is part of the fold; must not raise."""
+        """Called when the fold includes this record and none after it; must not raise."""
         ...
 
 
 class SharedFold:
-    """The fold of one session. It alone applies records to it, each of them once.
+    """The fold of one session; only this class applies records to it, each once.
 
-    Anyone may offer records, so that the fold is never behind its most eager reader. Everything else that it
-    shows is to be read, never changed.
+    Anyone may offer records, so the fold is never behind its fastest reader. Everything else that it exposes
+    is read-only.
     """
 
     def __init__(self) -> None:
         self._fold = SessionFold()
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._listeners: list[weakref.ref[FoldListener]] = []
-        self.bytes = 0  # of the records that were applied: about what the fold weighs
+        self.bytes = 0  # of the applied records, about the size of the fold
 
     @property
     def last_seq(self) -> int:
-        """The newest record that is part of the fold."""
+        """The newest record in the fold."""
         return self._fold.last_seq
 
     @property
@@ -63,16 +63,16 @@ class SharedFold:
         return self._fold.session.runs[run_id]
 
     def listen(self, listener: FoldListener) -> None:
-        """Tell the listener of each record from now on, for as long as somebody else holds it."""
+        """Tell the listener about each record from now on; this keeps only a weak reference to it."""
         self._listeners.append(weakref.ref(listener, self._listeners.remove))
 
     def apply(self, records: Sequence[Record], *, after: int) -> None:
-        """Take in what is new of the records that the log has after a seq, and wake those who waited for it.
+        """Apply the new ones among these records, which follow `after` in the log, and wake waiting tasks.
 
-        `after` must not be beyond `last_seq`: what lies between would be missing from the fold.
+        `after` must not be beyond `last_seq`, or records would be missing from the fold.
         """
         fold = self._fold
-        assert after <= fold.last_seq, "records were left out"
+        assert after <= fold.last_seq, "records are missing"
         is_news = False
         for record in records:
             if record.seq <= fold.last_seq:
@@ -94,7 +94,7 @@ class SharedFold:
         self._waiters = [waiter for waiter in self._waiters if not waiter[1].done()]
 
     async def catch_up(self, journal: Journal, session_id: str) -> None:
-        """Read on until everything that is on the log now is part of the fold."""
+        """Read until the fold includes everything that is now in the log."""
         newest = await journal.last_seq(session_id)
         while (after := self.last_seq) < newest:
             records = await journal.read(session_id, after=after, limit=READ_AT_ONCE)
@@ -103,9 +103,9 @@ class SharedFold:
             self.apply(records, after=after)
 
     def when(self, condition: Callable[[], bool]) -> asyncio.Future[None]:
-        """Done once the log makes the condition true; cancel it when you no longer want to know.
+        """A future that is done once the log makes the condition true; cancel it if you no longer need it.
 
-        A condition must not depend on deltas: it is looked at only after other events.
+        A condition must not depend on deltas: it is checked only after other events.
         """
         future = asyncio.get_running_loop().create_future()
         if condition():
@@ -120,12 +120,12 @@ class SharedFold:
             await self.when(condition)
 
     async def wanted(self, run_id: str) -> None:
-        """Return at once, or never if the run's stop is on the log: its cancellation is on the way."""
+        """Return immediately, or never if the run's stop is in the log: its cancellation is on the way."""
         if self.run(run_id).phase is Phase.STOPPING:
             await asyncio.get_running_loop().create_future()
 
     async def settled(self, log: RunLog) -> None:
-        """Wait until everything that the run said is on disk and part of the fold."""
+        """Wait until everything that the run said is on disk and in the fold."""
         await log.settled()
         if self.last_seq < log.last_seq:
             await self.catch_up(log.journal, log.session_id)

@@ -1,4 +1,4 @@
-"""How long each state of an attempt may be silent, why that long, and what moves it to the next state."""
+"""How long each state of an attempt may be silent, why, and what moves it to the next state."""
 
 import ipaddress
 from collections.abc import Callable
@@ -27,14 +27,14 @@ Why: TypeAlias = Literal["default", "configured", "size", "learned", "cap", "gap
 
 SIZED_TOKENS_MIN = 10_000
 LEARNED_FACTOR = 3
-TAIL_S = 1.0  # the marker has come: a connection that is kept is not worth a longer wait
+TAIL_S = 1.0  # the answer is complete, so a reusable connection isn't worth a longer wait
 REARM_S = 15.0
-JUMP_S = 5.0  # clocks drift by less; a computer that slept was away for longer
-LATE_S = 2.0  # a loop that is late by so much was held up: Ctrl-Z, a paused container
+JUMP_S = 5.0  # clocks drift less than this; a computer that slept was away for longer
+LATE_S = 2.0  # a loop this late was suspended: Ctrl-Z, a paused container
 
 
-class Usual(msgspec.Struct, frozen=True, kw_only=True):
-    """The lengths of silence that nobody had to configure."""
+class DefaultPatience(msgspec.Struct, frozen=True, kw_only=True):
+    """The default lengths of silence."""
 
     connect_s: float
     upload_s: float
@@ -47,7 +47,7 @@ class Usual(msgspec.Struct, frozen=True, kw_only=True):
     size_s_per_1000: float
 
 
-REMOTE = Usual(
+REMOTE = DefaultPatience(
     connect_s=10,
     upload_s=20,
     first_event_s=45,
@@ -58,7 +58,7 @@ REMOTE = Usual(
     size_base_s=20,
     size_s_per_1000=1,
 )
-LOCAL = Usual(
+LOCAL = DefaultPatience(
     connect_s=5,
     upload_s=20,
     first_event_s=300,
@@ -72,7 +72,7 @@ LOCAL = Usual(
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What patience depends on besides the configuration: who is asked for how much, what was seen."""
+    """What patience depends on besides the configuration: the target, the request's size, past calls."""
 
     local: bool
     input_tokens: int
@@ -81,7 +81,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A length of silence, which watchdog it belongs to, and what decided it; 0 is off."""
+    """A length of silence, the watchdog it belongs to, and what determined it; 0 means off."""
 
     kind: DeadlineKind
     patience_s: float
@@ -91,7 +91,7 @@ class Limit(msgspec.Struct, frozen=True):
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     """The effective patience of one attempt.
 
-    With the first-event watchdog off, `first_event` holds the first-progress limit: no wait is endless.
+    With the first-event watchdog off, `first_event` has the first-progress limit: no wait is endless.
     """
 
     connect: Limit
@@ -103,15 +103,15 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def effective(patience: Patience, asked: RequestFacts) -> Deadlines:
-    """The patience that counts for this request."""
-    usual = LOCAL if asked.local else REMOTE
-    own_progress = _plain("first_progress", patience.first_progress_s, _usual_progress_s(usual, asked))
+    """The patience that applies to this request."""
+    defaults = LOCAL if asked.local else REMOTE
+    own_progress = _plain("first_progress", patience.first_progress_s, _default_progress_s(defaults, asked))
     return Deadlines(
-        connect=_plain("connect", patience.connect_s, usual.connect_s),
-        upload=_plain("upload", patience.upload_s, usual.upload_s),
-        first_event=_first_event(patience, asked, usual=usual) or _unheard(own_progress),
+        connect=_plain("connect", patience.connect_s, defaults.connect_s),
+        upload=_plain("upload", patience.upload_s, defaults.upload_s),
+        first_event=_first_event(patience, asked, defaults=defaults) or _unheard(own_progress),
         first_progress=_bounded(own_progress, patience),
-        gap=_plain("gap", patience.gap_s, usual.gap_s),
+        gap=_plain("gap", patience.gap_s, defaults.gap_s),
     )
 
 
@@ -119,12 +119,12 @@ def _plain(kind: DeadlineKind, given_s: float | None, usual_s: float) -> Limit:
     return Limit(kind, usual_s, "default") if given_s is None else Limit(kind, given_s, "configured")
 
 
-def _usual_progress_s(usual: Usual, asked: RequestFacts) -> float:
-    return usual.first_progress_reasoning_s if asked.reasoning else usual.first_progress_s
+def _default_progress_s(defaults: DefaultPatience, asked: RequestFacts) -> float:
+    return defaults.first_progress_reasoning_s if asked.reasoning else defaults.first_progress_s
 
 
 def _bounded(own: Limit, patience: Patience) -> Limit:
-    """Whoever sets the gap means every silence after the first byte, unless they say otherwise."""
+    """A configured gap applies to every silence after the first byte, unless first progress has its own."""
     if own.why == "default" and patience.gap_s and patience.gap_s < own.patience_s:
         return Limit("first_progress", patience.gap_s, "gap")
     return own
@@ -134,28 +134,28 @@ def _unheard(own_progress: Limit) -> Limit:
     return Limit("first_progress", own_progress.patience_s, "ttfb_off")
 
 
-def _first_event(patience: Patience, asked: RequestFacts, *, usual: Usual) -> Limit | None:
-    """F, raised by size and by what was learned as far as the cap allows; None if it is switched off."""
+def _first_event(patience: Patience, asked: RequestFacts, *, defaults: DefaultPatience) -> Limit | None:
+    """The first-event limit, raised by size and learning up to the cap; None if it is switched off."""
     given = patience.first_event_s
     if given == 0:
         return None
-    limit = _plain("first_event", given, usual.first_event_s)
-    for raised in (_by_size(patience, asked, usual=usual), _by_learning(patience, asked)):
+    limit = _plain("first_event", given, defaults.first_event_s)
+    for raised in (_by_size(patience, asked, defaults=defaults), _by_learning(patience, asked)):
         if raised is not None and raised.patience_s > limit.patience_s:
             limit = raised
     if patience.first_event_cap_s is None:
-        # The usual cap holds back what was added, never the F that it was added to.
-        floor_s = usual.first_event_s if given is None else given
-        cap_s = max(floor_s, usual.first_event_cap_s)
+        # The default cap limits what was added, but never the base value itself.
+        floor_s = defaults.first_event_s if given is None else given
+        cap_s = max(floor_s, defaults.first_event_cap_s)
         return Limit("first_event", cap_s, limit.why) if limit.patience_s > cap_s else limit
     cap_s = patience.first_event_cap_s
     return Limit("first_event", cap_s, "cap") if 0 < cap_s < limit.patience_s else limit
 
 
-def _by_size(patience: Patience, asked: RequestFacts, *, usual: Usual) -> Limit | None:
+def _by_size(patience: Patience, asked: RequestFacts, *, defaults: DefaultPatience) -> Limit | None:
     if patience.strict or asked.input_tokens < SIZED_TOKENS_MIN:
         return None
-    sized_s = usual.size_base_s + usual.size_s_per_1000 * (asked.input_tokens // 1000)
+    sized_s = defaults.size_base_s + defaults.size_s_per_1000 * (asked.input_tokens // 1000)
     return Limit("first_event", sized_s, "size")
 
 
@@ -166,25 +166,25 @@ def _by_learning(patience: Patience, asked: RequestFacts) -> Limit | None:
 
 
 class State(StrEnum):
-    """Where an attempt is."""
+    """The state of an attempt."""
 
     CONNECTING = "connecting"
     UPLOADING = "uploading"
-    WAITING = "waiting"  # sent, nothing heard
-    BEGUN = "begun"  # something heard, nothing produced
+    WAITING = "waiting"  # sent, nothing received
+    BEGUN = "begun"  # something received, nothing produced
     STREAMING = "streaming"
-    OPENED = "opened"  # streaming, and the last thing opened has produced nothing yet
-    ENDING = "ending"  # the terminal marker came, the end of the stream did not
+    OPENED = "opened"  # streaming, but the last opened item has produced nothing yet
+    ENDING = "ending"  # the terminal marker has arrived, the end of the stream hasn't
 
 
 class Sign(StrEnum):
-    """What an attempt hears: of its connection, or of the model."""
+    """What an attempt receives, from its connection or from the model."""
 
     CONNECTED = "connected"
-    ACCEPTED = "accepted"  # the peer took more bytes of the request
+    ACCEPTED = "accepted"  # the peer accepted more bytes of the request
     SENT = "sent"
-    ALIVE = "alive"  # the line is alive; the work need not advance
-    OPENING = "opening"  # silent thinking may follow, and is healthy
+    ALIVE = "alive"  # the connection is alive, without any progress
+    OPENING = "opening"  # silent thinking may follow, which is healthy
     PROGRESS = "progress"
     MARKER = "marker"
 
@@ -196,7 +196,7 @@ _HEARD = {
     Sign.MARKER: State.ENDING,
 }
 
-# A sign missing from a row moves nothing: a late word of the upload, a keep-alive.
+# A sign missing from a row changes nothing, such as a late upload report or a keep-alive.
 TRANSITIONS: dict[State, dict[Sign, State]] = {
     State.CONNECTING: {Sign.CONNECTED: State.UPLOADING},
     State.UPLOADING: {Sign.ACCEPTED: State.UPLOADING, Sign.SENT: State.WAITING, **_HEARD},
@@ -245,7 +245,7 @@ WHY_TEXT: dict[Why, str] = {
     "cap": "capped by the operator at {patience} s",
     "gap": "bounded by gap_s",
     "ttfb_off": "the first-event watchdog is off",
-    "woke": "counted anew after this computer or program was held up",
+    "woke": "restarted after this computer or program was suspended",
 }
 
 
@@ -261,7 +261,7 @@ LIMITS: dict[State, Callable[[Deadlines], Limit]] = {
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """An attempt as its watchdog sees it; times are of the monotonic clock."""
+    """An attempt as its watchdog sees it; times are on the monotonic clock."""
 
     deadlines: Deadlines
     state: State
@@ -280,7 +280,7 @@ class Deadline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClockReading(msgspec.Struct, frozen=True):
-    """A clock that stands still while the computer sleeps and one that does not, read together."""
+    """A clock that stops while the computer sleeps and one that doesn't, read together."""
 
     mono_s: float
     steady_s: float
@@ -292,7 +292,7 @@ def begin(deadlines: Deadlines, now_s: float) -> Watch:
 
 
 def sign_of(event: ModelEvent) -> Sign:
-    """What an event means for the watchdog; an empty piece and an opened text are signs of life alone."""
+    """What an event means to the watchdog; an empty delta or an opened text only shows that it is alive."""
     if isinstance(event, PIECES):
         return Sign.PROGRESS if event.text else Sign.ALIVE
     if isinstance(event, ItemOpened) and event.kind == "text":
@@ -301,13 +301,13 @@ def sign_of(event: ModelEvent) -> Sign:
 
 
 def step(watch: Watch, sign: Sign, *, now_s: float) -> Watch:
-    """The watch after a sign; a sign without a place in the row re-arms nothing."""
+    """The watch after a sign; a sign that isn't in the state's row re-arms nothing."""
     state = TRANSITIONS[watch.state].get(sign)
     return watch if state is None else Watch(watch.deadlines, state, now_s)
 
 
 def next_deadline(watch: Watch) -> Deadline | None:
-    """The one deadline of the state, None if its watchdog is off."""
+    """The deadline of the current state; None if its watchdog is off."""
     limit = watch.rearmed or LIMITS[watch.state](watch.deadlines)
     if limit.patience_s <= 0:
         return None
@@ -322,18 +322,18 @@ def next_deadline(watch: Watch) -> Deadline | None:
 
 
 def due_s(watch: Watch) -> float | None:
-    """When the deadline of the state is, without its words; None if its watchdog is off."""
+    """When the current state's deadline is; None if its watchdog is off."""
     limit = watch.rearmed or LIMITS[watch.state](watch.deadlines)
     return watch.since_s + limit.patience_s if limit.patience_s > 0 else None
 
 
 def wake(watch: Watch, *, armed: ClockReading, woke: ClockReading) -> Watch | Deadline:
-    """What a timer that went off means: the deadline that has passed, or the watch to go on with.
+    """What to do when a timer fires: the deadline that has passed, or the watch to continue with.
 
-    After a sleep of the computer the peer had no chance to be heard, so what is left of the wait is at least
-    a short while. So it is for a program that was held up: what came meanwhile is still unread. That it is
-    slow all the time is no reason to count anew for ever. A timer may go off before its deadline, and must
-    not forget a sleep then.
+    While the computer slept, the peer could not be heard, so the remaining wait is at least a short while.
+    The same holds for a program that was suspended, because what arrived meanwhile is still unread. A program
+    that is always slow can't restart its waits forever. A timer may also fire before its deadline, and a
+    sleep must not be forgotten then.
     """
     deadline = next_deadline(watch)
     if deadline is None:
@@ -348,11 +348,11 @@ def wake(watch: Watch, *, armed: ClockReading, woke: ClockReading) -> Watch | De
 
 
 LOCAL_SUFFIXES = (".home.arpa", ".internal", ".lan", ".local", ".localhost")
-SHARED = ipaddress.ip_network("100.64.0.0/10")  # carrier-grade and overlay networks: never public
+SHARED = ipaddress.ip_network("100.64.0.0/10")  # carrier-grade NAT and overlay networks: never public
 
 
 def is_local(host: str) -> bool:
-    """Whether a host of a URL is this machine or a private network; a name without a dot is one."""
+    """Whether a URL's host is this computer or in a private network; a name without a dot is."""
     name = host.strip().strip("[]").rstrip(".").lower()
     try:
         address = ipaddress.ip_address(name.partition("%")[0])

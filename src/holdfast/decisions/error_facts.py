@@ -1,4 +1,4 @@
-"""What an error body says, whatever its shape: its codes, its times, its status and its words."""
+"""What an error body says, whatever its shape: its codes, times, status and text."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ BODY_CHARS_MAX = 65_536
 DEPTH_MAX = 8
 CODE_CHARS_MAX = 120
 NODES_MAX = 500
-STATUS_MIN = 300  # an error behind a good status has its real one inside
+STATUS_MIN = 300  # an error inside a successful response has its real status in the body
 TEXT_CHARS_MAX = 2_000
 
 MARK_KEYS = frozenset(
@@ -34,12 +34,12 @@ TIME_KEYS = frozenset(
         "x-ratelimit-reset",
     }
 )
-# A quota that returns tomorrow is used up for every wait that we would make.
+# A quota that resets tomorrow is exhausted for any wait that we would make.
 PER_DAY = "quota_per_day"
 
 
 class ErrorFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One error: `marks` are its codes, types and reasons in lower case, `text` its words as they came."""
+    """One error: `codes` are its codes, types and reasons in lower case, `text` is its original text."""
 
     text: str = ""
     codes: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ NO_ERROR = ErrorFacts()
 
 
 class _Found(msgspec.Struct):
-    """What a walk through a body has gathered so far."""
+    """What a walk through a body has collected so far."""
 
     messages: list[str]
     codes: set[str]
@@ -61,7 +61,7 @@ class _Found(msgspec.Struct):
 
 
 def error_facts(error: ErrorReported | None) -> ErrorFacts:
-    """The facts of a reported error: from its body, completed by what the wire read."""
+    """The facts of a reported error: from its body, completed by what the wire adapter read."""
     if error is None:
         return NO_ERROR
     body = error.body[:BODY_CHARS_MAX].strip().removeprefix("data:").strip()
@@ -84,7 +84,7 @@ def error_facts(error: ErrorReported | None) -> ErrorFacts:
 
 
 def _decoded(text: str) -> Node | None:
-    """The JSON value of a text that holds an object or a list, else None."""
+    """The JSON value of a text that is an object or a list, else None."""
     if text[:1] not in {"{", "["}:
         return None
     try:
@@ -95,7 +95,7 @@ def _decoded(text: str) -> Node | None:
 
 
 def _gather(root: Node, found: _Found) -> None:
-    """Breadth first, so that what the provider itself says comes before what it passes on."""
+    """Collect breadth-first, so that the provider's own text comes before what it passes on."""
     queue: deque[tuple[int, Node]] = deque([(0, root)])
     for _ in range(NODES_MAX):
         if not queue:
@@ -104,7 +104,7 @@ def _gather(root: Node, found: _Found) -> None:
         for key, child in _children(node):
             inner = _decoded(child.strip()) if isinstance(child, str) and key in MESSAGE_KEYS else None
             if inner is not None:
-                child = inner  # noqa: PLW2901 - a body that travels as a string is a body
+                child = inner  # noqa: PLW2901  # a body sent as a string is a body
             if isinstance(child, dict | list):
                 if depth < DEPTH_MAX:
                     queue.append((depth + 1, child))
@@ -121,7 +121,7 @@ def _children(node: Node) -> Iterator[tuple[str, Json]]:
 def _note(key: str, value: str | float, *, found: _Found) -> None:
     text = str(value)
     if key in MARK_KEYS:
-        # AWS writes the name behind a namespace and a number sign.
+        # AWS puts the name after a namespace and a number sign.
         found.codes.add(text.rpartition("#")[2].lower()[:CODE_CHARS_MAX])
     if key == "quotaid" and "perday" in text.lower():
         found.codes.add(PER_DAY)
@@ -139,7 +139,7 @@ def _status(text: str) -> int:
 
 
 def _title(page: str) -> str:
-    """The title of an HTML page; nobody wants to read the rest of it."""
+    """The title of an HTML page, which is all that's worth reading in it."""
     lower = page[:BODY_CHARS_MAX].lower()
     start = lower.find("<title>")
     end = lower.find("</title>")

@@ -1,7 +1,7 @@
-"""How a failure is recognised: an ordered list of rules, structured facts first, words last.
+"""How failures are recognized: an ordered list of rules, structured facts first, text last.
 
-The first rule whose conditions all hold gives the class and stays in the failure as its name. An empty
-condition holds always. Words are looked for in lower case and only within the statuses of their rule.
+The first rule whose conditions all hold decides the class, and the failure records its name. An empty
+condition always holds. Words are searched in lower case, and only within the statuses of their rule.
 """
 
 from typing import Literal, TypeAlias
@@ -57,7 +57,7 @@ Again: TypeAlias = Literal[
 
 
 class FailureRule(msgspec.Struct, frozen=True):
-    """One line of the list; `again` and `advice` override what the class says."""
+    """One rule; `again` and `advice` override those of the class."""
 
     name: str
     kind: FailureKind
@@ -74,8 +74,8 @@ class FailureRule(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-# An error inside a stream has no status of its own; its type says which one it would have
-# had. The vague types stand last: where a body has two, the other one says more.
+# An error inside a stream has no status of its own; its type says which status it stands for. The vague types
+# are last: if a body has two types, the other one says more.
 STATUS_OF_CODE: dict[str, int] = {
     "authentication_error": 401,
     "unauthenticated": 401,
@@ -253,10 +253,10 @@ NO_MODEL_WORDS = (
 )
 BUSY_WORDS = ("capacity exceeded", "at capacity", "high demand", "overloaded")
 
-PROXY_ADVICE = 'check proxy of {target}, or HTTPS_PROXY and NO_PROXY; proxy = "" goes without one'
-LOGIN_ADVICE = "put them into proxy of {target} or into HTTPS_PROXY, as http://USER:PASSWORD@HOST:PORT"
+PROXY_ADVICE = 'check proxy of {target}, or HTTPS_PROXY and NO_PROXY; proxy = "" uses none'
+LOGIN_ADVICE = "set them in proxy of {target} or in HTTPS_PROXY, as http://USER:PASSWORD@HOST:PORT"
 INSPECTED_ADVICE = (
-    "if the proxy looks into the traffic, let this computer trust its certificate (SSL_CERT_FILE can name it)"
+    "if the proxy inspects traffic, make this computer trust its certificate (SSL_CERT_FILE can name it)"
 )
 
 RULES: tuple[FailureRule, ...] = (
@@ -271,14 +271,14 @@ RULES: tuple[FailureRule, ...] = (
         advice=INSPECTED_ADVICE,
     ),
     FailureRule("tls_untrusted", "tls_untrusted", broke=("tls_untrusted",)),
-    # What a proxy says before it lets anything through, and that it says nothing.
+    # A proxy's response before it lets anything through, or its silence.
     FailureRule("proxy.login", "connect_failed", broke=("proxy_login",), again="never", advice=LOGIN_ADVICE),
     FailureRule(
         "proxy.denied", "connect_failed", broke=("proxy_denied",), again="never", advice=PROXY_ADVICE
     ),
     FailureRule("proxy.failed", "connect_failed", broke=("proxy_failed",), advice=PROXY_ADVICE),
     FailureRule("proxy.no_way", "connect_failed", needs=("at_proxy",), advice=PROXY_ADVICE),
-    # What an error says in codes.
+    # Error codes.
     FailureRule("code.quota", "quota_exhausted", codes=QUOTA),
     FailureRule("code.usage_limit_timed", "rate_limited", codes=USAGE_LIMIT, needs=("wait",)),
     FailureRule("code.usage_limit", "quota_exhausted", codes=USAGE_LIMIT),
@@ -287,14 +287,14 @@ RULES: tuple[FailureRule, ...] = (
     FailureRule("room.some", "overflow_output", OVERFLOWS, needs=("room",)),
     FailureRule("room.none", "overflow_input", OVERFLOWS, needs=("no_room",)),
     FailureRule("code.overflow_input", "overflow_input", codes=TOO_LONG),
-    # What a model thought and sent in secret may be refused one day, by another key, say, or another model.
+    # A provider may refuse a model's own encrypted reasoning later, for example with another key or model.
     FailureRule("code.old_thoughts", "bad_request", codes=OLD_THOUGHTS, again="forgetting"),
     FailureRule("code.content", "content_refused", codes=CONTENT),
     FailureRule("code.image", "payload_too_large", codes=IMAGE),
     FailureRule("code.model", "model_missing", codes=NO_MODEL),
     FailureRule("code.overloaded", "overloaded", codes=OVERLOADED),
     FailureRule("code.key", "auth", codes=BAD_KEY),
-    # What it says by its status, and in words within that status.
+    # Statuses, and words within a status.
     FailureRule("401", "auth", (401,)),
     FailureRule("407", "connect_failed", (407,), again="never", advice=LOGIN_ADVICE),
     FailureRule("402", "quota_exhausted", (402,)),
@@ -325,7 +325,7 @@ RULES: tuple[FailureRule, ...] = (
         "400.crashed", "server_error", BAD, words=("model has crashed", "model unloaded", "model is unloaded")
     ),
     FailureRule("400.old_thoughts", "bad_request", BAD, words=OLD_THOUGHTS_WORDS, again="forgetting"),
-    # A model that does not think has no thoughts to send in secret, and refuses to be asked for them.
+    # A model without reasoning has no encrypted reasoning, and refuses requests for it.
     FailureRule(
         "400.thoughts", "bad_request", BAD, words=("encrypted content is not supported",), again="plainly"
     ),
@@ -341,18 +341,18 @@ RULES: tuple[FailureRule, ...] = (
     FailureRule("500.no_memory", "model_missing", (500,), words=("requires more system memory",)),
     FailureRule("500.overloaded", "overloaded", (500,), words=BUSY_WORDS),
     FailureRule("501", "bad_request", (501, 505)),
-    # A local server that listens already and reads its model's weights: as good as away, and soon there.
+    # A local server that already listens but is still loading its model: as good as away, and back soon.
     FailureRule("503.loading", "overloaded", (503,), words=("loading model",), again="while_unreachable"),
     FailureRule("503", "overloaded", (503, 529)),
     FailureRule("5xx", "server_error", range(500, 600)),
     FailureRule("3xx", "bad_request", range(300, 400)),
     FailureRule("page", "malformed", needs=("page",)),
     FailureRule("stream.error", "unknown", needs=("error",)),
-    # What the terminal marker says.
+    # Terminal markers.
     FailureRule("finish.refused", "content_refused", finish=("refused",)),
     FailureRule("finish.length", "truncated", finish=("length",)),
     FailureRule("finish.empty", "empty", finish=("stop", "tools"), needs=("no_content",)),
-    # What did not come in time.
+    # Deadlines.
     FailureRule("deadline.connect", "connect_failed", deadlines=("connect",)),
     FailureRule("deadline.upload", "upload_stalled", deadlines=("upload",)),
     FailureRule("deadline.first_event", "no_first_event", deadlines=("first_event",)),

@@ -1,4 +1,4 @@
-"""What a failure is called in front of people: what happened, for how long, and what they can do."""
+"""How failures are described to people: what happened, for how long, and what they can do."""
 
 import re
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from holdfast.decisions.proxies import proxy_at, proxy_secrets
 from holdfast.targets import Target
 
 PROVIDER_CHARS_MAX = 400
-LIKE_A_KEY_CHARS = 6  # as much of a key as providers leave readable around their stars
+LIKE_A_KEY_CHARS = 6  # the part of a key that providers leave readable around their asterisks
 SHORT_KEY_CHARS = 8
 SCANNED_CHARS_MAX = 2_000
 MINUTE_S = 60
@@ -36,20 +36,20 @@ SETTINGS: dict[DeadlineKind, str] = {
 }
 SETTING_OF_WHY: dict[Why, str] = {"cap": "first_event_cap_s", "gap": "gap_s"}
 BREAK_TEXT: dict[Break, str] = {
-    "dns": "the name of {place} was not found",
+    "dns": "can't resolve {place}",
     "refused": "{place} refused the connection",
     "unreachable": "{place} cannot be reached",
-    "reset": "{place} broke the connection off",
+    "reset": "{place} reset the connection",
     "tls_untrusted": "the certificate of {place} is not trusted",
-    "tls_other": "no secure connection to {place}",
+    "tls_other": "can't make a secure connection to {place}",
     "eof": "{place} closed the connection",
-    "protocol": "{place} sent something that is not its protocol",
-    "proxy_login": "{place} wants a user and a password",
-    "proxy_denied": "{place} does not let the request through",
-    "proxy_failed": "{place} found no way to the endpoint",
+    "protocol": "{place} sent an invalid response",
+    "proxy_login": "{place} requires a user name and a password",
+    "proxy_denied": "{place} blocked the request",
+    "proxy_failed": "{place} couldn't reach the endpoint",
 }
 STAGE_TEXT: dict[Stage, str] = {
-    "connecting": "",  # the words for what breaks then say so
+    "connecting": "",  # the text for the break already says it
     "uploading": "while the request was being sent",
     "waiting": "before it said anything",
     "streaming": "in the middle of the answer",
@@ -57,7 +57,7 @@ STAGE_TEXT: dict[Stage, str] = {
 
 
 def deadline_text(deadline: Deadline, stage: Stage) -> str:
-    """The words for a deadline that passed; operators search logs for them, so they stay as they are."""
+    """The text for a deadline that has passed; operators search logs for it, so it must not change."""
     heard = deadline.kind != "first_progress" or stage == "streaming"
     text = DEADLINE_TEXT[deadline.kind] if heard else "no first byte in {s} s"
     seconds = f"{deadline.patience_s:g}"
@@ -66,31 +66,31 @@ def deadline_text(deadline: Deadline, stage: Stage) -> str:
 
 
 def setting_of(deadline: Deadline | None) -> str:
-    """The setting that ended the wait, so that whoever raises it waits longer."""
+    """The setting that ended the wait; raising it makes the wait longer."""
     if deadline is None:
         return "gap_s"
     return SETTING_OF_WHY.get(deadline.why) or SETTINGS[deadline.kind]
 
 
 def break_text(broke: Break, stage: Stage, *, place: str) -> str:
-    """The words for a connection that ended by itself, or never was."""
+    """The text for a connection that ended on its own or was never made."""
     return f"{BREAK_TEXT[broke].format(place=place)} {STAGE_TEXT[stage]}".rstrip()
 
 
 def endpoint_place(target: Target) -> str:
-    """Where a target is, and what stands on the way."""
+    """Where a target is, and the proxy in front of it."""
     place = urlsplit(target.base_url).netloc.rpartition("@")[2] or target.name
     return f"{place} (through {proxy_place(target)})" if target.proxy else place
 
 
 def proxy_place(target: Target) -> str:
-    """Where the proxy on the way is; an answer can come from one that nobody has named."""
+    """Where the proxy is; an answer can also come from a proxy that isn't configured."""
     proxy = proxy_at(target.proxy)
     return f"the proxy {proxy.place}" if proxy else "a proxy on the way"
 
 
 def length_text(seconds: float) -> str:
-    """A length of time as people say it, for example: 6.5 s, or 2 min 5 s."""
+    """A length of time in words, for example 6.5 s or 2 min 5 s."""
     minutes, left_s = divmod(round(seconds), MINUTE_S)
     hours, left_min = divmod(minutes, MINUTE_S)
     if hours:
@@ -99,7 +99,7 @@ def length_text(seconds: float) -> str:
 
 
 def provider_text(text: str, target: Target) -> str:
-    """A provider's own words: on one line, without anything that looks like our key, and short."""
+    """A provider's own text: on one line, short, and without anything that looks like our key."""
     line = "".join(char if char.isprintable() else " " for char in text[:SCANNED_CHARS_MAX])
     clean = _WORD.sub(lambda found: _masked(found.group(), target), " ".join(line.split()))
     return clean if len(clean) <= PROVIDER_CHARS_MAX else clean[: PROVIDER_CHARS_MAX - 1].rstrip() + "…"
@@ -110,7 +110,7 @@ def _masked(word: str, target: Target) -> str:
 
 
 def secrets_of(target: Target) -> tuple[str, ...]:
-    """The key of a target, the values of its headers that are keys by their names, its proxy's password."""
+    """A target's key, the values of headers whose names suggest a key, and its proxy's password."""
     named = [
         value
         for name, value in target.headers.items()
@@ -122,7 +122,7 @@ def secrets_of(target: Target) -> tuple[str, ...]:
 
 
 def _like(word: str, secret: str) -> bool:
-    """Whether a word is the secret, a part of it, or begins or ends as it does; a short key is a dummy."""
+    """Whether a word is the secret, a part of it, or starts or ends like it; a short key is a dummy."""
     if len(secret) < SHORT_KEY_CHARS:
         return word == secret
     core = word.strip(".*")

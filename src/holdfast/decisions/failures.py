@@ -1,4 +1,4 @@
-"""Failures of model calls: the table of their classes, and the one function that finds the class."""
+"""Failures of model calls: the table of their classes, and the function that finds the class."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
@@ -33,9 +33,9 @@ PROXY_WANTS_LOGIN = 407
 
 
 class Treatment(msgspec.Struct, frozen=True):
-    """A row of the table: what follows from a class, and the words for it.
+    """A row of the table: what follows from a class, and how it is worded.
 
-    `silence` is for the breaker: the failure counts, says nothing of it, or shows that the target speaks.
+    `silence` is for the breaker: the failure counts as silence, is neutral, or shows that the target answers.
     """
 
     again: Again
@@ -59,13 +59,13 @@ TREATMENTS: dict[FailureKind, Treatment] = {
     "payload_too_large": Treatment(
         "never",
         "yes",
-        "found the request too large",
+        "rejected the request as too large",
         "send fewer or smaller images and files, or a shorter message",
     ),
     "model_missing": Treatment(
         "never", "yes", "does not serve the model", "choose another model for {target}"
     ),
-    "content_refused": Treatment("never", "once", "refused to answer", "word the request in another way"),
+    "content_refused": Treatment("never", "once", "refused to answer", "rephrase the request"),
     "auth": Treatment("never", "yes", "did not accept the key", "check the API key of target {target}"),
     "entitlement": Treatment(
         "never",
@@ -83,7 +83,7 @@ TREATMENTS: dict[FailureKind, Treatment] = {
         "server_time", "long_wait", "was rate limited", "wait, or add a fallback target"
     ),
     "overloaded": Treatment("backoff", "from_second", "was overloaded", _LATER),
-    "server_error": Treatment("backoff", "from_second", "had an error of its own", _LATER),
+    "server_error": Treatment("backoff", "from_second", "had a server error", _LATER),
     "connect_failed": Treatment(
         "while_unreachable",
         "elsewhere",
@@ -92,7 +92,7 @@ TREATMENTS: dict[FailureKind, Treatment] = {
         "neutral",
     ),
     "upload_stalled": Treatment(
-        "backoff", "from_second", "did not take the request", "check the network, or send less", "counts"
+        "backoff", "from_second", "did not accept the request", "check the network, or send less", "counts"
     ),
     "no_first_event": Treatment(
         "at_once_first",
@@ -115,9 +115,9 @@ TREATMENTS: dict[FailureKind, Treatment] = {
         "check the clock and the certificates of this computer",
         "neutral",
     ),
-    "overflow_input": Treatment("compacted", "larger_window", "cannot hold the conversation", _SHORTEN),
-    "overflow_output": Treatment("lower_cap", "never", "has no room for the answer", _SHORTEN),
-    "truncated": Treatment("new_turn", "never", "reached its length limit", "ask it to go on"),
+    "overflow_input": Treatment("compacted", "larger_window", "can't fit the conversation", _SHORTEN),
+    "overflow_output": Treatment("lower_cap", "never", "has no room left for the answer", _SHORTEN),
+    "truncated": Treatment("new_turn", "never", "reached its length limit", "ask it to continue"),
     "empty": Treatment("twice", "yes", "gave an empty answer", "ask again, or choose another model"),
     "unknown": Treatment("once", "yes", "failed", _LATER, "neutral"),
 }
@@ -131,12 +131,12 @@ FINISHED_TEXT: dict[FailureKind, str] = {
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known about an attempt that did not succeed.
+    """Everything known about an attempt that did not succeed.
 
     `cancelled_by` comes from our own cancel scope and `bug` from our own code, never from the text of an
-    exception. `finish` is the terminal marker, `produced` whether there was content or a tool call. `said` is
-    what was heard besides: the system's word on a break, the model's on a refusal. `at_proxy` says that a
-    break was the proxy's. Header names are in lower case.
+    exception. `finish` is the terminal marker, and `produced` says whether there was content or a tool call.
+    `said` is any other explanation: the system's for a broken connection, the model's for a refusal.
+    `at_proxy` means that the connection broke at the proxy. Header names are in lower case.
     """
 
     stage: Stage
@@ -157,9 +157,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Classified(msgspec.Struct, frozen=True):
-    """A failure, and what the next attempt can use: the server's wait, the room left for an answer.
+    """A failure, and what the next attempt can use: the server's wait, and the room left for an answer.
 
-    `brief` is what happened, for a line that names the target itself and gives no advice.
+    `brief` says what happened, for a line that names the target itself and gives no advice.
     """
 
     failure: Failure
@@ -169,7 +169,7 @@ class Classified(msgspec.Struct, frozen=True):
 
 
 class _Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts, digested for the rules."""
+    """The facts, prepared for the rules."""
 
     facts: Facts
     status: int
@@ -197,7 +197,7 @@ NEEDS: dict[Need, Callable[[_Seen], bool]] = {
 
 
 def classify(facts: Facts, target: Target) -> Classified:
-    """The class of a failed attempt, by the first rule that holds."""
+    """The class of a failed attempt, by the first rule that matches."""
     error = error_facts(facts.error)
     seen = _seen(facts, error, proxied=bool(target.proxy))
     rule = next(rule for rule in RULES if _holds(rule, seen))
@@ -216,7 +216,7 @@ def classify(facts: Facts, target: Target) -> Classified:
 
 
 def again_of(failure: Failure) -> Again:
-    """Whether and how the same target may be asked again, by the rule if it has its own say."""
+    """Whether and how to retry the same target; a rule's own setting wins over its class."""
     return AGAIN_OF_RULE.get(failure.rule) or TREATMENTS[failure.kind].again
 
 
@@ -241,7 +241,7 @@ def _seen(facts: Facts, error: ErrorFacts, *, proxied: bool) -> _Seen:
 
 
 def _status(facts: Facts, error: ErrorFacts, *, codes: frozenset[str]) -> int:
-    """The status of the answer; of an error inside a good answer, the one that it would have had."""
+    """The response's status; for an error inside a successful response, the status it stands for."""
     for status in (facts.status, error.status):
         if status >= STATUS_MIN:
             return status
@@ -271,7 +271,7 @@ def _holds(rule: FailureRule, seen: _Seen) -> bool:
 
 
 def _happened(rule: FailureRule, seen: _Seen, *, said: str, target: Target) -> tuple[str, str]:
-    """Who, if it has to be said, and what."""
+    """The subject, if it has to be named, and what happened."""
     facts, it, its = seen.facts, f"{target.name} ", f"{target.name}: "
     heard = _clause(facts.said, target)
     if facts.cancelled_by:
@@ -293,11 +293,11 @@ def _happened(rule: FailureRule, seen: _Seen, *, said: str, target: Target) -> t
     if facts.broke:
         place = proxy_place(target) if facts.at_proxy else endpoint_place(target)
         return its, break_text(facts.broke, facts.stage, place=place) + (f" ({heard})" if heard else "")
-    return its, "the attempt failed for a reason that is not known"
+    return its, "the attempt failed for an unknown reason"
 
 
 def _answered(seen: _Seen, *, said: str, target: Target) -> str:
-    # An error inside a good answer stands for a status that was never sent.
+    # An error inside a successful response stands for a status that was never sent.
     status = seen.facts.status if seen.facts.status >= STATUS_MIN else 0
     words = f"answered {status}" if status else "reported an error"
     if seen.page:
@@ -306,7 +306,7 @@ def _answered(seen: _Seen, *, said: str, target: Target) -> str:
         said = f"it has moved to {_clause(location, target)}"
     elif said in {"", f"HTTP {status}"}:
         said = "no reason given"
-    # Where a proxy reads the answers, it may as well have given this one.
+    # A proxy that can read the response may also have written it.
     way = f" through {proxy_place(target)}" if seen.proxied and target.base_url.startswith("http:") else ""
     return f"{words}{way}: {said}"
 
@@ -316,5 +316,5 @@ def _wait_asked(seen: _Seen) -> str:
 
 
 def _clause(text: str, target: Target) -> str:
-    """Another's words so that ours can follow them."""
+    """Someone else's text without its final punctuation, so that ours can follow."""
     return provider_text(text, target).rstrip(" .;:")

@@ -1,8 +1,9 @@
-"""What all runs know together: a gate for each endpoint and key, a breaker for each target.
+"""State shared by all runs: a gate for each endpoint and key, and a breaker for each target.
 
-A gate is closed by a provider that names a time; a breaker opens when a target is silent again and again, and
-lets one probe through from time to time. Their times are of a clock that nobody sets. In a note they are of
-the wall clock, which may have been set by the time it is read: a wait is believed up to its own length.
+A gate closes when a provider names a time to wait for. A breaker opens when a target is silent several times
+in a row, and then lets through one probe at a time. Both use a clock that is never adjusted. Notes have
+wall-clock times, and the wall clock may have changed by the time a note is read, so a stored wait never lasts
+longer than its original length.
 """
 
 import hashlib
@@ -18,21 +19,21 @@ from holdfast.values import FailureKind
 OPENS_AFTER = 3
 COOLDOWN_MS = 30_000
 COOLDOWN_MS_MAX = 300_000
-UNKNOWN_LENGTH_MS_MAX = 60_000  # of a wait whose note does not tell its length: at worst it is asked for anew
+UNKNOWN_LENGTH_MS_MAX = 60_000  # for a note without a length; at worst the provider tells us again
 _KEY_CHARS = 16
 
 T = TypeVar("T")
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """A clock that nobody sets and the wall clock, read together."""
+    """A clock that is never adjusted and the wall clock, read together."""
 
     now_ms: int
     wall_ms: int
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody passes before `until_ms`, but for one who tries it on purpose; it was closed for `length_ms`."""
+    """Closed until `until_ms`, except for one deliberate attempt; it was closed for `length_ms`."""
 
     until_ms: int = 0
     length_ms: int = 0
@@ -41,7 +42,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """Open while `cooldown_ms` is set; `probing` while an attempt is out that decides what comes next."""
+    """Open while `cooldown_ms` is set; `probing` while the attempt that decides what comes next runs."""
 
     silent: int = 0
     cooldown_ms: int = 0
@@ -50,7 +51,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gate_note(target: Target) -> str:
-    """The name of the gate's note; the key is in it as a fingerprint only."""
+    """The name of the gate's note; it has only a fingerprint of the key."""
     return f"gate:{target.base_url} {_fingerprint(target.api_key)}"
 
 
@@ -65,7 +66,7 @@ def _fingerprint(api_key: str) -> str:
 
 
 def close_gate(gate: Gate, wait_ms: int, *, now_ms: int, why: str) -> Gate:
-    """The gate after one more word of the provider; the later time holds."""
+    """The gate after the provider asks for a wait; the later time wins."""
     until_ms = now_ms + wait_ms
     return gate if until_ms <= gate.until_ms else Gate(until_ms=until_ms, length_ms=wait_ms, why=why)
 
@@ -76,7 +77,7 @@ def gate_wait_ms(gate: Gate, now_ms: int) -> int:
 
 
 def try_gate(gate: Gate, now_ms: int) -> Gate | None:
-    """The gate after a person's "try now": one attempt passes, None if one has passed already."""
+    """The gate after a person's "try now", which lets one attempt pass; None if one already has."""
     if gate_wait_ms(gate, now_ms) == 0:
         return gate
     return None if gate.tried else msgspec.structs.replace(gate, tried=True)
@@ -88,10 +89,10 @@ def breaker_wait_ms(breaker: Breaker, now_ms: int) -> int:
 
 
 def pass_breaker(breaker: Breaker, now_ms: int) -> Breaker | None:
-    """The breaker with an attempt under way, None if it must wait.
+    """The breaker with an attempt under way; None if the attempt must wait.
 
-    Who passes an open breaker is its probe, and the next one waits a whole cooldown, so that a probe that
-    is never heard of again blocks nobody for longer.
+    An attempt that passes an open breaker is its probe. The next one waits a full cooldown, so a probe that
+    never reports back blocks nobody for longer than that.
     """
     if not breaker.cooldown_ms:
         return breaker
@@ -99,7 +100,7 @@ def pass_breaker(breaker: Breaker, now_ms: int) -> Breaker | None:
 
 
 def pass_breaker_by_hand(breaker: Breaker, now_ms: int) -> Breaker:
-    """The breaker with an attempt under way that a person's message asked for: it always earns one."""
+    """The breaker with an attempt under way for a person's message, which always gets one."""
     return _probe(breaker, now_ms) if breaker.cooldown_ms else breaker
 
 
@@ -108,7 +109,7 @@ def _probe(breaker: Breaker, now_ms: int) -> Breaker:
 
 
 def after_failure(breaker: Breaker, kind: FailureKind, *, now_ms: int) -> Breaker:
-    """The breaker after an attempt failed; an answer, even a refusal, shows that the target speaks."""
+    """The breaker after a failed attempt; any answer, even a refusal, shows that the target responds."""
     silence = TREATMENTS[kind].silence
     if silence == "answers":
         return Breaker()
@@ -120,7 +121,7 @@ def after_failure(breaker: Breaker, kind: FailureKind, *, now_ms: int) -> Breake
 def _silent(breaker: Breaker, now_ms: int) -> Breaker:
     silent = breaker.silent + 1
     if breaker.cooldown_ms and not breaker.probing:
-        # An attempt from before the breaker opened: no news.
+        # An attempt from before the breaker opened tells nothing new.
         return breaker
     if silent < OPENS_AFTER and not breaker.probing:
         return Breaker(silent=silent)
@@ -148,14 +149,14 @@ class _BreakerNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def dump_gate(gate: Gate, at: Moment) -> bytes:
-    """As a note."""
+    """The gate as a note."""
     until_ms = gate.until_ms - at.now_ms + at.wall_ms if gate.until_ms else 0
     note = _GateNote(until_ms=until_ms, length_ms=gate.length_ms, why=gate.why, tried=gate.tried)
     return msgspec.json.encode(note)
 
 
 def dump_breaker(breaker: Breaker, at: Moment) -> bytes:
-    """As a note."""
+    """The breaker as a note."""
     note = _BreakerNote(
         silent=breaker.silent,
         cooldown_ms=breaker.cooldown_ms,
@@ -166,7 +167,7 @@ def dump_breaker(breaker: Breaker, at: Moment) -> bytes:
 
 
 def load_gate(raw: bytes, at: Moment) -> Gate:
-    """From a note; one that cannot be read is open."""
+    """The gate from a note; an unreadable one is open."""
     note = _load(raw, _GateNote())
     length_ms = note.length_ms or UNKNOWN_LENGTH_MS_MAX
     left_ms = min(note.until_ms - at.wall_ms, length_ms)
@@ -176,7 +177,7 @@ def load_gate(raw: bytes, at: Moment) -> Gate:
 
 
 def load_breaker(raw: bytes, at: Moment) -> Breaker:
-    """From a note; one that cannot be read is closed."""
+    """The breaker from a note; an unreadable one is closed."""
     note = _load(raw, _BreakerNote())
     left_ms = max(0, min(note.probe_at_ms - at.wall_ms, note.cooldown_ms))
     return Breaker(

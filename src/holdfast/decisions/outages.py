@@ -1,8 +1,8 @@
-"""Outages: an address where nobody answers, how long it is tried again, and how often.
+"""Outages: an address where nobody answers, how long it is retried, and how often.
 
-A connection that is refused, or that never comes about, costs nobody anything. So such attempts are counted
-in time and not in number, and a model that comes back later than we do is waited for. A server that is still
-loading its model counts as away.
+A connection that is refused or never made costs nothing. So these attempts are limited by time and not by
+number, and a model that comes back later than Holdfast is waited for. A server that is still loading its
+model counts as unreachable.
 """
 
 import msgspec
@@ -12,16 +12,16 @@ from holdfast.decisions.proxies import proxy_at
 from holdfast.targets import RetryLimits, Target, address_of
 from holdfast.values import Failure
 
-FALL_BACK_MS = 5_000  # so long, before a target at another address is asked
-NEVER_ANSWERED_MS_MAX = 10_000  # so long at most, where nobody has ever answered: the address may be mistyped
+FALL_BACK_MS = 5_000  # before a target at another address is asked
+NEVER_ANSWERED_MS_MAX = 10_000  # for an address that has never answered, which may be mistyped
 STEPS_MS = (0, 250, 500, 1_000, 2_000, 4_000, 5_000)
-SPREAD = 0.5  # of a step: runs that wait for the same model do not come back in one burst
+SPREAD = 0.5  # of a step, so that runs that wait for the same model don't return in one burst
 _LOADING = "503.loading"
-_AT_PROXY = frozenset({"proxy.no_way", "proxy.login", "407"})  # rules that are about the proxy itself
+_AT_PROXY = frozenset({"proxy.no_way", "proxy.login", "407"})  # rules about the proxy itself
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody at one address: for how long in this call, for how long in any, how often this call tried."""
+    """Nobody at one address: for how long in this call, for how long in all calls, how many tries."""
 
     ms: int = 0
     known_ms: int = 0
@@ -29,7 +29,7 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_unreachable(failure: Failure) -> bool:
-    """Whether nobody was there to be asked."""
+    """Whether there was nobody to ask."""
     return again_of(failure) == "while_unreachable"
 
 
@@ -39,22 +39,22 @@ def absence(target: Target, failure: Failure) -> str:
 
 
 def addresses_of(target: Target) -> tuple[str, ...]:
-    """The addresses that must answer for the target to be reached: the endpoint's, and that of a proxy."""
+    """The addresses that must answer to reach the target: its endpoint's and its proxy's."""
     proxy = proxy_at(target.proxy)
     endpoint = address_of(target.base_url)
     return (endpoint,) if proxy is None else (endpoint, f"proxy {proxy.host}:{proxy.port}")
 
 
 def outage_at(target: Target, failure: Failure) -> str:
-    """Where nobody was: at the proxy if it is the proxy that is missing, else at the endpoint."""
+    """The address of the outage: the proxy's if the proxy is missing, otherwise the endpoint's."""
     return addresses_of(target)[-1 if failure.rule in _AT_PROXY else 0]
 
 
 def patience_ms(limits: RetryLimits, *, resumed: bool, has_never_answered: bool) -> int:
     """How long an outage may last before the call gives up on the target.
 
-    A run that goes on after a crash has the longer patience even where nobody ever answered: the model may
-    have been lost in the middle of its first answer.
+    A run that continues after a crash gets the longer patience even for an address that has never answered,
+    because the crash may have come during its first answer.
     """
     own_ms = int(1000 * limits.unreachable_s)
     if resumed:
@@ -63,6 +63,6 @@ def patience_ms(limits: RetryLimits, *, resumed: bool, has_never_answered: bool)
 
 
 def pause_ms(tries: int, *, random: float) -> int:
-    """The wait before the next try, after so many of them in vain."""
+    """The wait before the next try, after this many."""
     step_ms = STEPS_MS[min(tries, len(STEPS_MS)) - 1]
     return int(step_ms * (1 + SPREAD * (random - 0.5)))

@@ -1,8 +1,8 @@
-"""How much room a provider's words leave for an answer: its window minus the request, or its own cap."""
+"""How many tokens a provider's error text leaves for an answer: its window minus the request, or its cap."""
 
 import re
 
-ROOM_TOKENS_MIN = 1_024  # less than this is no room for an answer
+ROOM_TOKENS_MIN = 1_024  # less than this isn't enough for an answer
 
 _WINDOW = r"maximum context length is (?P<window>\d{1,9}) tokens"
 _USED = r"(?P<used>\d{1,9})"
@@ -33,7 +33,7 @@ CAPS: tuple[re.Pattern[str], ...] = tuple(
 
 
 def output_room(text: str) -> int | None:
-    """The tokens of answer that a text in lower case leaves; None if it says nothing of it."""
+    """The number of tokens that a text in lower case leaves for an answer; None if it doesn't say."""
     for pattern in WINDOWS:
         found = pattern.search(text)
         if found:

@@ -1,4 +1,4 @@
-"""A proxy on the way to a target: where it is, and what it is told about who we are."""
+"""A proxy in front of a target: where it is, and how we authenticate to it."""
 
 import base64
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -9,7 +9,7 @@ HIDDEN = "…"
 
 
 class Proxy(msgspec.Struct, frozen=True):
-    """A proxy's URL in its parts; `url` holds no user and no password, `place` is host and port."""
+    """The parts of a proxy's URL; `url` has no user and no password, `place` is host and port."""
 
     url: str
     place: str
@@ -19,19 +19,19 @@ class Proxy(msgspec.Struct, frozen=True):
     password: str = ""
 
     def __repr__(self) -> str:
-        """The password stays out of logs and tracebacks."""
+        """Keep the password out of logs and tracebacks."""
         return f"Proxy({self.url!r})"
 
     @property
     def authorization(self) -> str:
-        """The header that says who we are; empty if nobody is to know."""
+        """The Proxy-Authorization value; empty without credentials."""
         if not (self.user or self.password):
             return ""
         return f"Basic {base64.b64encode(f'{self.user}:{self.password}'.encode()).decode()}"
 
 
 def proxy_at(url: str) -> Proxy | None:
-    """The proxy that a URL names, None if it names none; the URL has been checked."""
+    """The proxy in a URL that has been checked; None if there is none."""
     if not url:
         return None
     parts = urlsplit(url)
@@ -48,13 +48,13 @@ def proxy_at(url: str) -> Proxy | None:
 
 
 def shown_proxy(url: str) -> str:
-    """The URL for people: who we are is left out of it."""
+    """The URL for people, without credentials."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{HIDDEN}@{_place(parts)}" if "@" in parts.netloc else url
 
 
 def proxy_secrets(url: str) -> tuple[str, ...]:
-    """What must not get out of a proxy's URL: the password, in each form in which it may be met."""
+    """The secrets in a proxy's URL: the password, in every form in which it may appear."""
     proxy = proxy_at(url)
     if proxy is None or not proxy.password:
         return ()

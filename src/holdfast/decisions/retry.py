@@ -1,4 +1,4 @@
-"""What to do after a failed attempt: decided here, done by the one loop that may wait."""
+"""What to do after a failed attempt: decided here, carried out by the one loop that may wait."""
 
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ IDLE_MS_MAX = 600_000
 IDLE_UNATTENDED_MS_MAX = 1_800_000
 DOUBLINGS_MAX = 20
 
-# How often the same target is asked again after a failure of one kind; the target's own limit holds too.
+# How often to retry the same target after one kind of failure; the target's own limit applies too.
 AGAIN_TIMES: dict[Again, int | None] = {
     "never": 0,
     "new_turn": 0,
@@ -42,7 +42,7 @@ AGAIN_TIMES: dict[Again, int | None] = {
     "while_unreachable": None,
     "server_time": None,
 }
-# After these a target has nothing more to say in this call.
+# After these, a target isn't asked again in this call.
 SPENT = frozenset[Again]({"never", "new_turn", "compacted", "lower_cap", "plainly", "forgetting"})
 
 
@@ -54,9 +54,9 @@ class RetryAfter(msgspec.Struct, frozen=True):
 
 
 class Reconnect(msgspec.Struct, frozen=True):
-    """Nobody is there: try the same target again after a wait, for `left_s` in all; then ask `to`, if any.
+    """Nobody is there: retry the same target after a wait, for `left_s` in all, then ask `to`, if any.
 
-    `now` says it in the present, for the live line.
+    `now` describes the outage in the present tense, for the live line.
     """
 
     wait_s: float
@@ -67,7 +67,7 @@ class Reconnect(msgspec.Struct, frozen=True):
 
 
 class FallBack(msgspec.Struct, frozen=True):
-    """Ask another target; at once, unless nobody was there either."""
+    """Ask another target; immediately, unless it couldn't be reached either."""
 
     to: str
     why: str
@@ -88,20 +88,20 @@ class Compact(msgspec.Struct, frozen=True):
 
 
 class LowerCap(msgspec.Struct, frozen=True):
-    """Ask the same target again with a lower cap on the answer; None leaves the number to the caller."""
+    """Ask the same target again with a lower output limit; None leaves the number to the caller."""
 
     output_tokens_max: int | None
     why: str
 
 
 class DropReasoningOptions(msgspec.Struct, frozen=True):
-    """Ask the same target again, and from now on, without a word about reasoning."""
+    """Ask the same target without reasoning options, now and in later requests."""
 
     why: str
 
 
 class DropPastReasoning(msgspec.Struct, frozen=True):
-    """Ask the same target again without what it thought before in this conversation."""
+    """Ask the same target again without its earlier reasoning in this conversation."""
 
     why: str
 
@@ -126,7 +126,7 @@ Decision: TypeAlias = (
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """An attempt of this call that failed."""
+    """A failed attempt of this call."""
 
     target: str
     failure: Failure
@@ -135,13 +135,13 @@ class Tried(msgspec.Struct, frozen=True):
 class History(msgspec.Struct, frozen=True, kw_only=True):
     """What a decision depends on.
 
-    `current` is the target of the failed attempt, `tried` what failed before it in this call. `targets` are
-    in the order of preference; the first one's limits hold for the call, each one's own for itself.
-    `breakers` and `gates` are by target name and `outages` by address; all know of this failure already.
-    `now_ms` is of a clock that nobody sets. `last_progress_ms` is the start of the call until there was
-    progress; what the call has spent at gates is `gated_ms` and does not count as silence. `resumed` says
-    that the run goes on after a crash or restart, `strangers` names targets that have never answered.
-    `wait_ms` and `output_room_tokens` come from the failure, `random` from [0, 1).
+    `current` is the target of the failed attempt, and `tried` has the earlier failures of this call.
+    `targets` are in order of preference; the first one's limits apply to the call, each one's own to itself.
+    `breakers` and `gates` are by target name and `outages` by address; all of them include this failure.
+    `now_ms` is from a clock that is never adjusted. `last_progress_ms` is the start of the call until there
+    is progress. `gated_ms` is the time spent at gates, which doesn't count as silence. `resumed` means that
+    the run continues after a crash or restart, and `never_answered` names targets that have never answered.
+    `wait_ms` and `output_room_tokens` come from the failure, `random` is from [0, 1).
     """
 
     targets: tuple[Target, ...]
@@ -166,7 +166,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide(failure: Failure, history: History) -> Decision:
-    """What follows from a failure; in the end always GiveUp: all other decisions cost an attempt or time."""
+    """What follows from a failure; eventually GiveUp, as every other decision costs an attempt or time."""
     history = msgspec.structs.replace(history, tried=(*history.tried, Tried(history.current, failure)))
     target = _current(history)
     again = again_of(failure)
@@ -179,19 +179,19 @@ def decide(failure: Failure, history: History) -> Decision:
         return GiveUp(f"{why}; {spent}")
     if again == "while_unreachable":
         return _nobody_there(history, failure, why=why)
-    mended = _mended(history, again, why=why)
-    if mended:
-        return mended
+    changed = _changed_request(history, again, why=why)
+    if changed:
+        return changed
     wait_ms = _wait_ms(history, again)
-    if _moves(history, fallback, wait_ms=wait_ms):
+    if _wants_fallback(history, fallback, wait_ms=wait_ms):
         other = _next_target(history, fallback, away_from=outage_at(target, failure))
         if other:
             return FallBack(other.name, why)
     return GiveUp(why) if wait_ms is None else _wait(history, wait_ms, why=why)
 
 
-def beside(history: History) -> Target | None:
-    """The target to ask beside a current one that is slow; None if it is not wanted or not possible."""
+def hedge_target(history: History) -> Target | None:
+    """The target to ask in parallel with a slow current one; None if that isn't wanted or possible."""
     limits = history.targets[0].retry
     if not limits.hedge or len(_counted(history)) + 2 > limits.attempts_max:
         return None
@@ -203,7 +203,7 @@ def _current(history: History) -> Target:
 
 
 def _counted(history: History) -> list[Tried]:
-    """What was tried and counts as an attempt: where nobody was there, nobody was asked."""
+    """The tried attempts that count: if nobody was there, nobody was asked."""
     return [tried for tried in history.tried if not is_unreachable(tried.failure)]
 
 
@@ -220,7 +220,7 @@ def _idle_ms_max(history: History) -> int:
 
 
 def _spent(history: History) -> str:
-    """Why the call may not try again at all, empty if it may."""
+    """Why the call may not try again at all; empty if it may."""
     attempts_max = history.targets[0].retry.attempts_max
     if len(_counted(history)) >= attempts_max:
         many = f"all {attempts_max} attempts of the call are used up"
@@ -235,7 +235,7 @@ def _has_attempts(history: History, target: Target) -> bool:
 
 
 def _nobody_there(history: History, failure: Failure, *, why: str) -> Reconnect | FallBack | Gated | GiveUp:
-    """Try again until the patience is over, or another address is worth a try."""
+    """Retry until the patience runs out, or until another address is worth a try."""
     target = _current(history)
     at = outage_at(target, failure)
     outage = history.outages.get(at, Outage())
@@ -257,7 +257,7 @@ def _nobody_there(history: History, failure: Failure, *, why: str) -> Reconnect 
 
 
 def _outage(history: History, target: Target) -> Outage | None:
-    """What this call knows of an outage on the way to a target."""
+    """What this call knows about an outage on the way to a target."""
     found = [history.outages[at] for at in addresses_of(target) if at in history.outages]
     return max(found, key=lambda outage: outage.ms, default=None)
 
@@ -267,10 +267,10 @@ def _outage_ms_max(history: History, target: Target) -> int:
     return patience_ms(target.retry, resumed=history.resumed, has_never_answered=has_never_answered)
 
 
-def _mended(
+def _changed_request(
     history: History, again: Again, *, why: str
 ) -> Compact | LowerCap | DropReasoningOptions | DropPastReasoning | None:
-    """The same target with another request, where that can help and has not been tried."""
+    """The same target with a changed request, if that can help and hasn't been tried."""
     if not _has_attempts(history, _current(history)):
         return None
     if again == "compacted" and not history.compacted:
@@ -283,7 +283,7 @@ def _mended(
 
 
 def _wait_ms(history: History, again: Again) -> int | None:
-    """The wait before the same target is asked again, None if it is not."""
+    """The wait before the same target is asked again; None if it isn't."""
     target = _current(history)
     failures = _failures(history, target.name)
     same_kind = [failure for failure in failures if failure.kind == failures[-1].kind]
@@ -300,13 +300,13 @@ def _wait_ms(history: History, again: Again) -> int | None:
 
 
 def backoff_ms(failures: int, limits: RetryLimits, *, random: float) -> int:
-    """Full jitter: anything from nothing to a bound that doubles with every failure up to its maximum."""
+    """Full jitter: anything from zero to a bound that doubles with each failure, up to its maximum."""
     doubled_s = limits.backoff_base_s * 2.0 ** min(failures - 1, DOUBLINGS_MAX)
     return int(1000 * random * min(limits.backoff_max_s, doubled_s))
 
 
-def _moves(history: History, fallback: Fallback, *, wait_ms: int | None) -> bool:
-    """Whether another target is wanted now."""
+def _wants_fallback(history: History, fallback: Fallback, *, wait_ms: int | None) -> bool:
+    """Whether to try another target now."""
     if fallback == "never":
         return False
     if wait_ms is None or wait_ms > LONG_WAIT_MS:
@@ -315,9 +315,9 @@ def _moves(history: History, fallback: Fallback, *, wait_ms: int | None) -> bool
 
 
 def _next_target(history: History, fallback: Fallback, *, away_from: str = "") -> Target | None:
-    """The first target after the current one, and then from the top, that may be asked and can help.
+    """The next target, in order and wrapping around, that may be asked and can help.
 
-    Who falls back "elsewhere" has no use for a target behind the address `away_from`.
+    The "elsewhere" fallback skips targets behind the address `away_from`.
     """
     current = _current(history)
     kinds = [tried.failure.kind for tried in history.tried]

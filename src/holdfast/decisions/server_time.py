@@ -1,4 +1,4 @@
-"""When a provider says that it may be asked again: headers and body fields into one wait."""
+"""When a provider says that it may be asked again: turns headers and body fields into one wait."""
 
 import math
 import re
@@ -36,13 +36,14 @@ Reader = Callable[[Mapping[str, str], ErrorFacts, int], float | None]
 
 
 def server_time(headers: Mapping[str, str], error: ErrorFacts, *, now_ms: int, status: int = 0) -> int | None:
-    """The wait that the provider asks for, None if it names none that makes sense.
+    """The wait that the provider asks for; None if it names none that makes sense.
 
-    Header names are in lower case. What was made for us wins over what describes a whole account: exact
-    milliseconds, then Retry-After, then the body's own fields, then the reset of a used-up bucket, which is
-    the time of a full refill and so the longest. Relative times go before dates, for clocks differ; a date
-    counts from the Date header of the same answer, or else from our own clock. Words count last, and only
-    where waiting is the matter; buckets that are not empty, only where a limit is.
+    Header names are in lower case. What is meant for this request wins over what describes a whole account:
+    exact milliseconds, then Retry-After, then the body's own fields, then the reset of an exhausted bucket,
+    which is the time of a full refill and so the longest. Relative times win over dates, because clocks
+    differ. A date is relative to the Date header of the same response, or else to our own clock. Text comes
+    last, and only for errors that are about waiting. Buckets that aren't empty count only for errors about a
+    limit.
     """
     sent_ms = _http_date_ms(headers.get("date", ""))
     now_ms = now_ms if sent_ms is None else int(sent_ms)
@@ -95,12 +96,12 @@ def _body_date(_headers: Mapping[str, str], error: ErrorFacts, now_ms: int) -> f
 
 
 def _empty_buckets(headers: Mapping[str, str], _error: ErrorFacts, now_ms: int) -> float | None:
-    """The last reset among the buckets that are empty: providers tell of all of them with every answer."""
+    """The latest reset among the empty buckets; providers list all buckets in every response."""
     return max(_resets(headers, now_ms, left=EMPTY), default=None)
 
 
 def _resets(headers: Mapping[str, str], now_ms: int, *, left: re.Pattern[str]) -> list[float]:
-    """How long until each bucket is full again of which so much is left."""
+    """How long until each bucket with this much left is full again."""
     found: list[float] = []
     for name, value in headers.items():
         bucket = _bucket_of(name)
@@ -113,7 +114,7 @@ def _resets(headers: Mapping[str, str], now_ms: int, *, left: re.Pattern[str]) -
 
 
 def _bucket_of(name: str) -> str | None:
-    """The header that says how much is left in the bucket whose reset this header names."""
+    """The header that says how much is left in the bucket of this reset header."""
     if name.startswith("x-ratelimit-reset"):
         return name.replace("reset", "remaining", 1)
     if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
@@ -132,7 +133,7 @@ READERS: tuple[Reader, ...] = (
 
 
 def _reset_ms(value: str, *, now_ms: int) -> float | None:
-    """A reset as a duration, as Unix seconds or milliseconds, as an ISO date or as plain seconds."""
+    """A reset given as a duration, Unix seconds or milliseconds, an ISO date, or plain seconds."""
     number = _number(value)
     if number is not None:
         if number >= UNIX_MS_MIN:

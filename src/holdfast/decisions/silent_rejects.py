@@ -1,4 +1,4 @@
-"""Models that an endpoint is known to drop without a word: patterns and hints, as data."""
+"""Models that an endpoint is known to reject silently: patterns and hints, as data."""
 
 import tomllib
 from fnmatch import fnmatchcase
@@ -7,7 +7,7 @@ import msgspec
 
 
 class SilentReject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An endpoint (without its scheme) and a model, both as shell patterns, and what to tell the user."""
+    """An endpoint (without its scheme) and a model, both as shell patterns, and the hint for the user."""
 
     endpoint: str
     model: str
@@ -19,12 +19,12 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_silent_rejects(text: str) -> tuple[SilentReject, ...]:
-    """The entries of the data file; a wrong one is a bug of ours and raises."""
+    """The entries of the data file; raises on an invalid entry, which is a bug."""
     return msgspec.convert(tomllib.loads(text), _File).reject
 
 
 def silent_reject_hint(rejects: tuple[SilentReject, ...], *, base_url: str, model: str) -> str:
-    """The hint of the first entry that fits, else nothing."""
+    """The hint of the first matching entry, or an empty string."""
     endpoint = base_url.partition("://")[2].rstrip("/").lower()
     for reject in rejects:
         if fnmatchcase(endpoint, reject.endpoint) and fnmatchcase(model.lower(), reject.model):

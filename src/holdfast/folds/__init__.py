@@ -1,1 +1,1 @@
-"""State computed from events: what a log says of its session, its runs, its transcript and its context."""
+"""State computed from events: a log's session, runs, transcript and model context."""

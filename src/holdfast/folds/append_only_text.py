@@ -1,4 +1,4 @@
-"""Text for views that cannot take any back: repeating it adds nothing, a difference restarts the answer."""
+"""Text for views that can't retract any: repetition adds nothing, and a difference restarts the answer."""
 
 from holdfast import events as e
 from holdfast.folds.entries import Text
@@ -9,23 +9,23 @@ RESTARTED = "\n\n[answer restarted]\n\n"
 
 
 class AppendOnlyText:
-    """Turns the text of a run's attempts into text that only ever grows.
+    """Turns the text of a run's attempts into text that only grows.
 
-    While a new attempt repeats what a superseded one said, nothing is added. At the first difference one line
-    says that the answer restarted, and the new text follows from its beginning. A long text is not kept for
-    comparison: after one, the answer restarts in any case.
+    While a new attempt repeats what a superseded one said, nothing is added. At the first difference a line
+    says that the answer restarted, and the new text follows from its beginning. Long texts aren't kept for
+    comparison: after one, the answer always restarts.
     """
 
     __slots__ = ("_has_to_restart", "_repeated", "_repeating", "added")
 
     def __init__(self) -> None:
-        self.added = ""  # what the newest event of the run adds
+        self.added = ""  # by the newest event of the run
         self._has_to_restart = False
-        self._repeating = ""  # what readers have of an attempt that no longer counts
+        self._repeating = ""  # what readers have of a superseded attempt
         self._repeated = 0  # how much of that the new attempt has repeated
 
     def apply(self, event: e.Event, run: RunView) -> None:
-        """Take one more event, before the run's view does."""
+        """Take the next event, before the run's view does."""
         self.added = ""
         if isinstance(event, e.TextDelta):
             if run.answers:
@@ -50,7 +50,7 @@ class AppendOnlyText:
         return self._restart(self._repeating[: self._repeated] + text)
 
     def _restart(self, text: str) -> str:
-        # The difference may begin right after what was said: then nothing has to be taken back.
+        # If the new text only continues after what was said, nothing has to be retracted.
         known, self._repeating, self._repeated = self._repeating, "", 0
         return text[len(known) :] if text.startswith(known) else RESTARTED + text
 
@@ -65,7 +65,7 @@ class AppendOnlyText:
             self._repeating = "".join([text.text for text in said])
 
     def _settle(self) -> str:
-        """An answer that ends before it has repeated everything is a different one."""
+        """An answer that ends before it has repeated everything is a different answer."""
         if self._has_to_restart:
             self._has_to_restart = False
             return RESTARTED

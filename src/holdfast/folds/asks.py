@@ -1,4 +1,4 @@
-"""Approvals and questions are one thing, an ask: how it is settled, and the events that close it."""
+"""Approvals and questions are both asks: how an ask is settled, and the events that close it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ SETTLED_STATES: Mapping[type[e.Event], AskState] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What became of an ask."""
+    """How an ask was settled."""
 
     state: AskState
     answer: str = ""
@@ -33,13 +33,13 @@ class Settlement:
 
 
 def kind_of(event: e.AskAsked | e.AskSettled) -> AskKind:
-    """Which kind of ask the event is about."""
+    """The kind of ask that the event is about."""
     approvals = e.ApprovalAsked | e.ApprovalAnswered | e.ApprovalExpired | e.ApprovalWithdrawn
     return "approval" if isinstance(event, approvals) else "question"
 
 
 def settlement(event: e.AskSettled) -> Settlement:
-    """What the event says became of its ask."""
+    """How the event settles its ask."""
     match event:
         case e.ApprovalAnswered():
             return Settlement("answered", event.choice, event.by, event.reason)
@@ -52,14 +52,14 @@ def settlement(event: e.AskSettled) -> Settlement:
 
 
 def expired(asked: e.AskAsked, at_ms: int) -> e.ApprovalExpired | e.QuestionExpired:
-    """The event that says that nobody answered in time."""
+    """The event for an ask that nobody answered in time."""
     if isinstance(asked, e.ApprovalAsked):
         return e.ApprovalExpired(at_ms=at_ms, run_id=asked.run_id, approval_id=asked.approval_id)
     return e.QuestionExpired(at_ms=at_ms, run_id=asked.run_id, question_id=asked.question_id)
 
 
 def withdrawn(asked: e.AskAsked, at_ms: int, *, cause: str) -> e.ApprovalWithdrawn | e.QuestionWithdrawn:
-    """The event that takes the ask back."""
+    """The event that withdraws the ask."""
     if isinstance(asked, e.ApprovalAsked):
         return e.ApprovalWithdrawn(
             at_ms=at_ms, run_id=asked.run_id, approval_id=asked.approval_id, cause=cause

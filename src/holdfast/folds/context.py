@@ -1,4 +1,4 @@
-"""What a model is shown, from the same fold as what people see."""
+"""The model's context, computed from the transcript that people see."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -40,22 +40,23 @@ _INSTRUCTING_ROLES = frozenset({"system", "developer"})
 
 @dataclass(slots=True)
 class _Answer:
-    """One call's answer while it is gathered: what was said, and the tool cards in the order of asking."""
+    """One call's answer as it is gathered: what was said, and its tool cards in order."""
 
     run_id: str
     items: list[Said] = field(default_factory=list[Said])
     cards: list[ToolCard] = field(default_factory=list[ToolCard])
-    begun: list[str] = field(default_factory=list[str])  # a text that goes on in the next entry
+    begun: list[str] = field(default_factory=list[str])  # a text that continues in the next entry
 
 
 def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
-    """The messages of a call that this run makes now (for an ended run: at its end).
+    """The messages for the run's next model call; for an ended run, as of its end.
 
-    A message counts once `message.dispatched` is in the log, for this run or one before it. A message that
-    was stopped or removed while it waited is shown to no model. Superseded and rewound stretches are not in
-    the transcript, so they are not here. A message after which its run ended without a word says so, with the
-    time of that ending: the same in every later call. The last message may be an assistant message (an answer
-    that was cut off is to be continued); no request may end so: the caller adds what is to be said next.
+    A message counts as soon as `message.dispatched` is in the log, for this run or an earlier one. A message
+    that was stopped or removed while it waited is never shown to a model. Superseded and rewound stretches
+    aren't in the transcript, so they aren't here either. If a run ended without a word after a message, the
+    message says so, with the time of that ending, the same in every later call. The last message may be an
+    assistant message, when an answer that was cut off is to be continued. No request may end like that, so
+    the caller adds a message.
     """
     messages: list[Message] = []
     summary, entries = since_summary(transcript, run_id)
@@ -68,7 +69,7 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
 
 
 def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, list[Entry]]:
-    """What a call of this run is shown: the summary of the older part, if there is one, and what follows."""
+    """What a call of this run is shown: the summary of the older part, if any, and what follows it."""
     run = transcript.runs[run_id]
     entries = _entries_up_to(transcript, run)
     summary = _last_compaction(transcript, run, entries)
@@ -78,7 +79,7 @@ def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, l
 
 
 def history_instructions(transcript: Transcript, run_id: str) -> str:
-    """What the system messages of a history that came with the run say; they are not among its messages."""
+    """The system messages of the history that came with the run; they aren't among its messages."""
     history = transcript.runs[run_id].history or ()
     return "\n\n".join(message.content for message in history if message.role in _INSTRUCTING_ROLES)
 
@@ -88,12 +89,13 @@ def _entries_up_to(transcript: Transcript, run: RunView) -> list[Entry]:
         return [entry for entry in transcript.entries if entry.run_id == run.run_id and run.has_begun]
     entries = transcript.entries
     last = next((n for n in reversed(range(len(entries))) if entries[n].run_id == run.run_id), -1)
-    # What was stopped while it waited stands where that happened, perhaps in the middle of this run.
+    # A message stopped while it waited is at the point where that happened, perhaps in the middle of this
+    # run.
     return [entry for entry in entries[: last + 1] if transcript.runs[entry.run_id].has_begun]
 
 
 def _last_compaction(transcript: Transcript, run: RunView, entries: list[Entry]) -> Notice | None:
-    """A summary made for a run with a history of its own says nothing about the session's messages."""
+    """A summary made for a run with its own history doesn't cover the session's messages."""
     for entry in reversed(entries):
         if isinstance(entry, Notice) and entry.notice == "compacted":
             own = entry.run_id == run.run_id
@@ -111,7 +113,7 @@ def _from_history(history: Iterable[HistoryMessage]) -> Iterable[Message]:
 
 
 def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]:
-    """User messages where they were taken up; each answer whole, with its tool results right after it."""
+    """User messages where they were taken up; each complete answer, directly followed by its tool results."""
     order: list[Person | _Answer] = []
     answers: dict[tuple[str, str], _Answer] = {}
     for entry in entries:
@@ -122,7 +124,7 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
             if call not in answers:
                 answers[call] = _Answer(entry.run_id)
                 order.append(answers[call])
-            _add(answers[call], entry, goes_on=_goes_on(transcript, entry))
+            _add(answers[call], entry, is_continued=_is_continued(transcript, entry))
     stretches: list[list[Message]] = []
     answered: set[str] = set()
     for item in reversed(order):
@@ -136,9 +138,10 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
 
 
 def _said_by(person: Person, silent: RunView | None) -> UserMessage:
-    """What the person said; `silent` is the run that said nothing after it, if it did not.
+    """The person's message; `silent` is the run that ended without a word after it, if one did.
 
-    The model would take two wishes in a row for one, however long ago the first was given up.
+    Without the note, the model would take two requests in a row for one, however long ago the first was given
+    up.
     """
     text, parts = person.message.text, person.message.parts
     ending = silent.ending if silent is not None else None
@@ -149,12 +152,12 @@ def _said_by(person: Person, silent: RunView | None) -> UserMessage:
     return UserMessage(text, (*parts, TextPart(UNANSWERED.format(why=why, when=when))))
 
 
-def _goes_on(transcript: Transcript, entry: Entry) -> bool:
-    """Whether the next text is the rest of this one."""
-    return isinstance(entry, Text) and entry.segment in transcript.runs[entry.run_id].go_on
+def _is_continued(transcript: Transcript, entry: Entry) -> bool:
+    """Whether the next text continues this one."""
+    return isinstance(entry, Text) and entry.segment in transcript.runs[entry.run_id].continued
 
 
-def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, goes_on: bool) -> None:
+def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, is_continued: bool) -> None:
     if isinstance(entry, ToolCard):
         target = entry.target if entry.opaque else ""
         asked = AskedTool(entry.tool_call_id, entry.name, entry.args, entry.bad_args, entry.opaque, target)
@@ -165,21 +168,21 @@ def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, goes_on: bool) -
             answer.items.append(Thought(entry.text, entry.opaque, entry.target))
     else:
         answer.begun.append(entry.text)
-        if not goes_on:
+        if not is_continued:
             _end_text(answer, entry.phase, entry.target if entry.phase else "")
 
 
 def _end_text(answer: _Answer, phase: str = "", target: str = "") -> None:
     text = "".join(answer.begun)
     answer.begun.clear()
-    # providers refuse a block of nothing but white space
+    # providers reject a block of only white space
     if text and not text.isspace():
         answer.items.append(SaidText(text, phase, target))
 
 
 def _answer_messages(transcript: Transcript, answer: _Answer) -> list[Message]:
     _end_text(answer)
-    # thinking that led to nothing is no message, and providers refuse it as one
+    # thinking alone is not a message, and providers reject it as one
     if all(isinstance(item, Thought) for item in answer.items):
         return []
     results = (_result(card, transcript.runs[card.run_id]) for card in answer.cards)

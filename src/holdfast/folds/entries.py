@@ -1,4 +1,4 @@
-"""The entries of a transcript: what people see of a session, one class for each kind."""
+"""The entries of a transcript: what people see of a session, one class per kind."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -20,23 +20,26 @@ def _tail() -> Gathered:
 
 
 @dataclass(slots=True, kw_only=True)
-class Person:
-    """What a person said, at the place where a run took it up."""
+class _RunEntry:
+    """What every entry has: its event's seq and time, and its run."""
 
-    kind: ClassVar[str] = "person"
     seq: int
     at_ms: int
     run_id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Person(_RunEntry):
+    """A person's message, where a run took it up."""
+
+    kind: ClassVar[str] = "person"
     message: SessionMessage
 
 
 @dataclass(slots=True, kw_only=True)
-class ModelOutput:
-    """A stretch of what a model said or thought, and the attempt that it belongs to."""
+class ModelOutput(_RunEntry):
+    """Continuous model output, and the attempt that it belongs to."""
 
-    seq: int
-    at_ms: int
-    run_id: str
     call_id: str
     attempt_id: str
     target: str
@@ -46,13 +49,13 @@ class ModelOutput:
 
     @property
     def text(self) -> str:
-        """All of it so far."""
+        """The text so far."""
         return str(self.gathered)
 
 
 @dataclass(slots=True, kw_only=True)
 class Text(ModelOutput):
-    """A stretch of the answer; `phase` goes back to its provider."""
+    """A part of the answer; `phase` is sent back to its provider."""
 
     kind: ClassVar[str] = "text"
     phase: str = ""
@@ -60,20 +63,17 @@ class Text(ModelOutput):
 
 @dataclass(slots=True, kw_only=True)
 class Thinking(ModelOutput):
-    """A stretch of thinking; `opaque` goes back to its provider."""
+    """A part of the reasoning; `opaque` is sent back to its provider."""
 
     kind: ClassVar[str] = "thinking"
     opaque: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolCard:
-    """A tool call: what was asked, the end of what it said while it ran, what it brought."""
+class ToolCard(_RunEntry):
+    """A tool call: its arguments, the end of its output while it ran, and its result."""
 
     kind: ClassVar[str] = "tool"
-    seq: int
-    at_ms: int
-    run_id: str
     call_id: str
     attempt_id: str
     tool_call_id: str
@@ -93,18 +93,15 @@ class ToolCard:
 
     @property
     def output(self) -> str:
-        """The last 64 Ki characters that the running tool said."""
+        """The last 64 Ki characters of the running tool's output."""
         return str(self.gathered)
 
 
 @dataclass(slots=True, kw_only=True)
-class AskCard:
-    """An approval (of `action`) or a question (`text`), and what became of it."""
+class AskCard(_RunEntry):
+    """An approval (of `action`) or a question (`text`), and how it was settled."""
 
     kind: ClassVar[str] = "ask"
-    seq: int
-    at_ms: int
-    run_id: str
     ask: AskKind
     ask_id: str
     tool_call_id: str
@@ -120,13 +117,10 @@ class AskCard:
 
 
 @dataclass(slots=True, kw_only=True)
-class Notice:
-    """Something that people are told about a run in one line."""
+class Notice(_RunEntry):
+    """A one-line message to people about a run."""
 
     kind: ClassVar[str] = "notice"
-    seq: int
-    at_ms: int
-    run_id: str
     notice: NoticeKind
     text: str
     until_ms: int = 0
@@ -135,13 +129,10 @@ class Notice:
 
 
 @dataclass(slots=True, kw_only=True)
-class Ending:
-    """How a run ended; `words` says it to a person."""
+class Ending(_RunEntry):
+    """How a run ended; `words` says it for people."""
 
     kind: ClassVar[str] = "ending"
-    seq: int
-    at_ms: int
-    run_id: str
     outcome: OutcomeKind
     cause: str
     words: str
@@ -153,7 +144,7 @@ Entry: TypeAlias = Person | Text | Thinking | ToolCard | AskCard | Notice | Endi
 
 
 def shown(entry: Entry) -> dict[str, Any]:
-    """The entry as JSON for the page: its kind and its fields, gathered text under the name people use."""
+    """The entry as JSON for the page: its kind and fields, with gathered text as `output` or `text`."""
     fields: dict[str, Any] = msgspec.to_builtins(entry, enc_hook=str)
     if isinstance(entry, ToolCard):
         fields["output"] = fields.pop("gathered")
@@ -188,6 +179,6 @@ _CAUSES = {
 
 
 def ending_words(outcome: OutcomeKind, cause: str, *, failure: Failure | None) -> str:
-    """How a run ended, as one line for people; a cause without a sentence of its own stands as it is."""
+    """How a run ended, as one line for people; a cause without its own wording is shown as it is."""
     why = failure.text if failure is not None else _CAUSES.get(cause, cause)
     return f"{_OUTCOMES[outcome]}: {why}" if why else _OUTCOMES[outcome]

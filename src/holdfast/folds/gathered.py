@@ -4,7 +4,7 @@ _JOINED_AT_ONCE = 256
 
 
 class Gathered:
-    """Text that arrives in pieces and is joined when it is read; past `chars_max` only its end is kept."""
+    """Text that arrives in pieces and is joined when read; past `chars_max` only its end is kept."""
 
     __slots__ = ("_chars", "_joined", "_pieces", "chars_max", "total_chars")
     __hash__ = None  # pyright: ignore[reportAssignmentType]
@@ -14,27 +14,27 @@ class Gathered:
         self.total_chars = 0
         self._chars = 0
         self._pieces: list[str] = []
-        self._joined = 0  # how many of the pieces, from the first on, are long
+        self._joined = 0  # how many pieces, counted from the first, are long
 
     def add(self, text: str) -> None:
-        """More of the text."""
+        """Add more of the text."""
         pieces = self._pieces
         pieces.append(text)
         if len(pieces) - self._joined >= _JOINED_AT_ONCE:
-            # A short string weighs several times its characters.
+            # A short string takes several times the memory of its characters.
             pieces[self._joined :] = ["".join(pieces[self._joined :])]
             self._joined += 1
         size = len(text)
         self.total_chars += size
         self._chars += size
-        # cutting at twice the limit keeps the cost of each piece constant
+        # cutting at twice the limit keeps the cost per piece constant
         if self.chars_max and self._chars > 2 * self.chars_max:
             self._pieces = [str(self)]
             self._joined = 0
             self._chars = self.chars_max
 
     def put(self, text: str) -> None:
-        """The whole text, in place of what was gathered."""
+        """Replace what was gathered with the whole text."""
         self._pieces = []
         self.total_chars = self._chars = self._joined = 0
         self.add(text)

@@ -8,7 +8,7 @@ from holdfast.values import Mode, Part
 
 
 class MessageState(StrEnum):
-    """Where a message is: #k in the queue, waiting for its run's next call, with a run, or taken back."""
+    """Where a message is: in the queue, waiting for its run's next call, with a run, or withdrawn."""
 
     QUEUED = "queued"
     STEERING = "steering"
@@ -18,7 +18,7 @@ class MessageState(StrEnum):
 
 @dataclass(slots=True)
 class SessionMessage:
-    """A message as it stands now; `run_id` is the run that it waits for or that has it."""
+    """A message in its current state; `run_id` is the run that it waits for or that has it."""
 
     message_id: str
     seq: int
@@ -33,10 +33,10 @@ class SessionMessage:
 
 @dataclass(slots=True)
 class InputState:
-    """All messages of a session; `queue` and `steering` hold the ids of those that wait, in order.
+    """All messages of a session; `queue` and `steering` have the ids of the waiting ones, in order.
 
-    An edit, move or removal that comes after the message was handed over changes nothing: the input lost
-    the race, and the message's state shows it.
+    An edit, move or removal after the message was handed over changes nothing: that input lost the race, and
+    the message's state shows it.
     """
 
     messages: dict[str, SessionMessage] = field(default_factory=dict[str, SessionMessage])
@@ -44,20 +44,20 @@ class InputState:
     steering: list[str] = field(default_factory=list[str])
 
     def position(self, message_id: str) -> int:
-        """The message's place in the queue, 1 is next; 0 if it does not wait there."""
+        """The message's position in the queue, starting at 1; 0 if it isn't queued."""
         return self.queue.index(message_id) + 1 if message_id in self.queue else 0
 
     def waiting(self) -> list[SessionMessage]:
-        """Steers first, then the queue in its order."""
+        """Steering messages first, then the queue in order."""
         return [self.messages[message_id] for message_id in (*self.steering, *self.queue)]
 
     def steers(self, run_id: str) -> list[SessionMessage]:
-        """What waits for the next model call of this run."""
+        """Messages that wait for this run's next model call."""
         steering = [self.messages[message_id] for message_id in self.steering]
         return [message for message in steering if message.run_id == run_id]
 
     def accept(self, seq: int, event: e.MessageAccepted, *, run_is_open: bool) -> None:
-        """A second event with the same id has no effect."""
+        """Add a message; a second event with the same id has no effect."""
         if event.message_id in self.messages:
             return
         message = SessionMessage(
@@ -78,26 +78,26 @@ class InputState:
             self.queue.append(message.message_id)
 
     def edit(self, event: e.MessageEdited) -> None:
-        """A waiting message gets another text."""
+        """Change the text of a waiting message."""
         message = self.messages[event.message_id]
         if self._waits(message):
             message.text = event.text
             message.parts = event.parts
 
     def move(self, message_id: str, position: int) -> None:
-        """0 is next; a place outside the queue is its nearer end."""
+        """Move a queued message; 0 is next, and a position outside the queue means the nearer end."""
         if message_id in self.queue:
             self.queue.remove(message_id)
             self.queue.insert(min(max(position, 0), len(self.queue)), message_id)
 
     def remove(self, message_id: str) -> None:
-        """A waiting message is taken back."""
+        """Withdraw a waiting message."""
         message = self.messages[message_id]
         if self._waits(message):
             self._settle(message, MessageState.REMOVED)
 
     def queue_for(self, message_id: str, run_id: str) -> None:
-        """A run exists for the message; a message that was handed over before (a retry) waits again."""
+        """Queue the message for its run; one that was handed over before (a retry) waits again."""
         message = self.messages[message_id]
         message.run_id = run_id
         if message.state is not MessageState.QUEUED:
@@ -105,13 +105,13 @@ class InputState:
             self.queue.append(message_id)
 
     def hand_over(self, message_id: str, run_id: str) -> None:
-        """The run has the message from here on, even if someone just took it back."""
+        """Give the message to the run, even if someone has just withdrawn it."""
         message = self.messages[message_id]
         message.run_id = run_id
         self._settle(message, MessageState.DISPATCHED)
 
     def run_ended(self, run_id: str) -> list[SessionMessage]:
-        """Steers that came too late are next in the queue; what waited for this very run went with it."""
+        """Move late steering messages to the front of the queue; return those that waited for this run."""
         went_along = [self.messages[id_] for id_ in self.queue if self.messages[id_].run_id == run_id]
         for message in went_along:
             self._settle(message, MessageState.DISPATCHED)

@@ -1,4 +1,4 @@
-"""Figures of one process: folded from the events that it put on disk, cheap enough for every delta."""
+"""Metrics of one process, folded from the events that it has written; cheap enough for every delta."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -15,7 +15,7 @@ COMMIT_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 5.0, 
 
 
 class Histogram:
-    """How values spread over buckets; `counts[n]` are those up to `bounds[n]`, the last those above all."""
+    """Values by bucket; `counts[n]` counts those up to `bounds[n]`, the last one those above all bounds."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -25,14 +25,14 @@ class Histogram:
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        """One more value."""
+        """Add a value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
 
 @dataclass(slots=True)
 class OpenAttempt:
-    """A connection to a target that is open, as far as the log says."""
+    """An open connection to a target, according to the log."""
 
     target: str
     began_ms: int
@@ -41,7 +41,7 @@ class OpenAttempt:
 
 @dataclass(slots=True)
 class Metrics:
-    """What happened since the process began; sets and maps hold only what is open, or named by settings."""
+    """What happened since the process started; sets and maps only have what is open or configured."""
 
     runs_started: int = 0
     runs_resumed: int = 0
@@ -62,12 +62,12 @@ class Metrics:
     )
 
     def begin_with(self, rows: Iterable[RunRow]) -> None:
-        """Runs that an earlier process left open."""
+        """Count the runs that an earlier process left open."""
         for row in rows:
             (self.runs_queued if row.status == "queued" else self.runs_active).add(row.run_id)
 
     def add(self, event: e.Event) -> None:
-        """One more event that is on disk."""
+        """Add an event that is on disk."""
         count = _COUNTS.get(type(event))
         if count is not None:
             count(self, event)

@@ -9,7 +9,7 @@ from holdfast.codec import type_of
 
 
 class Phase(StrEnum):
-    """Where a run stands; waiting for a person is RUNNING with an open ask."""
+    """The phase of a run; waiting for a person is RUNNING with an open ask."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -49,7 +49,7 @@ _WINDS_DOWN: tuple[type[e.Event], ...] = (
     e.RunResumed,
 )
 
-# an event missing from a row is a bug in its writer: IllegalEvent
+# an event missing from a row is a bug in the code that wrote it: IllegalEvent
 TRANSITIONS: Mapping[Phase, Mapping[type[e.Event], Phase]] = MappingProxyType(
     {
         Phase.QUEUED: {
@@ -65,7 +65,7 @@ TRANSITIONS: Mapping[Phase, Mapping[type[e.Event], Phase]] = MappingProxyType(
             e.StopRequested: Phase.STOPPING,
             e.RunEnded: Phase.ENDED,
         },
-        # What a run began before it heard of the stop may land behind it: inputs wait for no run.
+        # What a run began before it saw the stop may come after it, because inputs don't wait for runs.
         Phase.STOPPING: {
             **dict.fromkeys(_BEGINS_SOMETHING, Phase.STOPPING),
             **dict.fromkeys(_WINDS_DOWN, Phase.STOPPING),
@@ -79,7 +79,7 @@ TRANSITIONS: Mapping[Phase, Mapping[type[e.Event], Phase]] = MappingProxyType(
 
 
 class IllegalEvent(Exception):
-    """An event that cannot follow what the log holds; the text names its place, run, phase and type."""
+    """An event that can't follow what is in the log; the text has its seq, run, phase and type."""
 
     def __init__(
         self, reason: str, *, event: e.Event, seq: int = 0, run_id: str = "", phase: Phase | None = None

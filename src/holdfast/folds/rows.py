@@ -1,7 +1,7 @@
-"""What a store keeps beside the log so that lists and look-ups are quick: rows, search text, blob names.
+"""What a store keeps beside the log for fast lists and look-ups: rows, search text, blob names.
 
-Each is a pure function of the row before and one event, so a store can write them in the transaction of the
-event itself and can always make them anew from the log.
+Each is a pure function of the previous row and one event. So a store can write it in the event's own
+transaction, and can always rebuild it from the log.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ from holdfast.folds.asks import SETTLED_STATES, AskKind, kind_of
 from holdfast.values import AskState, FilePart, ImagePart, OutcomeKind
 
 RunStatus: TypeAlias = Literal["queued", "running", "stopping", "ended"]
-TITLE_CHARS_MAX = 80  # of one that is made of a message
+TITLE_CHARS_MAX = 80  # for titles made from a message
 GIVEN_TITLE_CHARS_MAX = 200
 PREVIEW_CHARS_MAX = 200
-FRESH_MS = 1_000  # the row of an open run is written anew this long after it was, or when its status changes
+FRESH_MS = 1_000  # an open run's row is rewritten after this long, or when its status changes
 
-# Events of a running answer come by the thousand and change no row.
+# Events of a streaming answer come by the thousand and change no row.
 QUIET: frozenset[type[e.Event]] = frozenset({e.TextDelta, e.ReasoningDelta, e.ToolOutput})
 
 
@@ -42,11 +42,11 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     purge_at_ms: int = 0
     messages: int = 0
-    steers: str = ""  # ids of messages for a run under way that no run has yet, spaces between
+    steers: str = ""  # ids of messages for a running agent that no run has received, separated by spaces
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run is and how it stands, for look-ups by its id alone."""
+    """A run's session and state, for look-ups by id alone."""
 
     run_id: str
     session_id: str
@@ -84,7 +84,7 @@ class SearchText(msgspec.Struct, frozen=True):
 
 
 def apply_to_session(row: SessionRow, event: e.Event) -> SessionRow:
-    """The session's row after the event; the caller makes the first one with the id alone."""
+    """The session's row after the event; the caller creates the first row with only the id."""
     match event:
         case e.SessionCreated():
             return replace(
@@ -124,7 +124,7 @@ def _steers_after(row: SessionRow, event: e.MessageAccepted) -> str:
 
 
 def _apply_arrangement(row: SessionRow, event: e.Event) -> SessionRow:
-    """Title, pin, archive and deletion do not move a session in the list."""
+    """Title, pin, archive and deletion don't move a session in the list."""
     match event:
         case e.SessionRenamed():
             return replace(row, title=event.title[:GIVEN_TITLE_CHARS_MAX], titled=True)
@@ -149,12 +149,12 @@ def _first_line(text: str) -> str:
 
 
 def run_of(event: e.Event) -> str:
-    """The id of the run that the event is about, or nothing."""
+    """The id of the run that the event is about, or an empty string."""
     return getattr(event, "run_id", "")
 
 
 def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Event) -> RunRow | None:
-    """The run's row after the event; None while the run is not known."""
+    """The run's row after the event; None if the run isn't known."""
     if isinstance(event, e.RunQueued):
         if row is not None:
             return row
@@ -170,7 +170,7 @@ def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Even
     if row is None or row.session_id != session_id:
         return row
     match event:
-        case _ if row.status == "ended":  # an ending is final: whatever comes late opens no run again
+        case _ if row.status == "ended":  # an ending is final: late events don't reopen the run
             status, outcome = row.status, row.outcome
         case e.RunStarted() if row.status == "queued":
             status, outcome = "running", None
@@ -186,7 +186,7 @@ def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Even
 
 
 def ask_of(event: e.Event) -> str:
-    """The id of the approval or question that the event is about, or nothing."""
+    """The id of the approval or question that the event is about, or an empty string."""
     return getattr(event, "ask_id", "")
 
 
@@ -204,12 +204,12 @@ def apply_to_ask(row: AskRow | None, seq: int, *, session_id: str, event: e.Even
         )
     state = SETTLED_STATES.get(type(event))
     if state is None or row is None or row.session_id != session_id or row.state != "open":
-        return row  # a copy of the event in a forked session, or a late one, settles nothing
+        return row  # a copy in a forked session, or a late event, settles nothing
     return replace(row, state=state)
 
 
 def search_text(seq: int, event: e.Event) -> SearchText | None:
-    """What the event adds to, or replaces in, the session's searchable text."""
+    """The text that the event adds to, or replaces in, the session's searchable text."""
     match event:
         case e.MessageAccepted() | e.MessageEdited() | e.TextDone() | e.QuestionAsked():
             return SearchText(seq, event.text)
@@ -225,14 +225,14 @@ def search_text(seq: int, event: e.Event) -> SearchText | None:
 
 
 def _readable(recovered: e.OutputRecovered) -> Iterator[e.Event]:
-    """What can be read of it: recovered output is kept as it came, and its index is the best there can be."""
+    """The readable events of recovered output; unreadable ones are kept but can't be indexed."""
     for body in recovered.events:
         with contextlib.suppress(UnreadableEvent):
             yield decode(bytes(body))
 
 
 def blobs_of(event: e.Event) -> tuple[str, ...]:
-    """The blobs that the event names, which live as long as it does."""
+    """The blobs that the event names and keeps from being removed."""
     match event:
         case e.MessageAccepted() | e.MessageEdited():
             names = [part.blob for part in event.parts if isinstance(part, ImagePart | FilePart)]

@@ -17,12 +17,12 @@ _DELTAS: Final = frozenset[type[e.Event]]((e.TextDelta, e.ReasoningDelta, e.Tool
 
 
 class _Contradiction(Exception):
-    """An event does not fit what the run holds; becomes an IllegalEvent with its place."""
+    """An event contradicts the run's state; becomes an IllegalEvent with its seq."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What calls used so far; the cost is None as soon as that of one call is unknown."""
+    """What calls have used so far; the cost is None as soon as one call's cost is unknown."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -32,7 +32,7 @@ class Tally:
     cost_usd: float | None = 0.0
 
     def add(self, used: "e.Usage | Tally") -> None:
-        """Adds one call, or another tally."""
+        """Add one call, or another tally."""
         self.input_tokens += used.input_tokens
         self.output_tokens += used.output_tokens
         self.cached_tokens += used.cached_tokens
@@ -44,7 +44,7 @@ class Tally:
 
 @dataclass(slots=True)
 class CallState:
-    """A tool call with what the log holds of it: asked, then started, then ended."""
+    """A tool call and its events: asked, then started, then ended."""
 
     asked: e.ToolAsked
     attempt_id: str
@@ -55,7 +55,7 @@ class CallState:
 
 @dataclass(slots=True)
 class AskStatus:
-    """An approval or a question, and what became of it."""
+    """An approval or a question, and how it was settled."""
 
     asked: e.AskAsked
     state: AskState = "open"
@@ -64,13 +64,13 @@ class AskStatus:
     reason: str = ""
 
     def settle(self, how: Settlement) -> None:
-        """It is no longer open."""
+        """Close it."""
         self.state, self.answer, self.by, self.reason = how.state, how.answer, how.by, how.reason
 
 
 @dataclass(slots=True)
 class Run:
-    """One run, from its queueing to its ending."""
+    """One run, from queueing to its ending."""
 
     run_id: str
     message_id: str
@@ -95,25 +95,25 @@ class Run:
     target: str = ""
     model: str = ""
     gate_until_ms: int = 0
-    awaits_model: bool = False  # a model that is away, or a time that its provider named
+    awaits_model: bool = False  # waits for an unreachable model, or until a time that its provider named
     attempts: dict[str, str] = field(default_factory=dict[str, str])
     tools: dict[str, CallState] = field(default_factory=dict[str, CallState])
     asks: dict[str, AskStatus] = field(default_factory=dict[str, AskStatus])
     usage: Tally = field(default_factory=Tally)
-    known_cost_usd: float = 0.0  # of the calls whose price is known
+    known_cost_usd: float = 0.0  # of calls whose price is known
     started_ms: int = 0
-    taken_up_ms: int = 0  # when a process last began to carry it out
-    paused_ms: int = 0  # since then, while it waited for people or no process carried it out
+    taken_up_ms: int = 0  # when a process last started to work on it
+    paused_ms: int = 0  # since then, time spent waiting for people or without a process
     waiting_since_ms: int = 0  # 0 while it waits for nobody
-    answers: bool = True  # whether the newest call is one of the conversation
-    context_tokens: int = 0  # what the newest such call sent and got
+    answers: bool = True  # whether the newest call is part of the conversation
+    context_tokens: int = 0  # sent and received by the newest such call
     resumptions: int = 0
     resumptions_without_progress: int = 0
     recovered: bool = False
 
     @property
     def status(self) -> Status:
-        """The phase as people know it."""
+        """The phase in the words of the API."""
         if self.phase is Phase.RUNNING:
             return "waiting_for_approval" if self.open_asks else "running"
         return self.phase.value
@@ -125,21 +125,21 @@ class Run:
 
     @property
     def only_waits(self) -> bool:
-        """Whether it does nothing but wait for a person or a model."""
+        """Whether it only waits, for a person or a model."""
         return self.awaits_model or bool(self.open_asks)
 
     def worked_ms(self, now_ms: int) -> int:
-        """How long it has been at work: since its start, without its pauses."""
+        """How long it has worked: the time since its start, without pauses."""
         return (self.waiting_since_ms or now_ms) - self.started_ms - self.paused_ms
 
     @property
     def unfinished_tools(self) -> tuple[CallState, ...]:
-        """Tool calls without an ending, in the order in which they were asked for."""
+        """Tool calls without an ending, in the order they were asked for."""
         return tuple(tool for tool in self.tools.values() if tool.ended is None)
 
 
 def queued_run(seq: int, event: e.RunQueued) -> Run:
-    """The run that `event` brings into being."""
+    """The run that `event` creates."""
     return Run(
         run_id=event.run_id,
         message_id=event.message_id,
@@ -153,7 +153,7 @@ def queued_run(seq: int, event: e.RunQueued) -> Run:
 
 
 def apply_to_run(run: Run, seq: int, event: e.Event) -> None:
-    """Changes the run by one of its events; raises IllegalEvent before anything is changed."""
+    """Change the run by one of its events; raises IllegalEvent before anything is changed."""
     kind = type(event)
     phase = TRANSITIONS[run.phase].get(kind)
     step = _STEPS.get(kind)
@@ -310,7 +310,7 @@ def _stop_requested(run: Run, event: e.StopRequested) -> None:
 def _resumed(run: Run, event: e.RunResumed) -> None:
     run.resumptions += 1
     run.taken_up_ms = event.at_ms
-    # Neither an orderly restart nor a run that only waits is suspected of a crash.
+    # Neither an orderly restart nor a run that only waits is a suspected crash.
     if event.after != "restart" and not run.only_waits:
         run.resumptions_without_progress += 1
     run.awaits_model = False

@@ -1,6 +1,6 @@
-"""What people see of one run: each event of the run brings a new entry, changes one, or neither.
+"""What people see of one run: each event adds an entry, changes one, or does neither.
 
-Text belongs to the last attempt that was started before it.
+Text belongs to the last attempt that started before it.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ _Output = TypeVar("_Output", Text, Thinking)
 
 @dataclass(slots=True)
 class RunView:
-    """A run's entries, without superseded ones; they stay here when the session is rewound.
+    """A run's entries, without superseded ones; a rewind of the session doesn't remove them here.
 
     A run that was stopped while it waited has entries too, but it never began: no model saw its message.
     """
@@ -45,7 +45,7 @@ class RunView:
     answers: bool = True
     texts: dict[int, Text] = field(default_factory=dict[int, Text])
     thoughts: dict[int, Thinking] = field(default_factory=dict[int, Thinking])
-    go_on: set[int] = field(default_factory=set[int])  # segments whose text the next one goes on with
+    continued: set[int] = field(default_factory=set[int])  # segments whose text continues in the next one
     tools: dict[str, ToolCard] = field(default_factory=dict[str, ToolCard])
     asks: dict[str, AskCard] = field(default_factory=dict[str, AskCard])
     entries: list[Entry] = field(default_factory=list[Entry])
@@ -54,7 +54,7 @@ class RunView:
 
 
 def see(run: RunView, seq: int, event: Any) -> Entry | None:
-    """The entry that the event brings, if it brings one; the run has it already."""
+    """Apply the event; return the entry that it adds, if any."""
     entry = STEPS[type(event)](run, seq, event)
     run.updated_ms = event.at_ms
     if entry is not None:
@@ -63,7 +63,7 @@ def see(run: RunView, seq: int, event: Any) -> Entry | None:
 
 
 def of_attempt(entry: Entry, run_id: str, *, attempt_id: str) -> bool:
-    """Whether the entry goes when the attempt is superseded; a tool that was started stays."""
+    """Whether the entry is removed when the attempt is superseded; a started tool call stays."""
     if isinstance(entry, ToolCard):
         return entry.attempt_id == attempt_id and entry.run_id == run_id and entry.state == "asked"
     return isinstance(entry, Text | Thinking) and entry.attempt_id == attempt_id and entry.run_id == run_id
@@ -114,13 +114,13 @@ def _text(run: RunView, seq: int, event: e.TextDelta | e.TextDone) -> Text | Non
         entry.gathered.put(event.text)
         entry.done, entry.phase = True, event.phase
         if event.goes_on:
-            run.go_on.add(event.segment)
+            run.continued.add(event.segment)
     else:
         entry.gathered.add(event.text)
     if known is not None:
         return None
     run.texts[event.segment] = entry
-    # what a model says to compact the context or to find a title is no part of the conversation
+    # text of a call that compacts the context or finds a title is not part of the conversation
     return entry if run.answers else None
 
 
@@ -228,7 +228,7 @@ def _compacted(run: RunView, seq: int, event: e.ContextCompacted) -> Notice:
 
 
 def notice(run: RunView, seq: int, event: e.Event, *, kind: NoticeKind, text: str) -> Notice:
-    """One line about the run."""
+    """Add one line about the run."""
     return Notice(seq=seq, at_ms=event.at_ms, run_id=run.run_id, notice=kind, text=text)
 
 
@@ -248,7 +248,7 @@ def _ended(run: RunView, seq: int, event: e.RunEnded) -> Ending:
 
 
 def close_asks(run: RunView) -> None:
-    """Nobody can answer what an ended run asked."""
+    """Close the asks of an ended run: nobody can answer them."""
     for ask_id in run.asks:
         _settle(run, ask_id, Settlement("withdrawn", reason="run_ended"))
 

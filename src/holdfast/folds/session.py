@@ -1,10 +1,10 @@
 """The state of a session and its runs, as a fold of the session's log.
 
-`apply` changes the session that it is given and returns it. An event that cannot follow what came before
-raises IllegalEvent and changes nothing; an event that was applied before (seq <= last_seq) changes nothing
-either. Seqs increase, with gaps where old deltas were dropped.
+`apply` changes the given session and returns it. An event that can't follow what came before raises
+IllegalEvent and changes nothing; an event that was applied before (seq <= last_seq) changes nothing either.
+Seqs increase, with gaps where old deltas were joined.
 
-`session.rewound` changes nothing here: runs that happened, happened.
+`session.rewound` changes nothing here, because the runs still happened.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ from holdfast.folds.run import Run, Tally, apply_to_run, queued_run
 
 @dataclass(slots=True)
 class Session:
-    """One session as it stands after `last_seq`; `runs` are in the order in which they were queued."""
+    """One session after `last_seq`; `runs` are in the order they were queued."""
 
     last_seq: int = 0
     epoch: str = ""
@@ -39,7 +39,7 @@ class Session:
     inbox: InputState = field(default_factory=InputState)
     grants: dict[str, e.GrantAdded] = field(default_factory=dict[str, e.GrantAdded])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
-    open_ids: dict[str, None] = field(default_factory=dict[str, None])  # a set that keeps its order
+    open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
 
     @property
     def open_runs(self) -> tuple[Run, ...]:
@@ -48,16 +48,16 @@ class Session:
 
     @property
     def current_run(self) -> Run | None:
-        """The run that has the session's one slot; one that was stopped while it waited never had it."""
+        """The run that has the session's slot; a run stopped while it waited never had it."""
         return next((run for run in self.open_runs if run.started_ms), None)
 
     def holds(self, message: SessionMessage) -> bool:
-        """Whether the pause of the queue holds the message; one that is sent while nothing runs is free."""
+        """Whether the paused queue holds the message; a message sent while nothing runs isn't held."""
         run = self.runs.get(message.run_id)
         since = max(message.seq, run.first_seq if run is not None else 0)
         if not self.queue_paused or since <= self.queue_paused_seq:
             return self.queue_paused
-        # A message and its run are queued together, unless it is tried again: then nothing ran.
+        # A message and its run are queued together, except on a retry: then nothing was running.
         is_tried_again = since > message.seq + 1
         return message.mode == "queue" and not self.queue_paused_by_stop and not is_tried_again
 
@@ -71,7 +71,7 @@ class Session:
 
 
 def fold(pairs: Iterable[tuple[int, e.Event]]) -> Session:
-    """The session that a whole log, or the first part of one, stands for."""
+    """The session after a whole log, or after the first part of one."""
     session = Session()
     for seq, event in pairs:
         apply(session, seq, event)
@@ -79,7 +79,7 @@ def fold(pairs: Iterable[tuple[int, e.Event]]) -> Session:
 
 
 def apply(session: Session, seq: int, event: e.Event) -> Session:
-    """The same session, one event later."""
+    """The same session after one more event."""
     if seq <= session.last_seq:
         return session
     step = _STEPS.get(type(event), _of_run)
@@ -129,7 +129,7 @@ def _forked(session: Session, _: int, event: e.SessionForked) -> None:
 
 
 def _unchanged(_session: Session, _: int, _event: e.SessionRewound) -> None:
-    """Only the transcript and the context look at a rewind."""
+    """Only the transcript and the context are affected by a rewind."""
 
 
 def _accepted(session: Session, seq: int, event: e.MessageAccepted) -> None:

@@ -1,6 +1,6 @@
-"""The read model of a log: one fold of a session and its runs that everyone who looks at it shares.
+"""The read model of a log: one fold of a session and its runs, shared by all its readers.
 
-`SessionFold` is always at the head of what was applied. A reader that needs an earlier state of a run replays
+`SessionFold` is always at the newest applied event. A reader that needs an earlier state of a run replays
 that run with `RunReplay`.
 """
 
@@ -16,7 +16,7 @@ from holdfast.folds.run_view import RunView
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
 
-# The events that a status names as the latest one of a run.
+# The events that a status can name as a run's latest event.
 _MILESTONES: frozenset[type[e.Event]] = frozenset(
     {
         e.RunQueued,
@@ -40,26 +40,26 @@ _MILESTONES: frozenset[type[e.Event]] = frozenset(
 
 
 class RunReadModel(Protocol):
-    """What readers see of a folded run; none of it is theirs to change."""
+    """What readers see of a folded run; read-only."""
 
     @property
     def state(self) -> Run:
-        """Its state."""
+        """The run's state."""
         ...
 
     @property
     def view(self) -> RunView:
-        """Its entries in the transcript."""
+        """The run's entries in the transcript."""
         ...
 
     @property
     def added_text(self) -> str:
-        """What its newest event adds to the answer of readers that cannot take text back."""
+        """What the newest event adds to the answer in views that can't retract text."""
         ...
 
     @property
     def milestone(self) -> type[e.Event]:
-        """The type of its newest event that is not just a piece of something."""
+        """The type of the newest event that is more than a fragment."""
         ...
 
     @property
@@ -69,40 +69,40 @@ class RunReadModel(Protocol):
 
     @property
     def terminal_seq(self) -> int:
-        """Where its ending is; 0 while it has none."""
+        """The seq of the ending; 0 while there is none."""
         ...
 
     def message_text(self, message_id: str) -> str:
-        """The text of a message as it was sent to it; empty if there is none."""
+        """The text of a message as it was sent to the run; empty if there is none."""
         ...
 
 
 class SessionReadModel(Protocol):
-    """What readers see of a folded session; none of it is theirs to change."""
+    """What readers see of a folded session; read-only."""
 
     @property
     def last_seq(self) -> int:
-        """The newest event that is part of it."""
+        """The newest applied event."""
         ...
 
     @property
     def session(self) -> Session:
-        """Its state."""
+        """The session's state."""
         ...
 
     @property
     def transcript(self) -> Transcript:
-        """What people see of it."""
+        """What people see of the session."""
         ...
 
     @property
     def runs(self) -> Mapping[str, RunReadModel]:
-        """Its runs by id, in the order in which they were queued."""
+        """The session's runs by id, in the order they were queued."""
         ...
 
 
 class RunFold:
-    """One run: its state, its part of the transcript, and the text of views that cannot take any back."""
+    """One run: its state, its part of the transcript, and its text for views that can't retract any."""
 
     __slots__ = ("_append_only", "_sent", "_transcript", "milestone", "state", "view")
 
@@ -116,7 +116,7 @@ class RunFold:
 
     @property
     def added_text(self) -> str:
-        """What its newest event adds to the answer of readers that cannot take text back."""
+        """What the newest event adds to the answer in views that can't retract text."""
         return self._append_only.added
 
     @property
@@ -126,15 +126,15 @@ class RunFold:
 
     @property
     def terminal_seq(self) -> int:
-        """Where its ending is; 0 while it has none."""
+        """The seq of the ending; 0 while there is none."""
         return self.view.ending.seq if self.view.ending else 0
 
     def message_text(self, message_id: str) -> str:
-        """The text of a message as it was sent to it; empty if there is none."""
+        """The text of a message as it was sent to the run; empty if there is none."""
         return self._sent.get(message_id, "")
 
     def take(self, event: e.Event) -> None:
-        """Note one more event of the run, after its state and before its view."""
+        """Take the run's next event, after its state and before its view."""
         self._append_only.apply(event, self.view)
         if isinstance(event, e.MessageAccepted):
             self._sent[event.message_id] = event.text
@@ -148,7 +148,7 @@ class RunFold:
 
 
 class SessionFold:
-    """State, transcript and runs of one session; each event is applied once, in the order of the log."""
+    """State, transcript and runs of one session; each event is applied once, in log order."""
 
     __slots__ = ("last_seq", "runs", "session", "transcript")
 
@@ -159,9 +159,9 @@ class SessionFold:
         self.runs: dict[str, RunFold] = {}
 
     def apply(self, seq: int, event: e.Event) -> None:
-        """Take one more event; one that was applied before changes nothing.
+        """Take the next event; one that was applied before changes nothing.
 
-        Raises IllegalEvent or UnreadableEvent, then and each time that the event is offered again.
+        Raises IllegalEvent or UnreadableEvent, every time the event is offered.
         """
         if seq <= self.last_seq:
             return
@@ -176,7 +176,7 @@ class SessionFold:
 
 
 class RunReplay:
-    """One run folded by itself from its first event on, for a reader that is behind the shared fold."""
+    """One run folded on its own from its first event, for a reader that is behind the shared fold."""
 
     def __init__(self, run_id: str) -> None:
         self.fold: RunFold | None = None
@@ -184,7 +184,7 @@ class RunReplay:
         self._transcript = Transcript()
 
     def apply(self, seq: int, event: e.Event) -> RunFold | None:
-        """Take one more event of the session; the run, if the event is one of its own."""
+        """Take the session's next event; return the run if the event belongs to it."""
         if run_of(event) != self._run_id:
             return None
         run = self.fold

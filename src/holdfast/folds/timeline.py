@@ -1,4 +1,4 @@
-"""Where a run's seconds went: a log as a timeline, from the events alone."""
+"""Where a run's time went: a timeline computed from the events alone."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ WORDS: Mapping[Spent, str] = MappingProxyType(
     }
 )
 
-# What a run is doing in these states has a name of its own here; the rest is tools, people, or between steps.
+# These activities map directly; the rest is tools, people, or between steps.
 _SPENT: Mapping[str, Spent] = MappingProxyType(
     {
         "queued": "queued",
@@ -46,7 +46,7 @@ _SPENT: Mapping[str, Spent] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event, or several deltas in a row, as a person reads it."""
+    """One event, or several deltas in a row, in readable form."""
 
     seq: int
     at_ms: int
@@ -58,7 +58,7 @@ class Line:
 
 @dataclass(slots=True)
 class Timeline:
-    """The lines of a log and the sums of its time."""
+    """The lines of a log, and its time by category."""
 
     lines: list[Line] = field(default_factory=list[Line])
     spent_ms: dict[Spent, int] = field(default_factory=dict[Spent, int])
@@ -83,7 +83,7 @@ def timeline(pairs: Iterable[tuple[int, e.Event]]) -> Timeline:
 
 
 class Spending:
-    """Says of each event how the time since the one before it was spent."""
+    """Tells for each event how the time since the previous one was spent."""
 
     def __init__(self) -> None:
         self._doing = Activity("between")
@@ -157,7 +157,7 @@ def _text(event: e.Event) -> str:
 
 
 def rendered(result: Timeline) -> Sequence[str]:
-    """The timeline as plain lines: seq, seconds since the start, type, what it says; then the sums."""
+    """The timeline as plain lines: seq, seconds since the start, type and text; then the totals."""
     lines = [
         f"{line.seq:>6}  {line.since_ms / 1000:>9.3f} s  {line.type:<19} "
         + (f"({line.times}) " if line.times > 1 else "")

@@ -1,8 +1,7 @@
-"""What people see of a session, as a fold of its log into entries in their order.
+"""What people see of a session, as a fold of its log into ordered entries.
 
-This fold judges nothing (that is `session.apply`): it takes any event, and an event about something that it
-has never seen changes nothing. A message takes its place when a run takes it up; until then it stands in
-`inbox.waiting()`.
+This fold validates nothing (`session.apply` does): it accepts any event, and an event about something unknown
+changes nothing. A message gets its place when a run takes it up; until then it is in `inbox.waiting()`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +27,7 @@ RECOVERY_GIVEN_UP_AFTER_MS = 24 * 60 * 60 * 1000
 
 @dataclass(slots=True)
 class Transcript:
-    """The entries of a session after `last_seq`; `placed` are those of messages, by message id."""
+    """The entries of a session up to `last_seq`; `placed` are those of messages, by message id."""
 
     last_seq: int = 0
     entries: list[Entry] = field(default_factory=list[Entry])
@@ -46,9 +45,9 @@ def fold(pairs: Iterable[tuple[int, e.Event]]) -> Transcript:
 
 
 def apply(transcript: Transcript, seq: int, event: e.Event) -> Transcript:
-    """The same transcript, one event later; an event that was applied before changes nothing.
+    """The same transcript after one more event; an event that was applied before changes nothing.
 
-    Raises UnreadableEvent, and changes nothing, when recovered output holds a record that cannot be read.
+    Raises UnreadableEvent, and changes nothing, if recovered output has a record that can't be read.
     """
     if seq <= transcript.last_seq:
         return transcript
@@ -68,7 +67,7 @@ def apply(transcript: Transcript, seq: int, event: e.Event) -> Transcript:
 def output(transcript: Transcript, run_id: str) -> str:
     """The clean answer: the text since the run's last tool card or, if there is none, the last text before.
 
-    Where a person's message stands between two texts, so does an empty line.
+    An empty line separates two texts that have a person's message between them.
     """
     texts: list[str] = []
     gap = ""
@@ -89,7 +88,7 @@ def output(transcript: Transcript, run_id: str) -> str:
 
 
 def interruption_text(transcript: Transcript, run_id: str, *, now_ms: int, owner_gone: bool) -> str | None:
-    """What people read under an interrupted run, computed at each reading; None if it is not interrupted."""
+    """What people read under an interrupted run, as of `now_ms`; None if it isn't interrupted."""
     run = transcript.runs[run_id]
     if run.ending is None and not owner_gone:
         return None
@@ -102,12 +101,12 @@ def interruption_text(transcript: Transcript, run_id: str, *, now_ms: int, owner
 
 
 def text_while_recovering(said: str) -> str:
-    """The mark of an open run while not all that its earlier life left could be read yet."""
+    """The text for an open run while the output of an earlier process hasn't all been read yet."""
     return RECOVERING if said == RECOVERED else said
 
 
 def resumption_text(transcript: Transcript, resumed: Notice) -> str | None:
-    """What people read where a run was taken up again: that what stands above it was not lost."""
+    """What people read where a run was resumed after a crash, if output above it was recovered."""
     above = (entry for entry in transcript.runs[resumed.run_id].entries if entry.seq < resumed.seq)
     return RECOVERED if any(_is_output(entry) for entry in above) else None
 
@@ -157,7 +156,7 @@ def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
 
 
 def _sharing(history: History | None, earlier: History | None) -> History | None:
-    """The same history; what it has in common with the earlier one is held in memory once."""
+    """The same history; what it has in common with the earlier one is kept in memory once."""
     if not history or not earlier:
         return history
     pairs = enumerate(zip(history, earlier, strict=False))
@@ -180,7 +179,7 @@ def _dispatched(transcript: Transcript, seq: int, event: e.MessageDispatched) ->
 
 
 def _take_up(transcript: Transcript, seq: int, *, run: RunView, message: SessionMessage) -> None:
-    """The message takes its place, which is a later one than before if another run had it."""
+    """Place the message; if another run had it before, it moves to the new place."""
     earlier = transcript.placed.get(message.message_id)
     if earlier is not None and earlier.run_id == run.run_id:
         return
@@ -223,7 +222,7 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
     to_seq = event.to_seq
     transcript.entries = [entry for entry in transcript.entries if entry.seq <= to_seq]
     transcript.placed = {id_: person for id_, person in transcript.placed.items() if person.seq <= to_seq}
-    # what a run says from here on gets an entry of its own
+    # what a run says from now on gets a new entry
     for run in transcript.runs.values():
         run.texts = {segment: text for segment, text in run.texts.items() if text.seq <= to_seq}
         run.thoughts = {
@@ -232,7 +231,7 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
 
 
 def _recovered(transcript: Transcript, seq: int, event: e.OutputRecovered) -> None:
-    """The output takes its place above the run's ending, or none if that was rewound."""
+    """Place the output above the run's ending, or nowhere if that was rewound."""
     where = f"output.recovered at seq {seq}, event"
     events = [decode(bytes(body), where=f"{where} {n}") for n, body in enumerate(event.events, start=1)]
     run = transcript.runs.get(event.run_id)
@@ -243,7 +242,7 @@ def _recovered(transcript: Transcript, seq: int, event: e.OutputRecovered) -> No
     below = [] if at is None else transcript.entries[at:]
     transcript.entries = transcript.entries[:at]
     for inner in events:
-        # a late ending changes nothing: the run has its one
+        # a late ending changes nothing, because the run already has one
         if type(inner) in STEPS:
             _STEPS.get(type(inner), _of_run)(transcript, ending.seq, inner)
     close_asks(run)

@@ -1,1 +1,1 @@
-"""The seams of the program, each with its contract."""
+"""The interfaces of the program, each with its contract."""

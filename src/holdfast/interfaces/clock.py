@@ -1,4 +1,4 @@
-"""Time as the rest of the program asks for it."""
+"""The clock interface."""
 
 from typing import Protocol
 
@@ -7,15 +7,15 @@ class Clock(Protocol):
     """Time as an input."""
 
     def now_ms(self) -> int:
-        """Milliseconds of Unix time."""
+        """Unix time in milliseconds."""
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds that only go forward; they may stand still while the computer sleeps."""
+        """Seconds on a clock that never goes back; it may stop while the computer sleeps."""
         ...
 
     def steady_s(self) -> float:
-        """Seconds that only go forward, sleep included; setting the wall clock does not move them."""
+        """Seconds on a clock that never goes back, counts sleep, and ignores changes to the wall clock."""
         ...
 
     async def sleep_s(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Ids: how each kind of id is made, and which prefix tells the kinds apart."""
+"""How each kind of id is made, and the prefixes that tell them apart."""
 
 from secrets import token_hex
 
@@ -6,12 +6,12 @@ _APPROVAL, _GRANT = "apr_", "gra_"
 
 
 def new_session_id() -> str:
-    """The id of a session that nobody named."""
+    """The id of a session that the client didn't name."""
     return f"ses_{token_hex(12)}"
 
 
 def new_epoch() -> str:
-    """What tells a session apart from an earlier one with the same id."""
+    """What distinguishes a session from an earlier one with the same id."""
     return token_hex(8)
 
 
@@ -26,7 +26,7 @@ def new_run_id() -> str:
 
 
 def new_call_id() -> str:
-    """The id of a model call, or of a tool call that a model gave none."""
+    """The id of a model call, or of a tool call that came without one."""
     return f"call_{token_hex(12)}"
 
 
@@ -36,7 +36,7 @@ def new_attempt_id() -> str:
 
 
 def new_approval_id() -> str:
-    """The id of an approval that is asked for."""
+    """The id of a requested approval."""
     return f"{_APPROVAL}{token_hex(12)}"
 
 
@@ -46,10 +46,10 @@ def new_question_id() -> str:
 
 
 def grant_of_approval(approval_id: str) -> str:
-    """The id of the grant that an approval leads to; the same approval always leads to the same grant."""
+    """The id of the grant that an approval creates, always the same for the same approval."""
     return _GRANT + approval_id.removeprefix(_APPROVAL)
 
 
 def approval_of_grant(grant_id: str) -> str:
-    """The id of the approval that led to a grant."""
+    """The id of the approval that created a grant."""
     return _APPROVAL + grant_id.removeprefix(_GRANT)

@@ -1,6 +1,6 @@
-"""Where events are kept, with the contracts: a journal, its index, notes and blobs.
+"""Where events are kept: the contracts of the journal, its index, notes and blobs.
 
-An implementation is done when the conformance suite in tests/journal is green for it.
+An implementation is complete when it passes the conformance suite in tests/journal.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -17,10 +17,10 @@ from holdfast.values import OPENAI, OutcomeKind
 
 
 class Record(msgspec.Struct, eq=False, gc=False):
-    """One event at its place in a log: seq, stored bytes, and lazily the event and its native frame.
+    """One event at its position in a log: seq, stored bytes and, on demand, the event and its native frame.
 
-    Records are shared by all readers of a log, so decoding and framing happen at most once. Nothing in one
-    leads back to it, so the garbage collector need not look at it.
+    All readers of a log share its records, so each is decoded and framed at most once. A record has no
+    reference cycles, so the garbage collector ignores it.
     """
 
     session_id: str
@@ -31,7 +31,7 @@ class Record(msgspec.Struct, eq=False, gc=False):
 
     @classmethod
     def verified(cls, session_id: str, seq: int, *, crc: int, body: bytes) -> Self:
-        """A stored event as a record; raises StoreDamaged if the body does not match its CRC-32."""
+        """A stored event as a record; raises StoreDamaged if the body doesn't match its CRC-32."""
         if crc32(body) != crc:
             raise StoreDamaged(
                 f"integrity check failed at session {session_id} seq {seq}: the stored event is not the one "
@@ -41,10 +41,10 @@ class Record(msgspec.Struct, eq=False, gc=False):
 
     @property
     def event(self) -> AnyEvent:
-        """The event; raises UnreadableEvent naming session and seq."""
+        """The event; raises UnreadableEvent with session and seq."""
         if self.decoded is None:
             self.decoded = decode(self.body, where=f"session {self.session_id} seq {self.seq}")
-        return self.decoded  # pyright: ignore[reportReturnType]  # every Event that is made is of the closed set
+        return self.decoded  # pyright: ignore[reportReturnType]  # every concrete Event is in AnyEvent
 
     @property
     def frame(self) -> bytes:
@@ -56,23 +56,24 @@ class Record(msgspec.Struct, eq=False, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Proof of ownership; a higher number makes every lower one worthless."""
+    """Proof of ownership; a higher number invalidates all lower ones."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class IfRunOpen:
-    """The run exists in this session and has no ending."""
+    """The run exists in this session and hasn't ended."""
 
     run_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class IfAskOpen:
-    """The approval or question is of this session and neither answered, expired nor withdrawn.
+    """The ask belongs to this session and is not answered, expired or withdrawn.
 
-    If a time is given it is not past its expiry then, either, whether or not its run has said so.
+    If `at_ms` is given, the ask also mustn't have passed its expiry by then, whether or not its run has
+    recorded that.
     """
 
     ask_id: str
@@ -81,17 +82,17 @@ class IfAskOpen:
 
 @dataclass(frozen=True, slots=True)
 class IfSessionNew:
-    """The session's log has no event."""
+    """The session's log is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class IfSessionKnown:
-    """The session's log has events and is not deleted."""
+    """The session's log has events and the session is not deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class IfRunsOpenBelow:
-    """Fewer runs of the session than this have no ending; a new session has none."""
+    """The session has fewer open runs than this; a new session has none."""
 
     count: int
 
@@ -106,7 +107,7 @@ Condition: TypeAlias = IfRunOpen | IfAskOpen | IfSessionNew | IfSessionKnown | I
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """An idempotency key: the first append under it stores `answer`, later ones get it back."""
+    """An idempotency key: the first append with it stores `answer`, later ones get that back."""
 
     key: str
     digest: str
@@ -116,14 +117,14 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """What an idempotency key was used for, and the answer that was given."""
+    """What an idempotency key was used for, and the stored answer."""
 
     digest: str
     answer: bytes
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """The events are on disk under these seqs; one is made for every delta of every run."""
+    """The events are on disk with these seqs; created for every delta, so it must be cheap."""
 
     first_seq: int
     last_seq: int
@@ -138,34 +139,34 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The key was used before with the same digest; nothing was written; this was the answer."""
+    """The key was used before with the same digest, so nothing was written; this is the stored answer."""
 
     answer: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class KeyConflict:
-    """The key was used before with another digest; nothing was written."""
+    """The key was used before with another digest, so nothing was written."""
 
 
 class JournalError(Exception):
-    """The store did not take the events. The text says what to do."""
+    """The store did not accept the events. The text says what to do."""
 
 
 class FenceLost(JournalError):
-    """Someone else owns the store now; this process must stop writing for its runs."""
+    """Another process owns the store now; this one must stop writing for its runs."""
 
 
 class UnknownSession(JournalError):
-    """The log does not exist, and the first event is not session.created."""
+    """The log doesn't exist, and the first event isn't session.created."""
 
 
 class StoreFull(JournalError):
-    """The disk, or what this process may use of it, is full."""
+    """The disk is full, or this process has reached its quota."""
 
 
 class StoreReadOnly(JournalError):
-    """The store cannot be written where it lies."""
+    """The store's files can't be written."""
 
 
 class StoreLocked(JournalError):
@@ -173,25 +174,25 @@ class StoreLocked(JournalError):
 
 
 class StoreFailed(JournalError):
-    """The disk reported an error; the events may not be trusted to be on it."""
+    """The disk reported an error, so the events may not be on it."""
 
 
 class StoreDamaged(JournalError):
-    """What was once on disk is no longer readable."""
+    """Something that was on disk is no longer readable."""
 
 
 class StoreOverloaded(JournalError):
-    """More appends are waiting than the store accepts."""
+    """Too many appends are waiting."""
 
 
 class StoreClosed(JournalError):
-    """The store was closed."""
+    """The store has been closed."""
 
 
-# Trouble that may pass by itself while a store is being opened: a lock is released, space is freed, a disk
-# comes back. A store that is read-only then stays so.
+# Trouble that may pass while a store is being opened: a lock is released, space is freed, a disk comes back.
+# A store that is read-only at that point stays read-only.
 TRANSIENT_AT_OPENING = (StoreLocked, StoreFull, StoreFailed)
-# Trouble of a write that may pass by itself, so a run waits for it. Any other JournalError is final.
+# Trouble with a write that may pass, so a run waits for it. Any other JournalError is final.
 TRANSIENT = (*TRANSIENT_AT_OPENING, StoreReadOnly, StoreOverloaded)
 
 Pace: TypeAlias = Literal["every", "seldom"]
@@ -200,31 +201,33 @@ Pace: TypeAlias = Literal["every", "seldom"]
 class Following(Protocol):
     """A reader of a log: an async iterator over batches of records; see Journal.follow."""
 
+    __slots__ = ()
+
     def __aiter__(self) -> Self: ...
     async def __anext__(self) -> Sequence[Record]: ...
 
     def nudge(self) -> None:
-        """Let whoever waits for the next batch have an empty one at once; without effect if nobody does."""
+        """Give a reader that waits for the next batch an empty one now; does nothing if none waits."""
         ...
 
 
 class Journal(Protocol):
-    """The logs. Append, commit, publish: in that order, for every event.
+    """The logs. Every event is appended, committed and published, in that order.
 
-    - One log per session, seqs 1, 2, 3 …; no seq is ever used for two events, and only `thin` leaves gaps.
-    - `append` and `append_run` return when the events are on disk; only then does any reader see them.
-    - All events of one append, its index rows, search text, blob references and idempotency row are written
+    - One log per session with seqs 1, 2, 3 …; no seq is ever reused, and only `thin` leaves gaps.
+    - `append` and `append_run` return when the events are on disk. Only then can readers see them.
+    - The events of an append, their index rows, search text, blob references and idempotency key are written
       in one transaction, or nothing is.
-    - A condition that does not hold is a value (`Declined`), not an exception.
-    - If the caller is cancelled while it waits, the append happens whole or not at all. What is handed in
-      later is written later, so once a later append has returned, reading tells.
-    - An append holds at least one event. What cannot be written raises a JournalError, and so it was not
-      written: nothing of it is readable, then or after a restart. Only when the disk fails again while a
-      failed commit is undone (StoreFailed) may it come to light after a power cut.
+    - A condition that doesn't hold is a value (`Declined`), not an exception.
+    - If the caller is cancelled while it waits, the append happens completely or not at all. Appends are
+      written in the order they are submitted, so after a later append has returned, a read shows which.
+    - An append has at least one event. A JournalError means that nothing was written, now or after a restart.
+      There is one exception: if the disk fails again while a failed commit is undone (StoreFailed), the
+      events may reappear after a power cut.
     """
 
     async def claim(self, session_id: str) -> Fence:
-        """Become the owner of the session's runs, as of now."""
+        """Become the owner of the session's runs."""
         ...
 
     async def append(
@@ -235,7 +238,7 @@ class Journal(Protocol):
         when: Sequence[Condition] = (),
         idempotency_key: IdempotencyKey | None = None,
     ) -> Appended | Declined | Replayed | KeyConflict:
-        """Append what came from outside; needs no ownership."""
+        """Append input from outside; needs no ownership."""
         ...
 
     def append_run(
@@ -247,14 +250,14 @@ class Journal(Protocol):
         when: Sequence[Condition] = (),
         idempotency_key: IdempotencyKey | None = None,
     ) -> Awaitable[Appended | Declined | Replayed]:
-        """Append what a run did; raises FenceLost if the fence is not the newest.
+        """Append a run's own events; raises FenceLost if the fence is not the newest.
 
-        `once` names a record that may be appended again after a crash, such as one of a spool.
+        `idempotency_key` is for records that may be appended again after a crash, such as those of a spool.
         """
         ...
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
-        """Events with seq > `after`, in order, at most `limit`; an unknown session has none.
+        """Up to `limit` events with seq > `after`, in order; an unknown session has none.
 
         Raises StoreDamaged, with session and seq, if an event is not the one that was written.
         """
@@ -263,58 +266,59 @@ class Journal(Protocol):
     async def read_each(
         self, places: Sequence[tuple[str, int]], *, limit: int
     ) -> Sequence[Sequence[Record] | StoreDamaged]:
-        """`read` at each (session_id, after) in one go, for who looks at many logs; damage is a value."""
+        """`read` for several (session_id, after) at once; damage is returned, not raised."""
         ...
 
     def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> "Following":
-        """All events with seq > `after`, those on disk and those to come, in order, none left out.
+        """All events with seq > `after`, in order: those on disk, then new ones as they are committed.
 
-        Live and replay are one path. Each step gives a non-empty batch. It ends when the session is purged
-        or the journal closed. It may be abandoned or cancelled at any point and needs no closing. Who follows
-        `seldom` gets deltas and output together with the event that comes after them, or many at once.
+        Live and replay use the same path. Each step returns a non-empty batch. The iterator ends when the
+        session is purged or the journal is closed. You can abandon or cancel it at any point, and it needs no
+        closing. With pace `seldom`, deltas and output arrive together with the next other event, or many at
+        once.
         """
         ...
 
     def changes(self) -> AsyncIterator[Sequence[str]]:
-        """Ids of sessions in which something happened from now on, gathered between two steps.
+        """Ids of sessions in which something happens from now on, gathered between steps.
 
-        Deltas are no news here. It ends when the journal is closed and may be abandoned at any point.
+        Deltas don't count. The iterator ends when the journal is closed; you can abandon it at any point.
         """
         ...
 
     async def last_seq(self, session_id: str) -> int:
-        """The newest seq of the log, 0 if it has none."""
+        """The newest seq of the log, 0 if it is empty."""
         ...
 
     async def purge(
         self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
     ) -> bool:
-        """Remove every trace of the session from the store; its followers end. Whether it is gone.
+        """Remove every trace of the session from the store and end its followers; return whether it is gone.
 
-        Its events, rows, search text, keys, notes under `session/<session_id>/` and the blobs that no other
-        session names go. A session created under the same id afterwards is another log; `then` is called
-        before anything of that is seen, while this may go on for long. With `last_seq` nothing happens if the
-        log has gone on since: someone wants it again.
+        This removes its events, rows, search text, keys, notes under `session/<session_id>/`, and the blobs
+        that no other session names. A session created later with the same id is a different log. `then` is
+        called before anyone can see that new log; the purge itself may take much longer. With `last_seq`,
+        nothing happens if the log has grown since, because then someone wants the session after all.
         """
         ...
 
     def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
-        """Join deltas of runs that ended before then, a little with each step; how many events went with it.
+        """Join deltas of runs that ended before then; each step yields how many events it removed.
 
-        Deltas of one segment with consecutive seqs, behind which the segment's `.done` follows, may become
-        one: the first of them then holds the text of all, and the other seqs are gaps. Nothing else changes,
-        so every fold of the log is as before, and a cursor in a gap goes on behind it.
+        Consecutive deltas of one segment, followed by the segment's `.done`, can become one: the first then
+        has all the text, and the other seqs become gaps. Nothing else changes, so every fold of the log stays
+        the same, and a cursor in a gap continues after it.
 
-        Each step is one short transaction or one short look. It may be left at any step, and the next time
-        it goes on from there. Raises StoreDamaged or UnreadableEvent if the log cannot be read; then it stays
-        as it is, and is not looked through again until the session goes on.
+        Each step is one short transaction or one short read. You can stop after any step; the next call
+        continues from there. Raises StoreDamaged or UnreadableEvent if the log can't be read; the log is then
+        left alone, and is not tried again until the session has new events.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SessionQuery:
-    """Which sessions to list, newest first, pinned ones before the rest; `before` continues a page."""
+    """Which sessions to list: pinned ones first, then newest first; `before` continues after a page."""
 
     limit: int = 50
     before: "SessionCursor | None" = None
@@ -324,7 +328,7 @@ class SessionQuery:
 
 @dataclass(frozen=True, slots=True)
 class SessionCursor:
-    """The place of the last session of a page."""
+    """The position of the last session on a page."""
 
     pinned: bool
     updated_ms: int
@@ -333,17 +337,17 @@ class SessionCursor:
 
 @dataclass(frozen=True, slots=True)
 class ListedSession:
-    """A session with what its open runs and asks say of it."""
+    """A session with counts of its open runs and asks."""
 
     row: SessionRow
     open_runs: int
     open_asks: int
-    begun_runs: int = 0  # of the open runs, those that no longer wait for their turn
+    begun_runs: int = 0  # open runs that are no longer queued
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A session found by its text: the place, and a passage with each match between the bytes 2 and 3.
+    """A session found by its text, with a passage that has each match between the bytes 2 and 3.
 
     `seq` 0 is the title.
     """
@@ -356,49 +360,49 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
-    """Which runs to list, newest first; `before` is the (created_ms, run_id) of the last one of a page."""
+    """Which runs to list, newest first; `before` is (created_ms, run_id) of the last run on a page."""
 
     limit: int = 50
     before: tuple[int, str] | None = None
     session_id: str = ""
     status: RunStatus | None = None
-    outcomes: tuple[OutcomeKind, ...] = ()  # any of these, if it names some
-    asking: bool | None = None  # whether something of the run waits for a person
+    outcomes: tuple[OutcomeKind, ...] = ()  # any of these; empty means all
+    asking: bool | None = None  # whether the run has an open ask
 
 
 class Index(Protocol):
-    """Look-ups beside the logs, always as new as the newest committed event."""
+    """Look-ups beside the logs, always as current as the newest committed event."""
 
     async def session(self, session_id: str) -> SessionRow | None:
-        """One session's row, also while it is deleted but not yet purged."""
+        """One session's row, also if it is deleted but not yet purged."""
         ...
 
     async def sessions(self, query: SessionQuery) -> Sequence[ListedSession]:
-        """A page of the session list; deleted sessions are not in it."""
+        """A page of the session list, without deleted sessions."""
         ...
 
     async def listed(self, session_id: str) -> ListedSession | None:
-        """One session as the list would show it, also while it is deleted but not yet purged."""
+        """One session as the list would show it, also if it is deleted but not yet purged."""
         ...
 
     async def undelivered_steers(self) -> Sequence[str]:
-        """Ids of sessions, not deleted, in which something that was said to a run has not reached one yet."""
+        """Ids of sessions (not deleted) with a message for a running agent that no run has received yet."""
         ...
 
     async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        """Sessions that wait for their purge, and those of `source` that nobody pinned or touched since."""
+        """Sessions that wait to be purged, and unpinned ones of `source` not changed since then."""
         ...
 
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
-        """Ids of sessions, not deleted, that `thin` was not done with for runs that ended before then."""
+        """Ids of sessions (not deleted) that can still be thinned for runs that ended before then."""
         ...
 
     async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
-        """What was answered under an idempotency key that has not expired."""
+        """The stored answer of an idempotency key that hasn't expired."""
         ...
 
     async def run(self, run_id: str) -> RunRow | None:
-        """Where a run is."""
+        """A run's row."""
         ...
 
     async def runs(self, query: RunQuery) -> Sequence[RunRow]:
@@ -410,25 +414,26 @@ class Index(Protocol):
         ...
 
     async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
-        """What waits for a person, oldest first."""
+        """Open approvals and questions, oldest first."""
         ...
 
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
     ) -> Sequence[SearchHit]:
-        """Sessions with a passage that holds every word, the last as a prefix; newest first, one hit each.
+        """Sessions with a passage that has every word, the last as a prefix; newest first, one hit each.
 
-        Case does not matter, nor do diacritics on Latin letters. Nothing in `text` is an operator. `archived`
-        None looks at all sessions, else at the archived ones or at the others. A session that is named is
-        looked at alone, archived or not: each of its passages is a hit, its title is none.
+        Case and diacritics on Latin letters are ignored. Nothing in `text` is an operator. `archived` selects
+        archived or other sessions; None selects all. With `session_id`, only that session is searched,
+        archived or not: each matching passage is a hit, but its title is not.
         """
         ...
 
 
 class Notes(Protocol):
-    """Small last-write-wins values that are not history. Losing one may cost time, never an event.
+    """Small last-write-wins values that are not history. Losing one may cost time, but never an event.
 
-    A note that belongs to a session has a key that begins `session/<session_id>/` and goes with its purge.
+    The key of a session's note starts with `session/<session_id>/`; the note is removed when the session is
+    purged.
     """
 
     async def note(self, key: str) -> bytes | None:
@@ -436,7 +441,7 @@ class Notes(Protocol):
         ...
 
     async def notes(self, prefix: str) -> Mapping[str, bytes]:
-        """All values whose key begins so."""
+        """All values whose key starts with the prefix."""
         ...
 
     async def put_note(self, key: str, value: bytes) -> None:
@@ -444,23 +449,23 @@ class Notes(Protocol):
         ...
 
     async def drop_note(self, key: str) -> None:
-        """Forget a value, if there is one."""
+        """Remove a value, if it exists."""
         ...
 
 
 class Blobs(Protocol):
     """Payloads too large for an event, named by the SHA-256 of their bytes.
 
-    A blob is on disk before `put_blob` returns, so before any event can name it. It lives while an event of
-    some session names it; one that no event names goes after a while.
+    A blob is on disk before `put_blob` returns, and so before any event can name it. It is kept as long as an
+    event of some session names it. A blob that no event names is removed after a while.
     """
 
     async def put_blob(self, data: bytes) -> str:
-        """Keep the bytes and return their name; the same bytes have the same name."""
+        """Store the bytes and return their name; equal bytes have equal names."""
         ...
 
     async def keep_blob(self, name: str) -> bool:
-        """As `put_blob`, for bytes that are kept already; False if they are not."""
+        """Like `put_blob`, for bytes that are already stored; False if they aren't."""
         ...
 
     async def blob(self, name: str) -> bytes | None:
@@ -469,15 +474,15 @@ class Blobs(Protocol):
 
 
 class Store(Journal, Index, Notes, Blobs, Protocol):
-    """Everything that a running Holdfast keeps, under one owner.
+    """Everything that a running Holdfast stores, with one owner.
 
-    A store may be readable before it is writable (another process holds the write lock, the disk is full).
-    Until then every write raises `trouble`; afterwards this process is the owner.
+    A store may be readable before it is writable, for example while another process holds the write lock or
+    the disk is full. Until then every write raises `trouble`; after that, this process is the owner.
     """
 
     @property
     def trouble(self) -> JournalError | None:
-        """What keeps the store from being opened for writing; None once it is."""
+        """Why the store isn't open for writing yet; None once it is."""
         ...
 
     async def writable(self) -> None:
@@ -485,16 +490,16 @@ class Store(Journal, Index, Notes, Blobs, Protocol):
         ...
 
     async def offer_blob(self, data: bytes) -> str:
-        """As `put_blob`, for an event that may come later, if somebody does `keep_blob` for it."""
+        """Like `put_blob`, for an event that may come later; `keep_blob` then reserves the blob for it."""
         ...
 
     async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
-        """Remove blobs that no event names and nobody put or kept for so long; how many went."""
+        """Remove blobs that no event names and that weren't put or kept for this long; return how many."""
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted, refuse the rest with StoreClosed, end all followers.
+        """Finish accepted work, refuse the rest with StoreClosed, and end all followers.
 
-        It may be called again; a caller that is cancelled does not stop it.
+        You can call it again. If the caller is cancelled, closing continues.
         """
         ...

@@ -1,4 +1,4 @@
-"""The seams between a run and its model: the caller of the model, and the sink that its events go to."""
+"""The interfaces between a run and its model: the caller of the model, and the sink for its events."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class EventSink(Protocol):
     """Where a run puts its events; nobody sees an event before it is on disk."""
 
     run_id: str
-    resumed: bool  # the run goes on after a crash or a restart, and no call of it has ended since
-    live: Callable[[], str] | None  # the live line, asked for while someone watches; None when nothing waits
+    resumed: bool  # the run continues after a crash or restart, and none of its calls has ended since
+    live: Callable[[], str] | None  # makes the live line while someone watches; None if nothing waits
 
     def emit(self, event: Event) -> None:
-        """Add an event; returns at once, and the order is kept."""
+        """Add an event; returns immediately and keeps the order."""
         ...
 
     def say(self, segment: int, text: str) -> None:
@@ -53,7 +53,7 @@ class EventSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The model's whole answer. Its text is on the log already; `tools` are the calls that it asks for."""
+    """The model's complete answer. Its text is already on the log; `tools` are the calls that it asks for."""
 
     call_id: str
     finish: FinishReason
@@ -63,7 +63,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """The call failed for good; `trace` has one line for each attempt, for people to read."""
+    """The call has failed for good; `trace` has one readable line per attempt."""
 
     call_id: str
     failure: Failure
@@ -74,10 +74,10 @@ Compact: TypeAlias = Callable[[], Awaitable[ModelRequest | None]]
 
 
 class ModelCaller(Protocol):
-    """Gets an answer to a request; attempts, retries and fallbacks are its own business.
+    """Gets an answer to a request, including all attempts, retries and fallbacks.
 
-    It emits call.*, attempt.*, text.*, reasoning.*, tool.asked and usage events to the sink. It raises
-    nothing but CancelledError and what the sink raises: a failure is a value.
+    It emits call.*, attempt.*, text.*, reasoning.*, tool.asked and usage events to the sink. It raises only
+    CancelledError and what the sink raises: a failure is a value.
     """
 
     async def answer(

@@ -1,4 +1,4 @@
-"""The clocks of the machine."""
+"""The computer's clocks."""
 
 import asyncio
 import time
@@ -7,17 +7,17 @@ from typing_extensions import override
 
 from holdfast.interfaces.clock import Clock
 
-# Linux's monotonic clock stands still during a suspend, this one does not; elsewhere it is the plain one.
+# Linux's monotonic clock stops during suspend, and this one doesn't; elsewhere it is the ordinary one.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def steady_s() -> float:
-    """Seconds that only go forward, the computer's sleep included."""
+    """Seconds on a clock that never goes back and counts sleep."""
     return time.clock_gettime(_STEADY)
 
 
 class SystemClock(Clock):
-    """Time as the machine tells it."""
+    """Time from the computer's clocks."""
 
     @override
     def now_ms(self) -> int:

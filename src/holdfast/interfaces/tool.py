@@ -1,4 +1,4 @@
-"""A tool as the agent sees it: what it promises, what it is called with, and what it returns."""
+"""A tool as the agent sees it: its traits, how it is called, and what it returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from holdfast.values import Action, Part, ToolEnding
 
 @dataclass(frozen=True, slots=True)
 class ToolTraits:
-    """What a tool promises of itself; the default promises nothing."""
+    """What a tool guarantees; by default nothing."""
 
-    read_only: bool = False  # changes nothing, so it may run unasked, side by side, and again after a crash
-    idempotent: bool = False  # the same effect_key has one effect, so it may run again after a crash
-    parallel_safe: bool = False  # may run beside other calls of the same turn
+    read_only: bool = False  # changes nothing: runs without approval, in parallel, and again after a crash
+    idempotent: bool = False  # one effect per effect_key, so it can run again after a crash
+    parallel_safe: bool = False  # can run in parallel with other calls of the same turn
     patience_s: float = 180.0  # how long one call may take
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool call brought; `text` is for the model, `blob` names the whole where it was cut."""
+    """The result of a tool call; `text` is for the model, `blob` names the full output if that was cut."""
 
     text: str
     ok: bool = True
@@ -32,12 +32,12 @@ class ToolResult:
 
 
 class ToolCall(Protocol):
-    """One call as its tool sees it: who asks, where it may work, and where its output goes.
+    """One call as its tool sees it: who calls, where it may work, and where its output goes.
 
-    `approved` is the digest of the action that a person approved for this call, or nothing; a tool that can
-    look and act in one step acts only if what it would do still has that digest.
-    `judged_paths` are the places that the action was found to lead to when it was judged; a tool for files
-    goes nowhere else. Empty: it was not judged in this process, as after a crash.
+    `approved` is the digest of the action that a person approved for this call, or empty. A tool that can
+    check and act in one step acts only if its action still has that digest. `judged_paths` are the paths that
+    the action was found to lead to when it was judged; a file tool goes nowhere else. Empty means that it was
+    not judged in this process, for example after a crash.
     """
 
     session_id: str
@@ -50,27 +50,27 @@ class ToolCall(Protocol):
     blobs: Blobs
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
-        """Show output while the tool runs; waits while the journal is behind; past a limit, silent."""
+        """Show output while the tool runs; waits while the journal is behind; drops output past a limit."""
         ...
 
 
 class Tool(Protocol):
     """Something that a model can do.
 
-    - `run` is called with arguments that fit the schema. What goes wrong in the tool's own world (no such
-      file, exit code 1) is a ToolResult with ok=False, so that the model can act on it.
-    - A stop or a deadline cancels the task that runs it. When `run` has ended, nothing of it is left running
-      but what was started as a background process on purpose.
-    - `action` says, without doing anything, the one exact thing that `run` would do with these arguments.
+    - `run` is called with arguments that match the schema. Ordinary errors (no such file, exit code 1) are a
+      ToolResult with ok=False, so that the model can act on them.
+    - A stop or a deadline cancels the task that runs it. When `run` has ended, nothing that it started is
+      still running, except deliberate background processes.
+    - `action` returns exactly what `run` would do with these arguments, without doing anything.
     """
 
     spec: ToolSpec
     traits: ToolTraits
 
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        """What a person is asked to approve."""
+        """The action that a person is asked to approve."""
         ...
 
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        """Do it."""
+        """Perform the action."""
         ...

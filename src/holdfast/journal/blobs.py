@@ -1,6 +1,7 @@
-"""Blobs as files named by the SHA-256 of their bytes, on disk before anyone learns the name.
+"""Blobs as files named by the SHA-256 of their bytes.
 
-Every method waits for the disk, so none is called on the event loop's thread.
+A blob is on disk before its name is returned. Every method blocks on the disk, so call none of them on the
+event loop's thread.
 """
 
 import errno
@@ -25,22 +26,23 @@ _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 class FileBlobs:
-    """A folder of blobs, two letters of the name a sub-folder."""
+    """A directory of blobs, with a subdirectory for each first two letters of a name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # No purge takes these. Put or kept more often than named by an event on disk: an event is to come.
+        # Put or kept more often than events on disk name them, so an event is still to come. No purge removes
+        # these.
         self._to_be_named: Counter[str] = Counter()
-        # Uploaded more often than kept: an event may come, some time.
+        # Uploaded more often than kept: an event may name these later.
         self._offered: Counter[str] = Counter()
         self._going = threading.Lock()
 
     def put(self, data: bytes) -> str:
-        """See Blobs.put_blob."""
+        """Store the bytes for an event that is about to name them; return their name."""
         return self._put(data, self._to_be_named)
 
     def offer(self, data: bytes) -> str:
-        """See Store.offer_blob."""
+        """Store the bytes for an event that may name them later; return their name."""
         return self._put(data, self._offered)
 
     def _put(self, data: bytes, promises: Counter[str]) -> str:
@@ -51,18 +53,18 @@ class FileBlobs:
                 promises[name] += 1
                 is_there = _holds(path, name)
                 if is_there:
-                    # Young again, so that a sweep does not take it before its event comes.
+                    # Touched, so that a sweep doesn't remove it before its event is written.
                     os.utime(path)
             if not is_there:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_whole(path, data)
-            # Also when it was there: whoever wrote it may not have come as far as this.
+            # Even if the file exists: the process that wrote it may have died before its own sync.
             for folder in (path.parent, self._folder, self._folder.parent):
                 sync_folder(folder)
         return name
 
     def keep(self, name: str) -> bool:
-        """See Blobs.keep_blob."""
+        """Reserve a stored blob for an event that is about to name it; False if it isn't stored."""
         if not _NAME.match(name):
             return False
         path = self._path(name)
@@ -75,7 +77,7 @@ class FileBlobs:
         return True
 
     def get(self, name: str) -> bytes | None:
-        """See Blobs.blob."""
+        """The bytes, or None if there is no such blob; raises StoreDamaged if they don't match the name."""
         if not _NAME.match(name):
             return None
         path = self._path(name)
@@ -92,13 +94,13 @@ class FileBlobs:
         return data
 
     def named(self, names: Iterable[str]) -> None:
-        """Events that name these blobs are on disk."""
+        """Record that events that name these blobs are on disk."""
         with self._going:
-            # Subtracting counters keeps only what is above zero.
+            # Subtracting counters keeps only positive counts.
             self._to_be_named -= Counter(names)
 
     def drop(self, name: str, is_named: Callable[[str], bool]) -> bool:
-        """Remove a blob, unless an event names it or someone has put it for an event to come."""
+        """Remove a blob unless an event names it or an event is still to come."""
         if not _NAME.match(name):
             return False
         with self._going:
@@ -108,7 +110,7 @@ class FileBlobs:
         return True
 
     def untouched_since(self, unix_s: float) -> list[str]:
-        """The names of blobs that nobody put since then; what a crash left unfinished before then goes."""
+        """Names of blobs not put since then; also removes unfinished files that a crash left before then."""
         names: list[str] = []
         with _disk_errors_named(self._folder / "any"):
             for file in self._folder.glob("??/*"):
@@ -121,7 +123,7 @@ class FileBlobs:
         return names
 
     def drop_untouched(self, name: str, since_unix_s: float, *, is_named: Callable[[str], bool]) -> bool:
-        """Remove a blob that nobody put since then and no event names: none will come for it any more."""
+        """Remove a blob that was not put since then and that no event names."""
         path = self._path(name)
         with _disk_errors_named(path), self._going:
             if _touched_unix_s(path) >= since_unix_s or is_named(name):
@@ -136,7 +138,7 @@ class FileBlobs:
 
 
 def _holds(path: Path, name: str) -> bool:
-    """Whether the file is there with the bytes that it is named by: others may have cut it."""
+    """Whether the file exists and its bytes match its name; another program may have truncated it."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == name
@@ -145,7 +147,7 @@ def _holds(path: Path, name: str) -> bool:
 
 
 def _touched_unix_s(file: Path) -> float:
-    """When someone put it last; one that is gone is not old."""
+    """When the blob was last put; a file that no longer exists counts as new."""
     try:
         return file.stat().st_mtime
     except FileNotFoundError:

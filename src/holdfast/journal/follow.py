@@ -1,35 +1,37 @@
-"""Following a log: the newest records stay in memory, older ones come from the store, one path for both.
+"""Following a log: the newest records come from memory and older ones from the store, through one code path.
 
-All of this runs on the event loop's thread. A follower is a cursor and nothing else: a slow one falls behind
-in the log and costs nobody anything; an abandoned one is garbage.
+Everything here runs on the event loop's thread. A follower is only a cursor: a slow one falls behind in the
+log and holds up nobody, and an abandoned one is garbage-collected.
 """
 
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
-from typing import TypeAlias
+from typing import Self, TypeAlias
 from weakref import WeakSet, WeakValueDictionary
 
+from typing_extensions import override
+
 from holdfast.folds.rows import QUIET
-from holdfast.interfaces.journal import Pace, Record, StoreClosed
+from holdfast.interfaces.journal import Following, Pace, Record, StoreClosed
 
 Read: TypeAlias = Callable[[str, int, int], Awaitable[Sequence[Record]]]
 
-# What all windows together may hold; a reader that is further behind reads the store.
+# The total size of all windows; a reader that is further behind reads from the store.
 WINDOW_BYTES_MAX = 32 * 1024 * 1024
-LOG_BYTES_MAX = 2 * 1024 * 1024  # and the window of one log
-RECORD_BYTES = 600  # what a record weighs beside its body: itself, its event, its place
-TAIL_BYTES = 1_500  # what a window weighs beside its records
+LOG_BYTES_MAX = 2 * 1024 * 1024  # the window of one log
+RECORD_BYTES = 600  # the size of a record besides its body: the struct, its event, its entry in the window
+TAIL_BYTES = 1_500  # the size of a window besides its records
 BATCH_RECORDS_MAX = 256
-READ_RECORDS_MAX = 64  # of the store: a record may have a megabyte, and all of them are in memory at once
-QUIET_RECORDS_MAX = 128  # so many deltas wake even those who do not wait for any
+READ_RECORDS_MAX = 64  # per read of the store: a record can be a megabyte, and a whole batch is in memory
+QUIET_RECORDS_MAX = 128  # this many deltas also wake followers that don't wait for deltas
 
 Waiters: TypeAlias = dict[asyncio.Future[None], None]
 
 
 class Tail:
-    """The end of one log: its newest records and those who wait for the next."""
+    """The end of one log: its newest records and the followers that wait for the next one."""
 
     __slots__ = ("__weakref__", "bytes", "closed", "last", "patient", "quiet", "records", "waiters")
 
@@ -39,11 +41,11 @@ class Tail:
         self.last = 0
         self.closed = False
         self.waiters: Waiters = {}
-        self.patient: Waiters = {}  # those whom a delta does not wake
-        self.quiet = 0  # how many records came since they were woken last
+        self.patient: Waiters = {}  # not woken by deltas
+        self.quiet = 0  # records since the patient waiters were last woken
 
     def take(self, records: Sequence[Record]) -> int:
-        """Add the newest records; return by how many bytes the window grew."""
+        """Add the newest records; return how many bytes the window grew by."""
         held = self.bytes
         if not self.records or records[0].seq != self.last + 1:
             self.records.clear()
@@ -52,32 +54,32 @@ class Tail:
             self.records.append(record)
             self.bytes += len(record.body) + RECORD_BYTES
         self.last = records[-1].seq
-        # What came together stays together: whoever is told of it is about to read it.
+        # Records of one commit stay together: the followers about to wake will read them.
         while self.bytes > LOG_BYTES_MAX and self.records[0].seq < records[0].seq:
             self.bytes -= len(self.records.popleft().body) + RECORD_BYTES
         return self.bytes - held
 
     def forget(self) -> int:
-        """Drop the window, not the place; return the bytes freed."""
+        """Drop the window but keep the last seq; return the number of bytes freed."""
         freed, self.bytes = self.bytes, 0
         self.records.clear()
         return freed
 
     def after(self, seq: int, limit: int = BATCH_RECORDS_MAX) -> Sequence[Record] | None:
-        """Records with a higher seq, at most so many, or None if the window does not reach back that far."""
+        """Up to `limit` records with a higher seq, or None if the window doesn't reach back that far."""
         if not self.records or self.records[0].seq > seq + 1:
             return None
         start = seq + 1 - self.records[0].seq
         count = max(len(self.records) - start, 0)
         if count < start:
-            # Near the end of a deque its end is the shorter way.
+            # Near the end of a deque, counting from the end is faster.
             newest = list(islice(reversed(self.records), count))
             newest.reverse()
             return newest[:limit]
         return list(islice(self.records, start, start + limit))
 
     def wake(self) -> None:
-        """Let everyone who waits look again."""
+        """Wake every waiting follower."""
         self.wake_eager()
         self.quiet = 0
         if self.patient:
@@ -85,7 +87,7 @@ class Tail:
             _wake(waiters)
 
     def wake_eager(self) -> None:
-        """Let those look again who want to see every delta as it comes."""
+        """Wake the followers that want every delta as it arrives."""
         if self.waiters:
             waiters, self.waiters = self.waiters, {}
             _wake(waiters)
@@ -98,7 +100,7 @@ def _wake(waiters: Waiters) -> None:
 
 
 class Tails:
-    """The ends of all logs that are followed or were written lately."""
+    """The ends of all logs that are followed or were recently written."""
 
     def __init__(self, read: Read, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> None:
         self._read = read
@@ -110,7 +112,7 @@ class Tails:
         self._closed = False
 
     def publish(self, session_id: str, records: Sequence[Record]) -> None:
-        """Show committed records to everyone who follows the session."""
+        """Show committed records to the session's followers."""
         tail = self._recent.get(session_id)
         if tail is None:
             tail = self._recent[session_id] = self.of(session_id)
@@ -132,30 +134,30 @@ class Tails:
             tail.wake_eager()
 
     def last_seq(self, session_id: str) -> int | None:
-        """The newest seq of a log that was written lately, else None."""
+        """The newest seq of a recently written log, else None."""
         tail = self._recent.get(session_id)
         return tail.last if tail is not None and tail.records else None
 
     def read(self, session_id: str, after: int, limit: int) -> Sequence[Record] | None:
-        """Records with a higher seq, at most so many, or None if the window does not reach back that far."""
+        """Up to `limit` records with a higher seq, or None if the window doesn't reach back that far."""
         tail = self._recent.get(session_id)
         return None if tail is None else tail.after(after, limit)
 
     def forget(self) -> None:
-        """Drop all windows; whoever follows reads on from the store."""
+        """Drop all windows; followers continue from the store."""
         for tail in self._recent.values():
             tail.forget()
         self._recent.clear()
         self._bytes = 0
 
     def forget_one(self, session_id: str) -> None:
-        """Drop the window of one log, which has changed in the store."""
+        """Drop the window of one log because it changed in the store."""
         tail = self._recent.pop(session_id, None)
         if tail is not None:
             self._bytes -= tail.forget()
 
     def changes(self) -> "Changes":
-        """Which sessions change from now on."""
+        """The sessions that change from now on."""
         changes = Changes()
         changes.closed = self._closed
         self._changes.add(changes)
@@ -166,7 +168,7 @@ class Tails:
             changes.add(session_id)
 
     def of(self, session_id: str) -> Tail:
-        """The session's tail; it lives as long as a follower or its window."""
+        """The session's tail; it exists as long as it has a follower or a window."""
         tail = self._tails.get(session_id)
         if tail is None:
             tail = self._tails[session_id] = Tail()
@@ -174,11 +176,11 @@ class Tails:
         return tail
 
     def follow(self, session_id: str, after: int, pace: Pace) -> "Follower":
-        """A reader of the session's log that starts after the seq."""
+        """A reader of the session's log that starts after this seq."""
         return Follower(self._read, session_id, tail=self.of(session_id), after=after, pace=pace)
 
     def end(self, session_id: str) -> None:
-        """The session is gone: its followers end."""
+        """End the followers of a session that is gone."""
         tail = self.of(session_id)
         if self._recent.pop(session_id, None) is not None:
             self._bytes -= tail.forget()
@@ -188,17 +190,17 @@ class Tails:
         self._tell(session_id)
 
     def close(self) -> None:
-        """All followers end."""
+        """End all followers."""
         self._closed = True
         for changes in list(self._changes):
             changes.close()
-        # The end of a follower is no change of its session.
+        # The end of a follower is not a change to its session.
         self._changes.clear()
         for session_id in list(self._tails):
             self.end(session_id)
 
 
-class Follower:
+class Follower(Following):
     """An async iterator over batches of records; see Journal.follow."""
 
     __slots__ = (
@@ -222,11 +224,12 @@ class Follower:
         self._nudged = False
         self.after = after
 
-    def __aiter__(self) -> "Follower":
+    @override
+    def __aiter__(self) -> Self:
         return self
 
+    @override
     async def __anext__(self) -> Sequence[Record]:
-        """The next batch; waits for it if need be."""
         tail = self._tail
         while not tail.closed:
             last = tail.last
@@ -239,7 +242,7 @@ class Follower:
             if batch:
                 self.after = batch[-1].seq
                 return batch
-            # What was committed after the read is published after it, and so moves the tail.
+            # Whatever is committed after the read is published after it, and that moves the tail.
             if tail.last == last and not tail.closed:
                 await self._wait()
                 if self._nudged:
@@ -247,8 +250,8 @@ class Follower:
                     return ()
         raise StopAsyncIteration
 
+    @override
     def nudge(self) -> None:
-        """See Following.nudge."""
         if self._waiter is not None and not self._waiter.done():
             self._nudged = True
             self._waiter.set_result(None)
@@ -273,7 +276,7 @@ class Follower:
 
 
 class Changes:
-    """An async iterator over ids of changed sessions, each once a step; see Journal.changes."""
+    """An async iterator over the ids of changed sessions, each at most once per step; see Journal.changes."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -281,12 +284,12 @@ class Changes:
         self._waiter: asyncio.Future[None] | None = None
 
     def add(self, session_id: str) -> None:
-        """Something happened in the session."""
+        """Note that something happened in the session."""
         self._ids[session_id] = None
         self._wake()
 
     def close(self) -> None:
-        """Nothing more will happen."""
+        """End the iterator."""
         self.closed = True
         self._wake()
 
@@ -294,7 +297,7 @@ class Changes:
         return self
 
     async def __anext__(self) -> Sequence[str]:
-        """All that changed since the last step; waits for the first one."""
+        """Wait until a session changes; return all that changed since the last step."""
         while not self._ids:
             if self.closed:
                 raise StopAsyncIteration

@@ -1,4 +1,4 @@
-"""A store that hands every call on to another one: the base of the layers that wrap a store."""
+"""A store that forwards every call to another store: the base class of the layers that wrap a store."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
@@ -29,7 +29,7 @@ from holdfast.interfaces.journal import (
 
 
 class ForwardingStore(Store):
-    """Forwards everything; a layer overrides the few methods that it adds something to."""
+    """Forwards everything; a layer overrides only the methods that it changes."""
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""The store in memory: complete, for tests and for embedding; what it keeps ends with the process.
+"""A complete store in memory, for tests and for embedding; its contents are lost when the process ends.
 
 `MemoryDisk` is what survives: several `MemoryStore`s on one disk behave like several processes on one file.
 """
@@ -50,7 +50,7 @@ from holdfast.journal.thinning import ThinningPlan, thinned
 
 @dataclass(slots=True)
 class MemoryDisk:
-    """Logs, and what stands beside them; `thinned` says up to which seq and time each log is."""
+    """The logs and everything stored beside them; `thinned` says how far each log has been thinned."""
 
     fence: int = 0
     logs: dict[str, list[Record]] = field(default_factory=dict[str, list[Record]])
@@ -70,7 +70,7 @@ class MemoryDisk:
     thinned: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     def put_blob(self, data: bytes, promises: Counter[str]) -> str:
-        """See Blobs.put_blob; `promises` counts for what it was put."""
+        """Store the bytes and count them in `promises`; return their name."""
         name = hashlib.sha256(data).hexdigest()
         self.blobs[name] = data
         self.blobs_touched_s[name] = time.time()
@@ -78,7 +78,7 @@ class MemoryDisk:
         return name
 
     def keep_blob(self, name: str) -> bool:
-        """See Blobs.keep_blob."""
+        """Reserve a stored blob for an event that is about to name it; False if it isn't stored."""
         if name not in self.blobs:
             return False
         self.blobs_touched_s[name] = time.time()
@@ -87,7 +87,7 @@ class MemoryDisk:
         return True
 
     def forget_blobs_of(self, session_id: str) -> None:
-        """What the session alone named goes with it, unless someone has put it for an event to come."""
+        """Drop the blobs that only this session names, unless an event is still to come."""
         for name, named_by in list(self.blob_refs.items()):
             named_by.discard(session_id)
             if not named_by:
@@ -96,7 +96,7 @@ class MemoryDisk:
                     self._drop_blob(name)
 
     def sweep_blobs(self, since_unix_s: float) -> int:
-        """See Store.sweep_blobs."""
+        """Remove old blobs that no event names; return how many."""
         touched = self.blobs_touched_s
         old = [name for name in touched if name not in self.blob_refs and touched[name] < since_unix_s]
         for name in old:
@@ -108,18 +108,18 @@ class MemoryDisk:
             kept.pop(name, None)
 
     def last_seq(self, session_id: str) -> int:
-        """See Journal.last_seq."""
+        """The newest seq of the log, 0 if it is empty."""
         log = self.logs.get(session_id)
         return log[-1].seq if log else 0
 
     def records(self, session_id: str, *, after: int, limit: int) -> Sequence[Record]:
-        """See Journal.read."""
+        """Up to `limit` records with a higher seq."""
         log = self.logs.get(session_id, [])
         first = bisect_right(log, after, key=_seq)
         return log[first : first + limit]
 
     def thin(self, session_id: str, before_ms: int) -> int:
-        """See Journal.thin; all of it at once."""
+        """Join the deltas of runs that ended before then; return how many events this removed."""
         log = self.logs.get(session_id)
         if log is None:
             return 0
@@ -135,7 +135,7 @@ class MemoryDisk:
         return count - len(log)
 
     def unthinned(self, before_ms: int) -> Sequence[str]:
-        """See Index.unthinned."""
+        """Ids of sessions that can be thinned for runs that ended before then."""
         return [
             row.session_id
             for row in self.sessions.values()
@@ -150,7 +150,7 @@ def _seq(record: Record) -> int:
 
 
 class MemoryStore(Store):
-    """Journal, index, notes and blobs in memory; making one makes it the owner of its disk."""
+    """Journal, index, notes and blobs in memory; creating one makes it the owner of its disk."""
 
     def __init__(self, disk: MemoryDisk | None = None, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> None:
         self._disk = disk or MemoryDisk()
@@ -165,8 +165,8 @@ class MemoryStore(Store):
         self._tails.close()
 
     @property
+    @override
     def trouble(self) -> JournalError | None:
-        """See Store.trouble; memory takes writes from the beginning."""
         return None
 
     @override
@@ -320,8 +320,8 @@ class MemoryStore(Store):
         self._check_open()
         return self._disk.last_seq(session_id)
 
+    @override
     async def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
-        """See Journal.thin; here it is one step."""
         self._check_open()
         gone = self._disk.thin(session_id, before_ms)
         self._tails.forget_one(session_id)

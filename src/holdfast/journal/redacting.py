@@ -1,4 +1,4 @@
-"""Redaction in front of a store: no input and no blob of a tool that passes here holds a secret.
+"""Redaction in front of a store: inputs and tools' blobs lose their secrets before they are stored.
 
 `holdfast.redaction` lists every place where secrets are removed.
 """
@@ -48,7 +48,7 @@ class RedactingStore(ForwardingStore):
 
 
 class RedactingBlobs(Blobs):
-    """Removes secrets from what tools store; what is stored already is read unchanged."""
+    """Removes secrets from what tools store; blobs that are already stored are returned unchanged."""
 
     def __init__(self, inner: Blobs, redactor: Redactor) -> None:
         self._inner = inner
@@ -56,7 +56,7 @@ class RedactingBlobs(Blobs):
 
     @override
     async def put_blob(self, data: bytes) -> str:
-        # Off the loop: there may be many megabytes to search.
+        # In a thread: there can be many megabytes to search.
         return await self._inner.put_blob(await asyncio.to_thread(self._redactor.redact_bytes, data))
 
     @override

@@ -1,7 +1,7 @@
 """Appends that retry: while the store accepts no writes, a run's events go to the spool and the run waits.
 
-When the store accepts writes again, each event is appended once, in order. What an earlier process left in
-its spool is moved into the store as soon as it accepts writes, before any run is resumed.
+When the store accepts writes again, each event is appended once, in order. Records that an earlier process
+left in its spool are moved into the store as soon as it accepts writes, before any run is resumed.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ _log = logging.getLogger(__name__)
 PAUSE_FIRST_S = 0.1
 PAUSE_LAST_S = 2.0
 WITHDRAWN = (ApprovalWithdrawn, QuestionWithdrawn)
-KEPT_MS = 10 * 365 * 86_400_000  # a spool may lie on a shelf for long
+KEPT_MS = 10 * 365 * 86_400_000  # a spool can stay around for years before it's absorbed
 
 Result: TypeAlias = Appended | Declined | Replayed
 Meanwhile: TypeAlias = Callable[[], Awaitable[Sequence[Event]]]
 
 
 class _Batch(NamedTuple):
-    """Events that wait for the store, and their record in the spool if it took them."""
+    """Events that wait for the store, and their spool record if they were spooled."""
 
     events: Sequence[Event]
     when: Sequence[Condition] = ()
@@ -55,7 +55,7 @@ class _Batch(NamedTuple):
 
 
 async def _silence() -> Sequence[Event]:
-    """Wait forever: a run that adds nothing meanwhile."""
+    """Wait forever, for a run that adds nothing meanwhile."""
     return await asyncio.get_running_loop().create_future()
 
 
@@ -86,10 +86,10 @@ class RetryingAppend:
         when: Sequence[Condition] = (),
         meanwhile: Meanwhile = _silence,
     ) -> Result:
-        """Like Journal.append_run, but trouble that passes is waited for; the events are safe meanwhile.
+        """Append like Journal.append_run, but wait out temporary trouble while the events are kept safe.
 
-        `meanwhile` waits for what else the run says; it is kept too and lands behind the events. It must take
-        nothing if it is cancelled. The result is that of the last append.
+        `meanwhile` waits for more events of the run. They are kept too, and appended after these. If
+        `meanwhile` is cancelled, it must not have taken any events. The result is that of the last append.
         """
         try:
             return await self._put(_Batch(events, when))
@@ -105,7 +105,7 @@ class RetryingAppend:
         when: Sequence[Condition] = (),
         meanwhile: Meanwhile = _silence,
     ) -> Result:
-        """The same for events that the store did not take just now, because of this trouble."""
+        """Like `append`, for events that the store has just refused because of this trouble."""
         _log.warning("saving is delayed for run %s: %s", self._run_id, trouble)
         self.trouble = trouble
         try:
@@ -126,7 +126,7 @@ class RetryingAppend:
                     result = await self._put(waiting[0])
                     await self._landed(waiting.popleft())
                     if not waiting:
-                        _log.info("saving goes on for run %s", self._run_id)
+                        _log.info("saving works again for run %s", self._run_id)
                         return result
             except TRANSIENT as trouble:
                 self.trouble = trouble
@@ -141,9 +141,10 @@ class RetryingAppend:
                     events = await meanwhile()
             except TimeoutError:
                 return
-            # Behind what only memory has: a crash must not leave a hole in what the run said.
+            # After events that are only in memory, nothing is spooled: a crash must not leave a hole in the
+            # log.
             is_behind = waiting[-1].spooled is None
-            # Out of the time's reach: what was taken from the run must not be dropped half-way.
+            # Outside the timeout: events taken from the run must not be dropped half-way.
             waiting.append(_Batch(events) if is_behind else await self._kept(events))
 
     async def _put(self, batch: _Batch) -> Result:
@@ -204,7 +205,7 @@ async def absorb(store: Store, folder: Path, *, now_ms: int) -> int:
                 await _absorb(store, spooled, now_ms=now_ms)
                 count += 1
         except (UnreadableEvent, msgspec.MsgspecError) as error:
-            # Nothing of it was ever shown, and one bad file keeps no run from going on.
+            # Nothing in it was ever shown, and one bad file must not keep runs from resuming.
             aside = await asyncio.to_thread(put_aside, path)
             _log.error("a spool file can't be read to its end, so the rest is kept in %s: %s", aside, error)
         else:
@@ -220,7 +221,7 @@ async def _absorb(store: Store, spooled: Spooled, *, now_ms: int) -> None:
     events = [decode(bytes(body), where=f"{spooled.key} of run {spooled.run_id}") for body in spooled.events]
     fence = await store.claim(spooled.session_id)
     open_run = IfRunOpen(spooled.run_id)
-    # A person may have been faster, and then there is nothing to withdraw.
+    # A person may have answered first; then there is nothing left to withdraw.
     asks = [IfAskOpen(ask_of(event)) for event in events if isinstance(event, WITHDRAWN)]
     idempotency_key = _key_of(spooled, now_ms)
     try:
@@ -229,7 +230,7 @@ async def _absorb(store: Store, spooled: Spooled, *, now_ms: int) -> None:
             spooled.session_id, events, fence=fence, when=when, idempotency_key=idempotency_key
         )
         if isinstance(result, Declined) and result.condition == open_run:
-            # The run has ended elsewhere meanwhile: its output is shown all the same, above its ending.
+            # The run has meanwhile ended elsewhere. Its output is still shown, above its ending.
             late = OutputRecovered(at_ms=now_ms, run_id=spooled.run_id, events=spooled.events)
             await store.append(
                 spooled.session_id, [late], when=[IfSessionKnown()], idempotency_key=idempotency_key

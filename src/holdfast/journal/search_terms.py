@@ -1,4 +1,4 @@
-"""Words of a search and of a text: what a query means is the same in every store."""
+"""How search queries are read and matched; the same for every store."""
 
 import re
 import unicodedata
@@ -14,18 +14,18 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def phrases(query: str) -> list[Phrase]:
-    """What must be found: one phrase for each word of the query, as `read-only` is two words in a row."""
+    """The phrases to find: one for each word of the query (`read-only` is a phrase of two words)."""
     found = [tuple(_WORD.findall(_plain(word))) for word in query.split()]
     return [phrase for phrase in found if phrase][:QUERY_WORDS_MAX]
 
 
 def fts_query(wanted: Sequence[Phrase]) -> str:
-    """The same for SQLite's full-text search, the last as a prefix; only letters and digits get through."""
+    """The query for SQLite's full-text search, the last word as a prefix; only letters and digits remain."""
     return " ".join(f'"{" ".join(phrase)}"' for phrase in wanted) + "*"
 
 
 def passage(text: str, wanted: Sequence[Phrase]) -> str | None:
-    """The text with marks around what was found, or None if something is missing."""
+    """The text with its matches delimited, or None if something was not found."""
     words = [
         (_plain(word.group()), word.span()) for word in _WORD.finditer(unicodedata.normalize("NFC", text))
     ]
@@ -52,7 +52,7 @@ def _places(phrase: Phrase, words: Sequence[str], *, is_prefix: bool) -> list[in
 
 
 def _plain(text: str) -> str:
-    """Lower case, and Latin letters without diacritics; elsewhere a mark can make another letter."""
+    """Lower case, and Latin letters without diacritics; elsewhere they can change the letter."""
     return "".join(_base(letter) for letter in unicodedata.normalize("NFC", text.lower()))
 
 

@@ -1,8 +1,8 @@
-"""The spool: where a run's events wait, safe on some disk, while the store takes no writes.
+"""The spool: where a run's events are kept on disk while the store accepts no writes.
 
-A spool file belongs to one process. Each record is framed with its length and a CRC and fsynced before the
-run goes on. Absorbing a record names (file, number) in the same transaction, so that it lands once, whatever
-crashes when.
+A spool file belongs to one process. Each record is framed with its length and a CRC, and fsynced before the
+run continues. Absorbing a record stores its (file, number) key in the same transaction, so it lands exactly
+once, even after a crash.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ RECORD_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Spooled(msgspec.Struct, frozen=True, kw_only=True):
-    """One append that the store did not take: the stored bodies of its events, in order."""
+    """One append that the store didn't accept: the stored bodies of its events, in order."""
 
     key: str
     session_id: str
@@ -34,7 +34,7 @@ class Spooled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spool:
-    """The spool file of this process; it exists only while something waits in it."""
+    """The spool file of this process; it exists only while records wait in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,11 +42,11 @@ class Spool:
         self._count = 0
         self._bytes = 0
         self._waiting: set[str] = set()
-        # Held in threads only: a caller that is cancelled leaves its thread at work.
+        # Only taken in threads: if a caller is cancelled, its thread finishes its work.
         self._lock = threading.Lock()
 
     async def put(self, session_id: str, run_id: str, events: Sequence[Event]) -> Spooled:
-        """Keep the events; they are on disk when this returns. Raises OSError if that disk is full too."""
+        """Write the events to disk; raises OSError if that disk is full too."""
         bodies = tuple(msgspec.Raw(encode(event)) for event in events)
         return await asyncio.to_thread(self._put, session_id, run_id, bodies)
 
@@ -60,7 +60,7 @@ class Spool:
             return record
 
     async def absorbed(self, record: Spooled) -> None:
-        """The store has it now; when it has everything, the file goes."""
+        """Note that the store has this record; when it has all of them, the file is removed."""
         await asyncio.to_thread(self._absorbed, record)
 
     def _absorbed(self, record: Spooled) -> None:
@@ -72,17 +72,17 @@ class Spool:
 
 
 def spool_files(folder: Path) -> list[Path]:
-    """The spools that earlier processes left, the oldest first."""
+    """The spools that earlier processes left, oldest first."""
     return sorted(folder.glob("*.spool"), key=lambda path: path.stat().st_mtime_ns)
 
 
 def put_aside(path: Path) -> Path:
-    """Keep a spool that cannot be read where nobody looks for spools; its new place."""
+    """Rename a spool that can't be read, so that no start finds it again; return its new path."""
     return path.rename(path.with_suffix(".unreadable"))
 
 
 def read_spool(path: Path) -> Iterator[Spooled]:
-    """Every whole record; a torn or damaged one ends it, since nothing after it was ever acknowledged."""
+    """Every complete record up to the first torn or damaged one; nothing after that was acknowledged."""
     data = path.read_bytes()
     at = 0
     while at + _FRAME.size <= len(data):
@@ -95,9 +95,9 @@ def read_spool(path: Path) -> Iterator[Spooled]:
 
 
 def _append(path: Path, body: bytes, *, known_bytes: int) -> int:
-    """Append one frame, and say how long the file is now.
+    """Append one frame and return the new length of the file.
 
-    What a torn write left is cut off first, so that the next record is readable.
+    The remains of a torn write are cut off first, so that the next record is readable.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -115,7 +115,7 @@ def _append(path: Path, body: bytes, *, known_bytes: int) -> int:
             if not known_bytes:
                 sync_folder(path.parent)
         except OSError:
-            # The caller keeps it elsewhere: found here after a crash as well, it would land twice.
+            # The caller keeps the events elsewhere. If a crash left them here too, they would land twice.
             os.ftruncate(file, end)
             raise
     finally:
@@ -124,7 +124,7 @@ def _append(path: Path, body: bytes, *, known_bytes: int) -> int:
 
 
 def _whole_bytes(file: int) -> int:
-    """Where the last whole record ends."""
+    """Where the last complete record ends."""
     end, size = 0, os.fstat(file).st_size
     while end + _FRAME.size <= size:
         length, crc = _FRAME.unpack(os.pread(file, _FRAME.size, end))

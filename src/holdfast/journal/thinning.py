@@ -1,8 +1,8 @@
-"""Thinning a log: deltas in a row whose text a later event holds as a whole become one delta.
+"""Thinning a log: consecutive deltas whose text is repeated by a later event are joined into one delta.
 
-A thinned log is one that the same run could have written on a busier day, since there too text is gathered
-into fewer and longer deltas. So whoever can read a log can read it thinned. Who has read half of a stretch
-before it was joined goes on behind it and finds the whole text in the `.done` that follows.
+The same run could have written the thinned log on a busier day, when more text is gathered into fewer deltas.
+So everything that reads a log can read a thinned one. A reader that stopped in the middle of a joined stretch
+continues after it, and finds the whole text in the `.done` event that follows.
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ from holdfast.interfaces.journal import Record
 
 STRETCH_RECORDS_MAX = 512
 STRETCH_CHARS_MAX = 16 * 1024
-# So many records go with one transaction; whoever appends meanwhile waits for no more than that.
+# The most records in one transaction, which bounds how long an append waits for it.
 STEP_RECORDS_MAX = 512
 READ_AT_ONCE = 512
 
@@ -35,7 +35,7 @@ _Key: TypeAlias = tuple[str, type[Delta], int]
 
 @dataclass(slots=True)
 class Stretch:
-    """Deltas of one segment with consecutive seqs."""
+    """Consecutive deltas of one segment."""
 
     first: int
     last: int
@@ -43,11 +43,11 @@ class Stretch:
 
     @property
     def count(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return self.last - self.first + 1
 
     def takes(self, seq: int, chars: int) -> bool:
-        """Whether one more delta belongs to it and fits in."""
+        """Whether the delta is the next one and still fits."""
         return (
             seq == self.last + 1
             and self.count < STRETCH_RECORDS_MAX
@@ -56,16 +56,17 @@ class Stretch:
 
 
 class ThinningPlan:
-    """What may be joined of the runs that ended before a time, from the log's events in their order.
+    """Which deltas to join, given the log's events in order, for runs that ended before a given time.
 
-    `due` are stretches of such runs, `upto_seq` the ending of the last of them, and `is_over` says that the
-    next run ended later, so that nothing behind it is due. It is enough to begin behind the ending of a run.
+    `due` has the stretches of such runs, and `upto_seq` is the ending of the last of them. `is_over` means
+    that the next run ended later, so nothing after it is due. Planning can start right after any run's
+    ending.
     """
 
     def __init__(self, before_ms: int) -> None:
         self._before_ms = before_ms
-        self._newest: tuple[_Key, Stretch] | None = None  # that the next record may continue
-        self._open: defaultdict[_Key, list[Stretch]] = defaultdict(list)  # whose whole text has not come yet
+        self._newest: tuple[_Key, Stretch] | None = None  # the next record may continue it
+        self._open: defaultdict[_Key, list[Stretch]] = defaultdict(list)  # their `.done` is still to come
         self._settled: defaultdict[str, list[Stretch]] = defaultdict(list)  # by run
         self._attempts: dict[str, str] = {}  # the newest of each run
         self.due: list[Stretch] = []
@@ -73,7 +74,7 @@ class ThinningPlan:
         self.is_over = False
 
     def add(self, seq: int, event: e.Event) -> None:
-        """The next event of the log."""
+        """Take the next event of the log."""
         if isinstance(event, Delta):
             self._add_delta(seq, event)
             return
@@ -122,11 +123,11 @@ class ThinningPlan:
 
     @property
     def is_step_full(self) -> bool:
-        """Whether more is due than one step takes."""
+        """Whether more is due than fits in one step."""
         return sum(stretch.count for stretch in self.due) > STEP_RECORDS_MAX
 
     def next_due(self) -> Sequence[Stretch]:
-        """Stretches for one step, which are then no longer due."""
+        """Take the stretches of the next step out of `due`."""
         count = 0
         for nth, stretch in enumerate(self.due):
             count += stretch.count
@@ -138,7 +139,7 @@ class ThinningPlan:
 
 
 def joined_body(records: Sequence[Record]) -> bytes:
-    """The body of one delta in place of several."""
+    """The body of the one delta that replaces several."""
     deltas = [cast("Delta", record.event) for record in records]
     return encode(replace(deltas[0], text="".join([delta.text for delta in deltas])))
 
@@ -159,9 +160,9 @@ def thinned(log: Sequence[Record], stretches: Sequence[Stretch]) -> list[Record]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """One step of thinning a log in the file: some stretches, and how far the log is then looked through.
+    """One step of thinning a stored log: some stretches, and how far the log has been examined.
 
-    `key` tells the session from a later one under the same id.
+    `key` distinguishes the session from a later one with the same id.
     """
 
     session_id: str
@@ -171,9 +172,10 @@ class Joining:
     upto_ms: int = 0
 
     def write(self, db: apsw.Connection, sql: Mapping[str, str]) -> int:
-        """Write it within a transaction; how many records went. Raises before anything is written.
+        """Write the step in the current transaction; return how many records this removed.
 
-        Nothing happens to what was joined before, or to a session that was purged meanwhile.
+        Stretches that were joined before and sessions that were purged meanwhile are skipped. Errors are
+        raised before anything is written.
         """
         gone = 0
         joins: list[dict[str, int | bytes]] = []

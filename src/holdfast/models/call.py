@@ -209,7 +209,7 @@ class _Call:
         is_away = self._reconnects.untold_at(target) is not None
         if self._has_spoken or is_away or not self._targets[0].retry.hedge:
             return None
-        return retry.beside(self._history(target, Classified(SLOW), random=0.0))
+        return retry.hedge_target(self._history(target, Classified(SLOW), random=0.0))
 
     def _look_back(self, attempt: Attempt) -> None:
         if attempt.silent_s is not None:

@@ -27,5 +27,5 @@ async def test_a_proxy_that_refuses_is_what_to_look_at_and_its_password_stays_hi
     async with ChaosServer([Say("ok")]) as chaos, proxy(f"407 not {PASSWORD}") as way:
         (finding,) = await ask_targets([target_of(chaos, way)])
     assert (finding.state, finding.advice) == ("fault", PROXY_ADVICE)
-    assert f"the proxy 127.0.0.1:{way.port} wants a user and a password (407)" in finding.text
+    assert f"the proxy 127.0.0.1:{way.port} requires a user name and a password (407)" in finding.text
     assert PASSWORD not in repr(finding)

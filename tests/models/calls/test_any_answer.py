@@ -195,7 +195,7 @@ async def test_a_break_after_the_request_was_sent_is_not_said_to_be_in_the_middl
     async with line_of(wire, [Drop()], [Say("hello")]) as (line, _):
         assert isinstance(await line.ask(), Answer)
         (failure,) = line.told.failures
-        assert failure.text.partition(";")[0].endswith("broke the connection off before it said anything")
+        assert failure.text.partition(";")[0].endswith("reset the connection before it said anything")
 
 
 async def test_the_trace_names_each_target_once_and_the_error_says_what_to_do_once(wire: Wire) -> None:
@@ -204,7 +204,7 @@ async def test_the_trace_names_each_target_once_and_the_error_says_what_to_do_on
         ended = await line.ask()
         assert isinstance(ended, NoAnswer)
         place = f"127.0.0.1:{server.port}"
-        broke = f"{place} broke the connection off before it said anything"
+        broke = f"{place} reset the connection before it said anything"
         assert ended.trace == (
             f"attempt 1 (main): {broke}; asked again after 0.5 s",
             f"attempt 2 (main): {broke}; asked again after 1.0 s",

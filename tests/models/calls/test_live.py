@@ -124,4 +124,4 @@ async def test_after_a_sleep_the_peer_is_not_waited_for_for_ever(wire: Wire) -> 
         assert isinstance(await task, Answer)
         (failure,) = line.told.failures
         assert failure.kind == "stalled"
-        assert "counted anew after this computer or program was held up" in failure.text
+        assert "restarted after this computer or program was suspended" in failure.text

@@ -221,17 +221,17 @@ async def test_a_stop_in_the_middle_of_an_answer_reaches_the_model(tmp_path: Pat
 REFUSALS = [
     (
         "407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm=corp",
-        "wants a user and a password (407 Proxy Authentication Required); put them into proxy of main",
+        "requires a user name and a password (407 Proxy Authentication Required); set them in proxy of main",
         1,
     ),
     (
         "407 No\r\nproxy-authenticate: Negotiate\r\nproxy-authenticate: NTLM",
-        "wants a user and a password (407 No, it takes Negotiate or NTLM only and we know Basic); put",
+        "a user name and a password (407 No, it takes Negotiate or NTLM only and we know Basic); set",
         1,
     ),
-    ("403 Forbidden", "does not let the request through (403 Forbidden); check proxy of main", 1),
-    ("502 Bad Gateway", "found no way to the endpoint (502 Bad Gateway); check proxy of main", 3),
-    ("429 Slow down", "found no way to the endpoint (429 Slow down); check proxy of main", 3),
+    ("403 Forbidden", "blocked the request (403 Forbidden); check proxy of main", 1),
+    ("502 Bad Gateway", "couldn't reach the endpoint (502 Bad Gateway); check proxy of main", 3),
+    ("429 Slow down", "couldn't reach the endpoint (429 Slow down); check proxy of main", 3),
     ("", "closed the connection; check proxy of main", 3),
 ]
 
@@ -255,9 +255,7 @@ async def test_a_proxy_that_does_not_let_us_through_is_named_with_its_reason(
 async def test_a_plain_request_that_the_proxy_wants_a_password_for_says_the_same() -> None:
     """P9."""
     async with proxy("407 Who are you?") as it, plain(GOOD, through=it) as scene:
-        text = (
-            f"main: the proxy 127.0.0.1:{it.port} wants a user and a password (407); put them into proxy of"
-        )
+        text = f"main: the proxy 127.0.0.1:{it.port} requires a user name and a password (407); set"
         assert text in await scene.failure()
         assert scene.line.told.kinds == ["connect_failed"]
 
@@ -266,7 +264,7 @@ async def test_a_proxy_that_speaks_something_else_is_said_to(tmp_path: Path) -> 
     async with proxy() as it, tunnelled(tmp_path, GOOD, through=it, retry=ONCE) as scene:
         it.answers.append(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
         place = f"the proxy 127.0.0.1:{it.port}"
-        assert f"main: {place} sent something that is not its protocol" in await scene.failure()
+        assert f"main: {place} sent an invalid response" in await scene.failure()
         assert scene.line.told.kinds == ["connect_failed"]
 
 
@@ -297,7 +295,7 @@ async def test_a_proxy_whose_name_nobody_knows_is_named() -> None:
     async with line_to(target, resolver=Missing({})) as line:
         ended = await line.ask()
         assert isinstance(ended, NoAnswer)
-        assert "main: the name of the proxy nowhere.invalid:3128 was not found;" in ended.failure.text
+        assert "main: can't resolve the proxy nowhere.invalid:3128;" in ended.failure.text
 
 
 async def test_a_proxy_that_shows_a_certificate_of_its_own_is_not_trusted(tmp_path: Path) -> None:

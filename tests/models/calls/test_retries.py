@@ -250,7 +250,7 @@ async def test_an_overflow_that_cannot_be_compacted_is_not_asked_again(wire: Wir
         ended = await line.ask(compact=compact)
         assert isinstance(ended, NoAnswer)
         assert ended.failure.kind == "overflow_input"
-        assert ended.trace[0].endswith("gave up: main cannot hold the conversation")
+        assert ended.trace[0].endswith("gave up: main can't fit the conversation")
         assert server.seen.requests_seen == 1
 
 

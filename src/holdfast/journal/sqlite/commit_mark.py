@@ -1,4 +1,4 @@
-"""The last arrival that was published, kept beside the store so that a cut write-ahead log is noticed."""
+"""The last published arrival, stored beside the database so that a truncated write-ahead log is noticed."""
 
 import logging
 import os
@@ -17,14 +17,14 @@ from holdfast.journal.sqlite.queries import queries
 
 _log = logging.getLogger(__name__)
 _FORM = struct.Struct("<QI")  # the number and its CRC-32
-_NUMBER = struct.Struct("<Q")  # alone, as it was written once
+_NUMBER = struct.Struct("<Q")  # the older form, without a CRC
 RENEW_S = 2.0
-# Before this schema each commit counted itself.
+# Before this schema, each commit counted itself.
 ARRIVALS_SINCE = 5
 
 
 def arrivals(db: apsw.Connection) -> int:
-    """The last arrival that is readable in the store, of whatever schema; 0 in an empty file."""
+    """The last arrival that is readable in the store, in any schema; 0 in an empty file."""
     schema = int(db.pragma("user_version"))
     if not schema:
         return 0
@@ -34,7 +34,7 @@ def arrivals(db: apsw.Connection) -> int:
 
 
 def number_in(data: bytes) -> int:
-    """The number in a mark; 0 if there is none, or something that we did not write."""
+    """The number in a commit mark; 0 if there is none or if it isn't valid."""
     if len(data) == _NUMBER.size:
         return _NUMBER.unpack(data)[0]
     if len(data) < _FORM.size:
@@ -46,9 +46,9 @@ def number_in(data: bytes) -> int:
 class CommitMark:
     """A number in a file.
 
-    SQLite takes a write-ahead log that is damaged in the middle for one that ends there. The mark is written
-    without fsync, after the commit's own fsync and before the commit is published: after a crash or a power
-    cut it may be too low, which hides some damage, never too high, which would invent it.
+    If a write-ahead log is damaged in the middle, SQLite treats that as its end. The mark is written without
+    fsync, after the commit's own fsync and before the commit is published. After a crash or a power cut it
+    can be too low, which hides some damage, but never too high, which would report damage that isn't there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,22 +66,22 @@ class CommitMark:
         if found < published:
             raise StoreDamaged(
                 f"integrity check failed at {store}: {published} writes were published, but only {found} "
-                "are readable; the write-ahead log was cut or damaged, or an older file was put in its "
-                f"place. {how_to_restore(store)}; to go on with what is readable, remove {self._path}"
+                "are readable; the write-ahead log was truncated or damaged, or the file was replaced by an "
+                f"older one. {how_to_restore(store)}; to continue with what is readable, remove {self._path}"
             )
 
     def write(self, arrival: int) -> None:
-        """Remember that this arrival, and all before it, is about to be published."""
+        """Record that this arrival and all earlier ones are about to be published."""
         self._arrival = arrival
         number = _NUMBER.pack(arrival)
         try:
             os.pwrite(self._file, _FORM.pack(arrival, crc32(number)), 0)
         except OSError as error:
-            # The commit itself is safe: a mark that is too low only notices less.
+            # The commit itself is safe. With a mark that is too low, less damage is noticed.
             _log.warning("could not write %s: %s", self._path, error.strerror)
 
     def keep(self, arrival: int) -> None:
-        """Write it, and from time to time see that the file is still the one that others would find."""
+        """Write the mark, and now and then check that its file hasn't been replaced."""
         self.write(arrival)
         now_s = time.monotonic()
         if now_s >= self._renew_at_s:
@@ -89,7 +89,7 @@ class CommitMark:
             self.renew()
 
     def renew(self) -> None:
-        """Write it again where someone took it away or wrote over it."""
+        """Write the mark again if its file was removed or overwritten."""
         if not self._arrival:
             return
         try:
@@ -107,5 +107,5 @@ class CommitMark:
         self.write(self._arrival)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)

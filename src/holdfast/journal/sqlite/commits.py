@@ -29,16 +29,16 @@ from holdfast.journal.sqlite.wal_reserve import WalReserve
 from holdfast.journal.sqlite.wiping import Wiping
 from holdfast.values import Durability
 
-# Past this many pages in the write-ahead log they are moved into the main file, between two commits.
+# When the write-ahead log has more pages than this, it is checkpointed between two commits.
 WAL_PAGES_MAX = 4_000
 
 _log = logging.getLogger(__name__)
 
 
 class Commits:
-    """The writing connection, its transaction and its mark.
+    """The writing connection, its transaction and its commit mark.
 
-    `trouble` says what another program did to the files; until it is None nothing is written.
+    `trouble` says what another program did to the files; nothing is written until it is None.
     """
 
     def __init__(
@@ -58,19 +58,19 @@ class Commits:
         self._mark: CommitMark | None = None
         self._room: WalReserve | None = None
         self._files: StoreFiles | None = None
-        self._unsaved: FileFault | None = None  # what is only in this process because of this
+        self._unsaved: FileFault | None = None  # why there is data that only this process still has
         self._save_at_s = 0.0
         self._is_over = False  # the files are no longer ours to write to
         self._arrivals_kept = 0
         self.trouble: StoreFailed | None = None
-        # With less than power durability the log may lose commits that a mark would know of.
+        # With less than power durability, the log may lose commits that the mark has counted.
         self._is_marking = durability == "power"
         try:
             self._db = connect_for_writing(path, durability=durability, vfs=vfs)
         except apsw.Error as error:
             raise named(error, path) from error
         try:
-            steps_to_take(self._db, path)  # of a newer schema nothing can be read
+            steps_to_take(self._db, path)  # raises if the schema is newer than ours
             self._mark = self._open_mark()
             self._mark.check(arrivals(self._db), path)
             migrate(self._db, path)
@@ -113,7 +113,7 @@ class Commits:
         self._files.committed(self._wal_pages)
 
     def look(self) -> bool:
-        """Whether the files are as we left them; if not, `trouble` says so, and a save may be due."""
+        """Whether the files are as we left them; if not, `trouble` is set, and a save may be due."""
         if self._files is None or self._is_over:
             return not self._is_over
         try:
@@ -130,23 +130,23 @@ class Commits:
         return fault is None
 
     def _meet_older_index(self) -> bool:
-        """Whether the store has gone back behind our last commit: only an older index makes it seem so.
+        """Whether the store seems older than our last commit, which happens if its index was replaced.
 
-        The log has everything still, so nothing may be written to it now; the next start reads it anew.
+        The log still has everything, so nothing may be written to it now. The next start rebuilds the index.
         """
         if self._files is None or self._is_over:
             return False
         try:
             is_older = self._transaction.has_foreign_write() and arrivals(self._db) < self._arrivals_kept
         except apsw.Error as error:
-            _log.warning("cannot read %s: %s", self._path, error)
+            _log.warning("can't read %s: %s", self._path, error)
             return False
         if is_older:
             self._meet(FileFault("index", self._files.index))
         return is_older
 
     def _is_false_alarm(self, fault: FileFault) -> bool:
-        """Whether someone only touched the database: read afresh, it holds everything."""
+        """Whether the database was only touched: read again, it still has everything."""
         if fault.kind != "overwritten":
             return False
         connection = open_for_reading(self._path, vfs=None)
@@ -162,16 +162,18 @@ class Commits:
                 self._be_in_trouble(f"{what}: check the disk; nothing was accepted")
             case "moved":
                 self._be_in_trouble(
-                    f"{what}. Nothing is lost and nothing more is accepted: move it back, and Holdfast goes "
-                    f"on, or restart it with --data-dir {fault.detail}"
+                    f"{what}. Nothing is lost, but nothing more is accepted: move it back to continue, "
+                    f"or restart it with --data-dir {fault.detail}"
                 )
             case "index":
                 self._is_over = True
-                self._be_in_trouble(f"{what}. Nothing is lost and nothing more is accepted: restart Holdfast")
+                self._be_in_trouble(
+                    f"{what}. Nothing is lost, but nothing more is accepted: restart Holdfast"
+                )
             case "removed" | "replaced" | "overwritten":
                 self._is_over, self._unsaved = True, fault
                 self._be_in_trouble(
-                    f"{what}. Nothing more is accepted; Holdfast saves what was accepted before"
+                    f"{what}. Nothing more is accepted; Holdfast is saving what was accepted before"
                 )
 
     def _be_in_trouble(self, text: str) -> None:
@@ -181,11 +183,11 @@ class Commits:
 
     @property
     def is_save_due(self) -> bool:
-        """Whether something is only in this process, and it is time to save it."""
+        """Whether some data is only in this process and it is time to save it."""
         return self._unsaved is not None and time.monotonic() >= self._save_at_s
 
     def save(self) -> None:
-        """Write what the open files hold to a file that lasts; `trouble` says what came of it."""
+        """Write what the open files contain to a new file; `trouble` says how that went."""
         assert self._files is not None, "only a watched store is saved"
         assert self._unsaved is not None, "all is saved"
         what = describe(self._unsaved)
@@ -194,14 +196,14 @@ class Commits:
         except NotReadable:
             self._unsaved = None
             self._be_in_trouble(
-                f"{what}. Some of what was accepted before cannot be read any more. Nothing more is "
+                f"{what}. Some of what was accepted before can no longer be read. Nothing more is "
                 "accepted: stop Holdfast and restore a backup"
             )
         except NotSaved as error:
             self._save_at_s = time.monotonic() + self._tuning.save_again_s
             self._be_in_trouble(
-                f"{what}. Nothing more is accepted. What was accepted before is only in this process, as it "
-                f"cannot be saved yet ({error}): do not stop Holdfast; it tries again by itself"
+                f"{what}. Nothing more is accepted. What was accepted before is only in this process: "
+                f"it can't be saved yet ({error}). Don't stop Holdfast; it keeps trying"
             )
         else:
             self._unsaved = None
@@ -210,7 +212,7 @@ class Commits:
             advice = (
                 "restart Holdfast"
                 if saved.is_in_place
-                else f"stop Holdfast, put that file in the place of {self._files.db}, and start it again"
+                else f"stop Holdfast, move that file to {self._files.db}, and start it again"
             )
             self._be_in_trouble(
                 f"{what}. Nothing more is accepted. Everything that was accepted before is saved in "
@@ -218,7 +220,7 @@ class Commits:
             )
 
     def saw_foreign_write(self) -> bool:
-        """Whether someone else has written to the file since this was asked last."""
+        """Whether another process has written to the file since the last call."""
         met, self._transaction.saw_foreign_write = self._transaction.saw_foreign_write, False
         return met
 
@@ -228,7 +230,7 @@ class Commits:
         if error is None:
             return
         if len(jobs) > 1 and not isinstance(error, OF_THE_DISK):
-            # Something is wrong with one of them, and the others must not suffer for it.
+            # Something is wrong with one of them, and the others must not be affected.
             for job in jobs:
                 self.write([job])
             return
@@ -243,7 +245,7 @@ class Commits:
             if transaction.arrivals < self._arrivals_kept and self._files is not None:
                 self._meet(FileFault("index", self._files.index))
                 assert self.trouble is not None, "it was just said"
-                raise self.trouble  # undone like every other failure
+                raise self.trouble  # undone like any other failure
             for job in jobs:
                 job.result, job.error = None, None
                 try:
@@ -257,7 +259,7 @@ class Commits:
             if self._room is not None:
                 self._room.make(self._wal_pages)
             self._db.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001  # it is handed to everyone whose job it took along
+        except Exception as error:  # noqa: BLE001  # given to every job in the commit
             self._undo(error)
             return error
         self._write_mark()
@@ -279,7 +281,7 @@ class Commits:
             _log.warning("could not undo a failed commit of %s: %s", self._path, worse)
 
     def _overwrite_refused_commit(self) -> None:
-        """A commit whose fsync failed is whole in the log, and a restart would find it: write over it."""
+        """Overwrite a commit whose fsync failed: it is complete in the log, and a restart would find it."""
         self._transaction.begin()
         self._transaction.count()
         self._db.execute("COMMIT")
@@ -299,12 +301,12 @@ class Commits:
         self._wiping.want()
 
     def rest(self) -> None:
-        """There is nothing to write: see that everything is still there."""
+        """Check the files while there is nothing to write."""
         if self.look() and not self._meet_older_index() and self._mark is not None:
             self._mark.renew()
 
     def tidy(self) -> None:
-        """Do a little of what a purge left to do, or move a long write-ahead log into the main file."""
+        """Do some of the work that a purge left, or checkpoint a long write-ahead log."""
         if not self._is_untidy:
             return
         if not self.look():
@@ -329,9 +331,9 @@ class Commits:
         try:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.BusyError:
-            _log.debug("another process moves the write-ahead log of %s just now", self._path)
+            _log.debug("another process is checkpointing %s", self._path)
         except apsw.Error as error:
-            _log.warning("could not shorten the write-ahead log of %s: %s", self._path, error)
+            _log.warning("can't checkpoint the write-ahead log of %s: %s", self._path, error)
         self._note_db_written()
 
     def _note_db_written(self) -> None:
@@ -349,7 +351,7 @@ class Commits:
         self._transaction.wiping = self._wiping.state
 
     def _wipe_log(self) -> None:
-        """Empty the log, which still holds what was purged; a reader in the way puts it off by a commit."""
+        """Empty the log, which still contains purged text; a reader may delay this until a later commit."""
         try:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
@@ -374,11 +376,11 @@ class Commits:
         return failure
 
     def close(self) -> None:
-        """Let go of the file; what cannot be moved out of the log now stays in it, safely."""
+        """Close the file; whatever can't be checkpointed now stays safely in the log."""
         if self._files is not None and (not self.look() or self._meet_older_index()):
             if self._unsaved is not None:
                 self.save()
-            # Closing would remove files by their names, and what has those names now may not be ours.
+            # Closing would remove files by name, and those names may now belong to someone else's files.
             self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         if self._mark is not None:
             if self.trouble is None:

@@ -1,4 +1,4 @@
-"""Opening the SQLite file, bringing its schema up to date, and naming what SQLite complains of."""
+"""Opens the SQLite file, migrates its schema, and translates SQLite's errors."""
 
 import errno
 import os
@@ -20,14 +20,14 @@ from holdfast.interfaces.journal import (
 from holdfast.journal.sqlite.queries import Migration, migrations
 from holdfast.values import Durability
 
-# A foreign lock that is held longer than this is reported; a checkpoint or a short backup step is not.
+# A lock held longer than this is reported; a checkpoint or a short backup step doesn't take that long.
 BUSY_MS = 1_000
 CACHE_KIB = 16_384
-# After a burst the write-ahead log shrinks back to this.
+# After a burst, the write-ahead log is truncated to this size.
 WAL_BYTES_KEPT_MAX = 64 * 1024 * 1024
 
 
-# Errors that say something about the disk or the file, not about what was to be written.
+# Errors about the disk or the file, not about what was being written.
 OF_THE_DISK = (
     apsw.BusyError,
     apsw.CantOpenError,
@@ -46,7 +46,7 @@ OUT_OF_FILES = {errno.EMFILE, errno.ENFILE}
 
 @contextmanager
 def sqlite_errors_named(path: Path) -> Generator[None]:
-    """Turn SQLite's errors into ours, whose texts say what to do."""
+    """Turn SQLite's errors into JournalErrors, whose texts say what to do."""
     try:
         yield
     except apsw.Error as error:
@@ -62,7 +62,7 @@ def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> JournalErr
             return _full(error, path)
         case apsw.CantOpenError() if system_errno in OUT_OF_FILES:
             return StoreFailed(
-                f"cannot open {path}: {os.strerror(system_errno)} (ulimit -n); nothing was accepted"
+                f"can't open {path}: {os.strerror(system_errno)} (ulimit -n); nothing was accepted"
             )
         case apsw.BusyError() | apsw.LockedError():
             return StoreLocked(
@@ -71,7 +71,7 @@ def named(error: apsw.Error, path: Path, *, system_errno: int = 0) -> JournalErr
             )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return StoreReadOnly(
-                f"cannot write {path}: check that the directory exists, that this user may write to it, "
+                f"can't write {path}: check that the directory exists, that this user may write to it, "
                 f"and that the disk is not mounted read-only ({error})"
             )
         case apsw.CorruptError() | apsw.NotADBError():
@@ -91,13 +91,11 @@ def _detail(error: apsw.Error) -> int:
 
 
 def how_to_restore(path: Path) -> str:
-    """What to do about a damaged store; what was saved from it is newer than any backup."""
+    """What to do about a damaged store; data saved by Holdfast is newer than any backup."""
     saved = sorted(path.parent.glob(f"{path.name}.saved-*"))
     if not saved:
         return "Restore a backup"
-    return (
-        f"What Holdfast held when its files were taken away is in {saved[-1]}: put it in the place of {path}"
-    )
+    return f"Holdfast saved its data in {saved[-1]} when another program removed its files: move it to {path}"
 
 
 def _full(error: apsw.Error, path: Path) -> StoreFull:
@@ -105,18 +103,18 @@ def _full(error: apsw.Error, path: Path) -> StoreFull:
 
 
 def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) -> apsw.Connection:
-    """A connection that may write, in WAL mode; closing it leaves the write-ahead log as it is."""
+    """A writable connection in WAL mode; closing it leaves the write-ahead log alone."""
     _make_private(path)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(os.fspath(path), flags=flags, vfs=vfs)
     try:
-        # A log that turns out to be damaged is evidence: closing must not fold it into the file.
+        # A damaged log is evidence: closing the connection must not checkpoint it into the file.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.set_busy_timeout(BUSY_MS)
         mode = connection.pragma("journal_mode", "wal")
         if mode != "wal":
             raise StoreReadOnly(
-                f"{path} cannot be kept with a write-ahead log here (journal mode {mode}): "
+                f"{path} can't have a write-ahead log here (journal mode {mode}): "
                 "move it to a local disk that this user may write to"
             )
         connection.pragma("synchronous", "FULL" if durability == "power" else "NORMAL")
@@ -136,15 +134,15 @@ def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) 
 
 
 def open_frozen(path: Path) -> apsw.Connection:
-    """A connection to a file without a log that nobody writes to; it needs no room on the disk."""
+    """A connection to a file that has no log and no writer; it needs no space on the disk."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
 
 
 def open_for_reading(path: Path, *, vfs: str | None) -> apsw.Connection:
-    """A connection that cannot write."""
+    """A read-only connection."""
     connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
-    # Moving the write-ahead log is the writer's business, also for whoever closes last.
+    # Only the writer checkpoints the log, even if a reader closes last.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("query_only", True)
@@ -152,10 +150,10 @@ def open_for_reading(path: Path, *, vfs: str | None) -> apsw.Connection:
 
 
 def _make_private(path: Path) -> None:
-    """A conversation is nobody else's business: the file is created for its owner alone.
+    """Create the file so that only its owner can read it.
 
-    One that is there is not opened: closing it would let go of the locks that other connections of this
-    process have on it, and then whoever looks at the file from outside takes its log away.
+    An existing file isn't opened: closing it would release the locks that this process's other connections
+    hold on it, and another process that opens the file could then remove its log.
     """
     try:
         os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -170,13 +168,13 @@ def _make_private(path: Path) -> None:
 
 
 def not_writable(path: Path, error: OSError) -> JournalError:
-    """The JournalError that says why a file of the store cannot be made."""
+    """The JournalError that says why a file of the store can't be created."""
     if error.errno in _FULL:
         return StoreFull(f"no room left to write {path}: free some space ({error.strerror})")
     if error.errno in OUT_OF_FILES:
-        return StoreFailed(f"cannot open {path}: {error.strerror}; nothing was accepted")
+        return StoreFailed(f"can't open {path}: {error.strerror}; nothing was accepted")
     return StoreReadOnly(
-        f"cannot write {path}: {error.strerror}; check that the directory exists and that this user "
+        f"can't write {path}: {error.strerror}; check that the directory exists and that this user "
         "may write to it"
     )
 
@@ -184,7 +182,7 @@ def not_writable(path: Path, error: OSError) -> JournalError:
 def migrate(connection: apsw.Connection, path: Path) -> None:
     """Bring the schema up to date."""
     connection.execute("BEGIN IMMEDIATE")
-    # Read under the lock: two processes may be at this at once.
+    # Read under the lock, because two processes may be migrating at the same time.
     for step in steps_to_take(connection, path):
         connection.execute(step.sql)
         connection.pragma("user_version", step.number)
@@ -192,11 +190,11 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
 
 
 def steps_to_take(connection: apsw.Connection, path: Path) -> Sequence[Migration]:
-    """What is missing to the schema that our queries are made for."""
+    """The migrations that are missing before our queries work."""
     steps = migrations()
     version = int(connection.pragma("user_version"))
     if version > len(steps):
         raise StoreReadOnly(
-            f"{path} has schema {version}, this one knows {len(steps)}: a newer Holdfast wrote it; upgrade"
+            f"{path} was written by a newer Holdfast (schema {version}, this one knows {len(steps)}): upgrade"
         )
     return steps[version:]

@@ -1,4 +1,4 @@
-"""The connections that read a store: opened when they are needed, one for each thread that reads at once."""
+"""The connections that read a store: opened on demand, one for each thread that reads at the same time."""
 
 import logging
 import os
@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 class Connections:
     """Reading connections to one file.
 
-    If another file has its name meanwhile, those that are open are shared instead of opening more: they still
-    read what was there. Used by the reading threads, all but `thaw` and `close`.
+    If another file takes its name, the open connections are shared instead of opening more, because they can
+    still read the old contents. Used by the reading threads, except for `thaw` and `close`.
     """
 
     def __init__(self, path: Path, *, vfs: str | None) -> None:
@@ -29,12 +29,12 @@ class Connections:
         self._free: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         self._open: set[apsw.Connection] = set()
         self._frozen: set[apsw.Connection] = set()
-        self._first: os.stat_result | None = None  # the file, as it was when it was first opened
+        self._first: os.stat_result | None = None  # of the file when it was first opened
         self._changing = threading.Lock()
 
     @contextmanager
     def one(self) -> Generator[apsw.Connection]:
-        """A connection that nobody else uses meanwhile."""
+        """A connection for exclusive use."""
         connection = self._taken()
         try:
             yield connection
@@ -56,7 +56,7 @@ class Connections:
         try:
             return self._opened()
         except apsw.CantOpenError:
-            # Where no more files can be opened, reading takes turns.
+            # If no more files can be opened, readers take turns.
             if not self._open:
                 raise
             return self._free.get()
@@ -84,8 +84,8 @@ class Connections:
                 connection.close()
             if not self._has_no_log():
                 raise
-            # SQLite makes two files to read this one, and there is no room for them.
-            _log.info("%s is read as it lies: %s", self._path, error)
+            # SQLite needs two more files to read this one, and there is no space for them.
+            _log.info("reading %s without a write-ahead log: %s", self._path, error)
             connection = open_frozen(self._path)
             self._check(connection)
             with self._changing:
@@ -101,13 +101,13 @@ class Connections:
         if is_older:
             connection.close()
             raise StoreFailed(
-                f"{self._path} was written by an older Holdfast: start `holdfast serve` once, and "
-                "it is brought up to date"
+                f"{self._path} was written by an older Holdfast: start `holdfast serve` once to "
+                "bring it up to date"
             )
         self._first = self._first or self._path.stat()
 
     def _has_no_log(self) -> bool:
-        """Whether all of the store is in its file."""
+        """Whether the whole store is in its main file."""
         if self._vfs is not None:
             return False
         log = self._path.with_name(f"{self._path.name}-wal")
@@ -117,7 +117,7 @@ class Connections:
             return False
 
     def thaw(self) -> None:
-        """The file is written to from now on: whoever reads it as it lies would miss that."""
+        """Reopen connections that ignore the write-ahead log: from now on the file is written to."""
         with self._changing:
             self._open -= self._frozen
             self._frozen.clear()
@@ -131,6 +131,6 @@ class Connections:
                     connection.close()
 
     def close(self) -> None:
-        """Let go of the file; nobody reads any more."""
+        """Close the file when nobody reads any more."""
         while self._open:
             self._open.pop().close()

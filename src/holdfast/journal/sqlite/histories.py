@@ -1,9 +1,9 @@
-"""Histories that runs were given, stored once however many runs share their beginning.
+"""Stores the histories that runs are given; a beginning shared by several runs is stored once.
 
-A client that sends the whole conversation with each message would have it stored anew each time. So a long
-history is cut into pieces at places that depend only on what comes before them: two histories that begin
-alike have their first pieces in common. The event itself keeps the rest. Whoever reads it gets the bytes that
-were written, and its CRC covers all of them.
+A client that sends the whole conversation with each message would have it stored again each time. So a long
+history is cut into pieces at points that depend only on what comes before them. Two histories that begin
+alike share their first pieces, and the event itself keeps the rest. Readers get the bytes that were written,
+and the event's CRC covers all of them.
 """
 
 import struct
@@ -18,24 +18,24 @@ from holdfast.events import RunQueued
 from holdfast.interfaces.journal import Record
 
 PIECE_BYTES = 16 * 1024
-PIECES_SINCE = 6  # the schema that has them
+PIECES_SINCE = 6  # the first schema that has them
 _FRAME = struct.Struct(
     "<BQI"
-)  # a byte with which no JSON begins, the last piece, and how much stands before it
+)  # a byte that no JSON starts with, the last piece, and the length of what comes before it
 _MARK = 1
 
 Row: TypeAlias = tuple[int, int, bytes]
 
 
 class Histories:
-    """Takes histories apart within a transaction, and lets go of those that were purged."""
+    """Takes histories apart within a transaction, and releases those that were purged."""
 
     def __init__(self, db: apsw.Connection, sql: Mapping[str, str]) -> None:
         self._db = db
         self._sql = sql
 
     def stored(self, record: Record, *, session: int) -> bytes:
-        """The body as it is stored: as it is, or without the pieces, which are stored beside it."""
+        """The body to store: unchanged, or without its pieces, which are stored separately."""
         assert isinstance(record.event, RunQueued)
         body = record.body
         messages = [encode_value(message) for message in record.event.history or ()]
@@ -50,7 +50,7 @@ class Histories:
         return _FRAME.pack(_MARK, last, len(head)) + head + rest
 
     def _last_of(self, pieces: Sequence[bytes]) -> int:
-        """The last piece of the chain, with one reference more; what is not there yet is added."""
+        """The last piece of the chain, with one more reference; missing pieces are added."""
         piece, digest = 0, b""
         for body in pieces:
             digest = sha256(digest + body).digest()
@@ -63,7 +63,7 @@ class Histories:
         return piece
 
     def purge(self, session: int) -> None:
-        """Drop the session's references, and each piece that then has none."""
+        """Drop the session's references, and every piece that has none left."""
         for (last,) in self._do("pieces_of_session", {"session": session}):
             piece = cast("int", last)
             while piece:
@@ -85,7 +85,7 @@ def read_rows(
     rows = cast("list[Row]", db.execute(sql[name], bindings).fetchall())
     if not any(_is_taken_apart(body) for _, _, body in rows):
         return rows
-    db.execute("BEGIN")  # a purge between the two looks would leave bodies without their pieces
+    db.execute("BEGIN")  # a purge between the two queries would leave bodies without their pieces
     try:
         rows = cast("list[Row]", db.execute(sql[name], bindings).fetchall())
         return [(seq, crc, whole_body(db, sql, body)) for seq, crc, body in rows]
@@ -94,7 +94,7 @@ def read_rows(
 
 
 def whole_body(db: apsw.Connection, sql: Mapping[str, str], body: bytes) -> bytes:
-    """The body as it was written; without a piece that is missing, so that its CRC tells."""
+    """The body as it was written; if a piece is missing it is left out, so that the CRC check fails."""
     if not _is_taken_apart(body):
         return body
     _, last, head_bytes = _FRAME.unpack_from(body)
@@ -108,7 +108,7 @@ def _is_taken_apart(body: bytes) -> bool:
 
 
 def _pieces(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages but the last ones, joined until each piece is long enough; the last never is in one."""
+    """All messages but the last few, joined into pieces that are long enough; the last is never included."""
     pieces: list[bytes] = []
     gathered: list[bytes] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Whether everything that was ever written is still readable; the store may be in use meanwhile."""
+"""Checks that everything ever written is still readable; the store may be in use meanwhile."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ STEP = 5_000
 
 COUNT = "SELECT count(*) FROM {log}"
 NEWEST = "SELECT coalesce(max(updated_ms), 0) FROM sessions"
-# The names in scalar queries: a join with the log would gather all of it first.
+# Names come from scalar subqueries: a join with the log would materialize all of it first.
 EVENTS = """
 SELECT (SELECT session_id FROM sessions WHERE key = session), session, seq, crc, body, {length} FROM {log}
 ORDER BY session, seq
@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class Checked:
-    """What was looked at and what is wrong with it, each fault with its place."""
+    """What was checked, and each fault with its location."""
 
     events: int = 0
     blobs: int = 0
@@ -47,15 +47,15 @@ class Checked:
     faults: list[str] = field(default_factory=list[str])
 
     def fault(self, place: str, why: str) -> None:
-        """One more fault; a flood is cut short."""
+        """Add a fault; after too many, the rest are dropped."""
         if len(self.faults) < FAULTS_MAX:
             self.faults.append(f"integrity check failed at {place}: {why}")
 
 
 def check_store(path: Path, *, on_progress: Progress) -> Checked:
-    """Read every page, event and blob; raises JournalError if the file cannot be read at all."""
+    """Read every page, event and blob; raises JournalError if the file can't be read at all."""
     checked = Checked()
-    published = published_arrival(path)  # before the store is looked at, which may go on meanwhile
+    published = published_arrival(path)  # before the store is read, since it may grow meanwhile
     with sqlite_errors_named(path):
         connection = open_for_reading(path, vfs=None)
         try:
@@ -70,7 +70,7 @@ def check_store(path: Path, *, on_progress: Progress) -> Checked:
 
 
 def is_whole(connection: apsw.Connection, path: Path, *, arrival: int) -> bool:
-    """Whether this arrival and all before it are readable; blobs lie elsewhere."""
+    """Whether this arrival and all earlier ones are readable; blobs are not checked."""
     checked = Checked()
     try:
         _check_file(connection, checked, path=path)
@@ -78,20 +78,20 @@ def is_whole(connection: apsw.Connection, path: Path, *, arrival: int) -> bool:
             return False
         _check_events(connection, checked, on_progress=_in_silence)
     except apsw.Error as error:
-        _log.warning("%s cannot be read: %s", path, error)
+        _log.warning("%s can't be read: %s", path, error)
         return False
     return not checked.faults
 
 
 def _in_silence(done: int, of: int) -> None:
-    """Nobody watches."""
+    """Report no progress."""
     del done, of
 
 
 def _check_file(connection: apsw.Connection, checked: Checked, *, path: Path) -> None:
     version = int(connection.pragma("user_version"))
     if version > len(migrations()):
-        checked.fault(str(path), f"a newer Holdfast wrote it (schema {version}); upgrade this one")
+        checked.fault(str(path), f"it was written by a newer Holdfast (schema {version}): upgrade")
         return
     for (line,) in cast("Iterator[tuple[str]]", connection.execute(f"PRAGMA integrity_check({FAULTS_MAX})")):
         if line != "ok":
@@ -99,7 +99,7 @@ def _check_file(connection: apsw.Connection, checked: Checked, *, path: Path) ->
 
 
 def published_arrival(path: Path) -> int:
-    """The last arrival that the mark beside the store says was published; 0 if there is none."""
+    """The last published arrival according to the commit mark beside the store; 0 if there is none."""
     mark = path.with_name(f"{path.name}-mark")
     data = mark.read_bytes() if mark.exists() else b""
     return number_in(data)
@@ -109,7 +109,9 @@ def _check_mark(connection: apsw.Connection, checked: Checked, *, path: Path, pu
     found = arrivals(connection)
     if found < published:
         why = f"{published} writes were published, but only {found} are readable"
-        checked.fault(str(path), f"{why}; the write-ahead log was cut, or an older file was put in its place")
+        checked.fault(
+            str(path), f"{why}; the write-ahead log was truncated, or the file was replaced by an older one"
+        )
 
 
 def _check_events(connection: apsw.Connection, checked: Checked, *, on_progress: Progress) -> None:

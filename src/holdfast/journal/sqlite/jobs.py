@@ -1,4 +1,4 @@
-"""What is handed to the writer: something to write, who waits for it, and what came of it."""
+"""Jobs for the writer: what to write, the future that waits for it, and its result."""
 
 import queue
 from collections import deque
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class WriteJob(Struct, kw_only=True, eq=False):
-    """One piece of work; `bytes` is roughly how much it writes."""
+    """One unit of work; `bytes` is roughly how much it writes."""
 
     future: "Future[Any]"
     bytes: int = 0
@@ -29,15 +29,15 @@ class WriteJob(Struct, kw_only=True, eq=False):
     error: Exception | None = None
 
     def work(self, transaction: "Transaction") -> Any:
-        """Do it, on the writer's thread; a JournalError says that nothing was written."""
+        """Do the work on the writer's thread; a JournalError means that nothing was written."""
         raise AssertionError(f"{type(self).__name__} does not say what to write to {transaction}")
 
     def publish(self) -> None:
-        """Show what came of it, on the loop's thread, once it is committed."""
+        """Show the result, on the loop's thread, after the commit."""
 
 
 class AppendJob(WriteJob):
-    """Events for the end of a log."""
+    """Events to append to a log."""
 
     session_id: str
     records: Sequence[Record]
@@ -49,11 +49,11 @@ class AppendJob(WriteJob):
     rows: "tuple[ListedSession, Sequence[RunRow]] | None" = None
 
     def work(self, transaction: "Transaction") -> Any:
-        """Give the events their seqs."""
+        """Assign seqs to the events and write them."""
         return transaction.append(self)
 
     def publish(self) -> None:
-        """Wake those who follow the session; what they then ask for is known."""
+        """Cache the new rows, then wake the session's followers, which will ask for them."""
         if type(self.result) is Appended:
             if self.rows is not None:
                 self.row_cache.keep(*self.rows)
@@ -61,44 +61,44 @@ class AppendJob(WriteJob):
 
 
 class TransactionJob(WriteJob):
-    """Anything else that is written, and what to do afterwards."""
+    """Any other write, and what to do after it."""
 
     task: "Work"
     then: Callable[[Any], None] | None = None
 
     def work(self, transaction: "Transaction") -> Any:
-        """Do what was asked."""
+        """Run the function in the transaction."""
         return self.task(transaction)
 
     def publish(self) -> None:
-        """Do what comes afterwards."""
+        """Run what comes after the commit."""
         if self.then is not None:
             self.then(self.result)
 
 
 class WriteQueue:
-    """The queue between loop and thread; `put` and `end` are the loop's, the rest is the thread's."""
+    """The queue between loop and thread; the loop calls `put` and `end`, the thread calls the rest."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Sequence[WriteJob] | None] = queue.SimpleQueue()
 
     def put(self, jobs: Sequence[WriteJob]) -> None:
-        """Hand jobs over."""
+        """Hand over jobs."""
         self._queue.put(jobs)
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """Say that no more jobs follow."""
         self._queue.put(None)
 
     def left(self) -> Sequence[WriteJob]:
-        """What nobody took."""
+        """The jobs that were never taken."""
         jobs: list[WriteJob] = []
         while not self._queue.empty():
             jobs += self._queue.get() or ()
         return jobs
 
     def is_ended_within(self, seconds: float) -> bool:
-        """Wait for the end alone: nothing else is handed over yet."""
+        """Wait for the end of the queue only; no jobs are handed over yet."""
         try:
             jobs = self._queue.get(timeout=seconds)
         except queue.Empty:
@@ -107,7 +107,7 @@ class WriteQueue:
         return True
 
     def take(self, backlog: deque[WriteJob], *, wait_s: float) -> bool:
-        """Add what was handed over, waiting so long for the first if there is none; False after the end."""
+        """Move jobs to the backlog, waiting up to `wait_s` for the first one; False after the end."""
         while not backlog or not self._queue.empty():
             try:
                 jobs = self._queue.get(timeout=wait_s)

@@ -15,7 +15,7 @@ class Migration(NamedTuple):
 
 @cache
 def queries() -> dict[str, str]:
-    """Every query of queries.sql by its name."""
+    """Every query in queries.sql, by name."""
     text = (files("holdfast.journal.sqlite") / "sql" / "queries.sql").read_text("utf-8")
     found: dict[str, str] = {}
     for block in text.split("-- name: ")[1:]:
@@ -26,14 +26,14 @@ def queries() -> dict[str, str]:
 
 @cache
 def insert_events(count: int) -> str:
-    """The query that inserts so many events at once."""
+    """The query that inserts this many events at once."""
     head, values = queries()["insert_event"].split(" VALUES ")
     return f"{head} VALUES {', '.join([values] * count)}"
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """The steps of the schema, in order; their numbers have no gap."""
+    """The steps of the schema, in order, numbered without gaps."""
     folder = files("holdfast.journal.sqlite") / "sql" / "migrations"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     steps = [

@@ -1,4 +1,4 @@
-"""Reading the SQLite file: a few threads with a read-only connection each, beside the one that writes."""
+"""Reads the SQLite file: a few threads, each with its own read-only connection, beside the writer."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import apsw
+from typing_extensions import override
 
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
 from holdfast.interfaces.journal import (
+    Index,
     ListedSession,
     Record,
     RunQuery,
@@ -30,13 +32,13 @@ from holdfast.journal.sqlite.transaction import SEARCH_SHIFT, row_of
 
 THREADS = 4
 HITS_PER_STEP = 200
-SEQ_MAX = (1 << 32) - 1  # a log that is longer has no place in the search index
+SEQ_MAX = (1 << 32) - 1  # a longer log doesn't fit into the search index
 
 Answer = TypeVar("Answer")
 
 
-class SqliteReader:
-    """All that can be asked of the file without owning it."""
+class SqliteReader(Index):
+    """Everything that can be read from the file without owning it."""
 
     def __init__(self, path: Path, *, vfs: str | None = None) -> None:
         self._path = path
@@ -44,39 +46,39 @@ class SqliteReader:
         self._connections = Connections(path, vfs=vfs)
 
     async def close(self) -> None:
-        """End the threads and let go of the file."""
+        """End the threads and close the file."""
         await self._threads.close()
         self._connections.close()
 
     async def is_readable(self) -> bool:
-        """Whether the file can be read by our queries now; raises StoreReadOnly if it never will."""
+        """Whether our queries can read the file now; raises StoreReadOnly if they never will."""
         try:
             return await self._ask(lambda _, __: True)
         except (StoreLocked, StoreFull, StoreFailed):
             return False
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
-        """See Journal.read."""
+        """Up to `limit` records after a seq; raises StoreDamaged if one is not what was written."""
         return await self._ask(lambda db, sql: _records(db, sql, (session_id, after), limit=limit))
 
     async def read_each(
         self, places: Sequence[tuple[str, int]], *, limit: int
     ) -> Sequence[Sequence[Record] | StoreDamaged]:
-        """See Journal.read_each."""
+        """`read` for several sessions at once; damage is returned instead of raised."""
         return await self._ask(lambda db, sql: [_looked(db, sql, place, limit=limit) for place in places])
 
     async def last_seq(self, session_id: str) -> int:
-        """See Journal.last_seq."""
+        """The newest seq of the log, 0 if it is empty."""
         found = await self._rows("last_seq", {"session_id": session_id})
         return int(found[0][0]) if found else 0
 
+    @override
     async def session(self, session_id: str) -> SessionRow | None:
-        """See Index.session."""
         found = await self._rows("session", {"session_id": session_id})
         return row_of(SessionRow, found[0]) if found else None
 
+    @override
     async def sessions(self, query: SessionQuery) -> Sequence[ListedSession]:
-        """See Index.sessions."""
         before = query.before
         found = await self._rows(
             "sessions",
@@ -91,36 +93,36 @@ class SqliteReader:
         )
         return [ListedSession(row_of(SessionRow, row[:-3]), *row[-3:]) for row in found]
 
+    @override
     async def listed(self, session_id: str) -> ListedSession | None:
-        """See Index.listed."""
         found = await self._rows("listed_session", {"session_id": session_id})
         return ListedSession(row_of(SessionRow, found[0][:-3]), *found[0][-3:]) if found else None
 
+    @override
     async def undelivered_steers(self) -> Sequence[str]:
-        """See Index.undelivered_steers."""
         return [row[0] for row in await self._rows("undelivered_steers", {})]
 
+    @override
     async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        """See Index.sessions_to_purge."""
         found = await self._rows("sessions_to_purge", {"source": source, "before_ms": before_ms})
         return [row_of(SessionRow, row) for row in found]
 
+    @override
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
-        """See Index.unthinned."""
         return [row[0] for row in await self._rows("unthinned", {"before_ms": before_ms, "limit": limit})]
 
+    @override
     async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
-        """See Index.answered."""
         found = await self._rows("once", {"key": key, "now_ms": now_ms})
         return StoredResponse(*found[0]) if found else None
 
+    @override
     async def run(self, run_id: str) -> RunRow | None:
-        """See Index.run."""
         found = await self._rows("run", {"run_id": run_id})
         return row_of(RunRow, found[0]) if found else None
 
+    @override
     async def runs(self, query: RunQuery) -> Sequence[RunRow]:
-        """See Index.runs."""
         before_ms, before_id = query.before or (None, None)
         bindings = {
             "status": query.status,
@@ -136,19 +138,19 @@ class SqliteReader:
             found = await self._rows("runs", bindings)
         return [row_of(RunRow, row) for row in found]
 
+    @override
     async def ask(self, ask_id: str) -> AskRow | None:
-        """See Index.ask."""
         found = await self._rows("ask", {"ask_id": ask_id})
         return row_of(AskRow, found[0]) if found else None
 
+    @override
     async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
-        """See Index.open_asks."""
         return [row_of(AskRow, row) for row in await self._rows("open_asks", {"limit": limit})]
 
+    @override
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
     ) -> Sequence[SearchHit]:
-        """See Index.search."""
         wanted = phrases(text)
         if not wanted:
             return ()
@@ -156,12 +158,12 @@ class SqliteReader:
         return await self._ask(lambda db, sql: _search(db, sql, bindings, limit=limit))
 
     async def note(self, key: str) -> bytes | None:
-        """See Notes.note."""
+        """The value of a note, or None."""
         found = await self._rows("note", {"key": key})
         return found[0][0] if found else None
 
     async def notes(self, prefix: str) -> Mapping[str, bytes]:
-        """See Notes.notes."""
+        """All notes whose key starts with the prefix."""
         return dict(await self._rows("notes", {"prefix": prefix}))
 
     async def _rows(self, name: str, bindings: Mapping[str, Any]) -> list[Any]:
@@ -178,7 +180,7 @@ class SqliteReader:
 def _search(
     db: apsw.Connection, sql: Mapping[str, str], wanted: Mapping[str, Any], *, limit: int
 ) -> Sequence[SearchHit]:
-    """The newest hit of each session, newest sessions first; or all of one session."""
+    """The newest hit of each session, newest sessions first; or all hits in one session."""
     if wanted["session_id"]:
         found_in = db.execute(sql["search_session"], {**wanted, "limit": limit})
         rowids = [cast("int", row[0]) for row in found_in]
@@ -197,7 +199,7 @@ def _search(
 
 
 def _newest_of_each(db: apsw.Connection, sql: str, wanted: Mapping[str, Any], *, limit: int) -> list[int]:
-    """The rowids of the newest hit of each session, highest first."""
+    """The rowids of each session's newest hit, highest first."""
     newest: dict[int, int] = {}
     below = 1 << 62
     while len(newest) < limit:
@@ -207,7 +209,7 @@ def _newest_of_each(db: apsw.Connection, sql: str, wanted: Mapping[str, Any], *,
             newest.setdefault(rowid >> SEARCH_SHIFT, rowid)
         if len(rowids) < HITS_PER_STEP:
             break
-        # The rest of the last session seen is of no interest: one hit each.
+        # Skip the rest of this session: one hit is enough.
         below = rowids[-1] >> SEARCH_SHIFT << SEARCH_SHIFT
     return list(newest.values())[:limit]
 

@@ -1,7 +1,7 @@
-"""Where events are written first: in the order of their arrival, until many at once move into their logs.
+"""Where events are first written: in order of arrival, until many of them move into their logs at once.
 
-The logs are clustered, so that reading one is one walk along the tree; but then each log that a commit writes
-to costs a page of the file. In the order of arrival thirty deltas of thirty logs share one page.
+The logs are clustered, so reading one walks the tree once. The price is that each log a commit writes to
+costs a page of the file. In order of arrival, thirty deltas of thirty logs share one page.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ COLUMNS = 5
 ROWS_MAX = 64
 MOVED_MAX = 16_000
 MOVED_BYTES_MAX = 2 * 1024 * 1024
-# What fills much of a page by itself goes into its log at once.
+# An event that fills much of a page goes straight into its log.
 APPEND_BYTES_MAX = 1_024
 
 
 class RecentEvents:
-    """The events of one commit, and what is known of those that were not moved yet.
+    """The events of one commit, and the state of those that haven't moved yet.
 
-    `arrivals` numbers what was written: each recent event, and each commit without any.
+    `arrivals` numbers what was written: each recent event, and each commit that has none.
     """
 
     def __init__(self, db: apsw.Connection, sql: Mapping[str, str], tuning: Tuning) -> None:
@@ -34,7 +34,7 @@ class RecentEvents:
         self._tuning = tuning
         self._sql = sql
         self._histories = Histories(db, sql)
-        self._small: list[int | bytes] = []  # the columns of all rows, one after the other
+        self._small: list[int | bytes] = []  # the columns of all rows, flattened
         self._large: list[tuple[int, int, int, bytes]] = []
         self._rows = 0
         self._bytes = 0
@@ -42,20 +42,20 @@ class RecentEvents:
         self.arrivals = 0
 
     def found(self, arrivals: int, rows: int) -> None:
-        """So it stands in the file."""
+        """Set the counts that were read from the file."""
         self.arrivals, self._rows = arrivals, rows
         self._bytes = 0
         self._logs.clear()
 
     def add_large(self, log: int, record: Record) -> None:
-        """One more event of an append that is worth a page."""
+        """Add an event of an append that is large enough for its own page."""
         event, body = record.event, record.body
         if type(event) is RunQueued and event.history:
             body = self._histories.stored(record, session=log)
         self._large.append((log, record.seq, crc32(record.body), body))
 
     def add(self, log: int, record: Record) -> None:
-        """One more event of a small append."""
+        """Add an event of a small append."""
         self.arrivals = arrival = self.arrivals + 1
         body = record.body
         self._small += (arrival, log, record.seq, crc32(body), body)
@@ -63,12 +63,12 @@ class RecentEvents:
         self._bytes += len(body)
 
     def clear(self) -> None:
-        """Forget what was added since the last `flush`."""
+        """Discard what was added since the last `flush`."""
         self._small.clear()
         self._large.clear()
 
     def flush(self) -> None:
-        """Write what was added, and move all that is there if it has become much."""
+        """Write what was added, and move all recent events once there are many."""
         if self._large:
             self._db.executemany(self._sql["insert_large"], self._large)
         self._insert() if self._small else self.count()
@@ -78,7 +78,7 @@ class RecentEvents:
             self.move()
 
     def _insert(self) -> None:
-        """Many rows a statement: each statement may have to wait for Python's lock if the loop is busy."""
+        """Insert many rows per statement, because each one may wait for the GIL while the loop is busy."""
         start, left = 0, len(self._small) // COLUMNS
         self._rows += left
         while left:
@@ -95,15 +95,15 @@ class RecentEvents:
         self.count()
 
     def move_log(self, log: int, upto_seq: int) -> None:
-        """Move them if some are of this log up to the seq, for who works on the log itself."""
+        """Move all recent events if some are in this log up to the seq, before the log is changed."""
         if self._db.execute(self._sql["is_recent"], {"session": log, "upto_seq": upto_seq}).fetchall():
             self.move()
 
     def purge_histories(self, log: int) -> None:
-        """Let go of what the histories of a log's runs share with others."""
+        """Release what the histories of a log's runs share with others."""
         self._histories.purge(log)
 
     def count(self) -> None:
-        """Number what leaves no recent event behind that would be found by its arrival."""
+        """Number a commit that leaves no recent event behind."""
         self.arrivals += 1
         self._db.execute(self._sql["count_arrivals"], {"arrivals": self.arrivals})

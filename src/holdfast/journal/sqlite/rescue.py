@@ -1,7 +1,7 @@
-"""Saves what an open store holds after another program took its files away or wrote over them.
+"""Saves the contents of an open store after another program removed or overwrote its files.
 
-A file that lost its name lives as long as somebody has it open. So everything that SQLite can still read goes
-into a new file, which is read back whole before it gets a name that anyone looks for.
+A removed file exists as long as some process has it open. So everything that SQLite can still read is copied
+into a new file, which is verified before it gets its final name.
 """
 
 import logging
@@ -27,7 +27,7 @@ _UNREAD = {apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOE
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Everything is in this file; `aside` is where a foreign log went that lay beside it."""
+    """Everything is in this file; `aside` is where a foreign write-ahead log beside it was moved to."""
 
     path: Path
     is_in_place: bool
@@ -35,35 +35,35 @@ class Saved:
 
 
 class NotReadable(Exception):
-    """Some of what was accepted is nowhere to be read any more."""
+    """Some accepted data can no longer be read anywhere."""
 
 
 class NotSaved(Exception):
-    """It can be read, but not be written down; the text says why."""
+    """The data can be read but not written; the text says why."""
 
 
 def describe(fault: FileFault) -> str:
-    """What happened, in a sentence without its end."""
+    """What happened, as a sentence without its full stop."""
     match fault.kind:
         case "removed":
             return f"another program removed {fault.path} while Holdfast was using it"
         case "replaced":
             return f"another program replaced {fault.path} while Holdfast was using it"
         case "overwritten":
-            return f"another program wrote over {fault.path}, or cut it, while Holdfast was using it"
+            return f"another program overwrote or truncated {fault.path} while Holdfast was using it"
         case "moved":
             return f"{fault.path.parent} was moved to {fault.detail} while Holdfast was using it"
         case "index":
-            return f"another program removed, replaced or wrote over {fault.path} while Holdfast was using it"
+            return f"another program removed, replaced or overwrote {fault.path} while Holdfast was using it"
         case "unreachable":
-            return f"cannot look at {fault.path} ({fault.detail})"
+            return f"can't read {fault.path} ({fault.detail})"
 
 
 def save(connection: apsw.Connection, files: StoreFiles, *, arrival: int) -> Saved:
-    """Put all that the connection can read into a file; raises NotReadable or NotSaved.
+    """Copy everything that the connection can read into a file; raises NotReadable or NotSaved.
 
-    It takes the place of the database unless somebody else's file is there. Then the log that belongs to what
-    is saved is removed, so that nobody takes it for the log of the other file.
+    It becomes the database unless another program's file has that name. In that case the old write-ahead log
+    is removed, so that it isn't mistaken for the log of the other file.
     """
     folder = files.db.parent
     unfinished = files.db.with_name(f".{files.db.name}.saving")
@@ -84,14 +84,14 @@ def save(connection: apsw.Connection, files: StoreFiles, *, arrival: int) -> Sav
 
 
 def _copy(connection: apsw.Connection, path: Path) -> None:
-    """Page by page, so that a log which is found beside it changes nothing."""
+    """Copy page by page, so that a log found beside the new file doesn't matter."""
     path.unlink(missing_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         try:
             _back_up(connection, path)
         except apsw.Error as error:
-            _log.warning("cannot copy the store to %s: %s", path, error)
+            _log.warning("can't copy the store to %s: %s", path, error)
             if isinstance(error, _LOST) or getattr(error, "extendedresult", 0) in _UNREAD:
                 raise NotReadable from error
             raise NotSaved(str(error)) from error
@@ -133,13 +133,13 @@ def _place(unfinished: Path, files: StoreFiles, arrival: int) -> Saved:
     if is_own_log:
         files.log.unlink(missing_ok=True)
     if saved.is_in_place:
-        # Whoever opens the file now would take this for a description of its log.
+        # A process that opens the file now would take this for the index of its own log.
         files.index.unlink(missing_ok=True)
     return saved
 
 
 def _is_free(files: StoreFiles, arrival: int) -> bool:
-    """Whether nothing stands at the database's path but what we had, or nothing at all."""
+    """Whether the database's path is free or has only what we had there."""
     if not files.db.exists() or not files.db.stat().st_size:
         return True
     if not files.is_ours(files.db):
@@ -147,9 +147,9 @@ def _is_free(files: StoreFiles, arrival: int) -> bool:
     try:
         connection = open_frozen(files.db)
     except apsw.Error:
-        return True  # ours, and not readable any more
+        return True  # ours, but no longer readable
     try:
-        return arrivals(connection) <= arrival  # else someone has gone on with it
+        return arrivals(connection) <= arrival  # otherwise someone has continued writing to it
     except apsw.Error:
         return True
     finally:

@@ -1,6 +1,6 @@
-"""A cache of index rows that were written lately, so that reading them needs neither a thread nor the file.
+"""A cache of recently written index rows, so that reading them needs neither a thread nor the file.
 
-The rows are always current, because this process writes all of them. All of this runs on the event loop's
+The rows are always current, because this process writes all of them. Everything here runs on the event loop's
 thread.
 """
 
@@ -14,7 +14,7 @@ KEPT_MAX = 4_096
 
 
 class RowCache:
-    """The newest rows of sessions and runs; a miss means that the file must be read."""
+    """The newest rows of sessions and runs; after a miss, read the file."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, ListedSession] = OrderedDict()

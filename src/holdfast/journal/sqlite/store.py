@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
+from typing_extensions import override
 
 from holdfast.codec import UnreadableEvent, encode
 from holdfast.events import Event, Input
@@ -25,6 +26,7 @@ from holdfast.interfaces.journal import (
     Pace,
     Record,
     Replayed,
+    Store,
     StoreDamaged,
 )
 from holdfast.journal.blobs import FileBlobs
@@ -45,14 +47,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Blobs have threads of their own, so that writing large ones does not keep readers of the log waiting.
+# Blobs have their own threads, so that writing large ones doesn't delay readers of the log.
 BLOB_THREADS = 2
-# A purge that cannot overwrite its text, as a reader needs the log as it was, tries so often and so soon.
+# How often and how soon a purge retries while a reader keeps it from overwriting the text.
 HELD_UP_MAX = 100
 HELD_UP_S = 0.05
 
 
-class SqliteStore(SqliteReader):
+class SqliteStore(SqliteReader, Store):
     """Journal, index, notes and blobs in one directory; opening it makes this process the owner."""
 
     def __init__(
@@ -83,7 +85,7 @@ class SqliteStore(SqliteReader):
         window_bytes_max: int = WINDOW_BYTES_MAX,
         tuning: Tuning | None = None,
     ) -> "SqliteStore":
-        """Open or create the store; every earlier owner loses its fence."""
+        """Open or create the store; all earlier owners lose their fence."""
         store = cls(path, durability=durability, vfs=vfs, window_bytes_max=window_bytes_max, tuning=tuning)
         try:
             await store._writer.open()
@@ -95,15 +97,15 @@ class SqliteStore(SqliteReader):
 
     @classmethod
     async def open_readable(cls, path: Path, *, durability: Durability = "power") -> "SqliteStore":
-        """Open or create the store; where it can be read but not written yet, `writable` tells when it can.
+        """Open or create the store; if it can be read but not written yet, `writable` waits until it can.
 
-        Raises what does not pass by itself. A file that cannot be read either is waited for.
+        Raises errors that are permanent. If the file can't be read either, this waits for it.
         """
         store = cls(path, durability=durability)
         try:
             await store._writer.open()
             if store.trouble is not None and not await store.is_readable():
-                _log.warning("%s cannot be read yet either, so this waits for it", path)
+                _log.warning("%s can't be read yet either, so this waits for it", path)
                 await store.writable()
         except BaseException:
             await store.close()
@@ -111,34 +113,35 @@ class SqliteStore(SqliteReader):
         return store
 
     @property
+    @override
     def trouble(self) -> JournalError | None:
-        """See Store.trouble."""
         return self._writer.trouble
 
+    @override
     async def writable(self) -> None:
-        """See Store.writable."""
         await self._writer.opened()
 
+    @override
     async def close(self) -> None:
-        """See Store.close; a caller that is cancelled does not stop it."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
         self._writer.refuse()
-        # Readers first: the last to let go of the file moves the write-ahead log into it.
+        # Readers first: the last one to close the file checkpoints the write-ahead log.
         await super().close()
         await self._writer.close()
         self._tails.close()
         self._row_cache.clear()
         await self._blob_threads.close()
 
-    async def claim(self, session_id: str) -> Fence:  # noqa: ARG002  # one fence covers the whole file
-        """See Journal.claim."""
+    @override
+    async def claim(self, session_id: str) -> Fence:  # one fence covers the whole file
         self._writer.insist()
         return Fence(self._writer.fence)
 
+    @override
     async def append(
         self,
         session_id: str,
@@ -147,9 +150,9 @@ class SqliteStore(SqliteReader):
         when: Sequence[Condition] = (),
         idempotency_key: IdempotencyKey | None = None,
     ) -> Appended | Declined | Replayed | KeyConflict:
-        """See Journal.append."""
         return await self._submit(session_id, inputs, None, when, idempotency_key)
 
+    @override
     def append_run(
         self,
         session_id: str,
@@ -159,10 +162,9 @@ class SqliteStore(SqliteReader):
         when: Sequence[Condition] = (),
         idempotency_key: IdempotencyKey | None = None,
     ) -> Awaitable[Appended | Declined | Replayed]:
-        """See Journal.append_run."""
         return self._submit(session_id, events, fence, when, idempotency_key)
 
-    # Without keywords: this is called for every delta of every run.
+    # No keyword arguments: this is called for every delta of every run.
     def _submit(
         self,
         session_id: str,
@@ -194,54 +196,54 @@ class SqliteStore(SqliteReader):
         )
 
     def _forget(self) -> None:
-        """Someone else has written to the file, or may have: what is remembered of it may be wrong."""
+        """Clear the caches, because another process may have written to the file."""
         self._connections.thaw()
         self._tails.forget()
         self._row_cache.clear()
 
+    @override
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
-        """See Journal.read."""
         held = self._tails.read(session_id, after, max(limit, 0))
         return await super().read(session_id, after=after, limit=limit) if held is None else held
 
+    @override
     async def last_seq(self, session_id: str) -> int:
-        """See Journal.last_seq."""
         last_seq = self._tails.last_seq(session_id)
         return await super().last_seq(session_id) if last_seq is None else last_seq
 
+    @override
     async def session(self, session_id: str) -> SessionRow | None:
-        """See Index.session."""
         known = self._row_cache.session(session_id)
         return await super().session(session_id) if known is None else known.row
 
+    @override
     async def listed(self, session_id: str) -> ListedSession | None:
-        """See Index.listed."""
         known = self._row_cache.session(session_id)
         return await super().listed(session_id) if known is None else known
 
+    @override
     async def run(self, run_id: str) -> RunRow | None:
-        """See Index.run."""
         known = self._row_cache.run(run_id)
         return await super().run(run_id) if known is None else known
 
     async def _call(self, work: "Work", *, then: Callable[[Any], None] | None = None) -> Any:
         return await self._writer.submit(TransactionJob(future=self._writer.future(), task=work, then=then))
 
+    @override
     def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
-        """See Journal.follow."""
         return self._tails.follow(session_id, after, pace)
 
+    @override
     def changes(self) -> Changes:
-        """See Journal.changes."""
         return self._tails.changes()
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         return await self.read(session_id, after=after, limit=limit)
 
+    @override
     async def purge(
         self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
     ) -> bool:
-        """See Journal.purge."""
 
         def end(is_gone: object) -> None:
             if is_gone:
@@ -251,22 +253,22 @@ class SqliteStore(SqliteReader):
 
         if not await self._call(lambda transaction: transaction.purge(session_id, last_seq), then=end):
             return False
-        # A little after each commit, and others commit in between; without any, these empty ones.
+        # Some is done after each commit. These empty commits drive it if nobody else commits.
         for _ in range(HELD_UP_MAX):
             while (state := await self._call(lambda transaction: transaction.wiping)) == "going":
                 pass
             if state != "held up":
                 return True
             await asyncio.sleep(HELD_UP_S)
-        _log.warning("someone reads %s for so long that purged text is overwritten later", self._path)
+        _log.warning("%s is being read, so purged text will be overwritten later", self._path)
         return True
 
+    @override
     async def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
-        """See Journal.thin."""
         found = await self._rows("thinned", {"session_id": session_id})
         if not found:
             return
-        key, at, end = found[0]  # what is appended meanwhile is not old
+        key, at, end = found[0]  # what is appended from now on is not old
         plan = ThinningPlan(before_ms)
         step = partial(Joining, session_id=session_id, key=key)
         try:
@@ -283,7 +285,7 @@ class SqliteStore(SqliteReader):
             raise
 
     async def _plan_on(self, plan: ThinningPlan, session_id: str, *, key: int, after: int) -> int:
-        """Read some more of the log; the seq that was read last, 0 if there is no more."""
+        """Read some more of the log; return the last seq read, 0 if there is no more."""
 
         def work(db: apsw.Connection, sql: Mapping[str, str]) -> int:
             bindings = {"session": key, "after": after, "limit": READ_AT_ONCE}
@@ -307,39 +309,39 @@ class SqliteStore(SqliteReader):
         self._row_cache.forget(session_id)
         self._tails.end(session_id)
 
+    @override
     async def put_note(self, key: str, value: bytes) -> None:
-        """See Notes.put_note."""
         bindings = {"key": key, "value": value}
         await self._call(lambda transaction: transaction.execute("put_note", bindings))
 
+    @override
     async def drop_note(self, key: str) -> None:
-        """See Notes.drop_note."""
         await self._call(lambda transaction: transaction.execute("drop_note", {"key": key}))
 
+    @override
     async def put_blob(self, data: bytes) -> str:
-        """See Blobs.put_blob."""
         return await self._blob_threads.run(self._blobs.put, data)
 
+    @override
     async def offer_blob(self, data: bytes) -> str:
-        """See Store.offer_blob."""
         return await self._blob_threads.run(self._blobs.offer, data)
 
+    @override
     async def keep_blob(self, name: str) -> bool:
-        """See Blobs.keep_blob."""
         return await self._blob_threads.run(self._blobs.keep, name)
 
+    @override
     async def blob(self, name: str) -> bytes | None:
-        """See Blobs.blob."""
         return await self._blob_threads.run(self._blobs.get, name)
 
+    @override
     async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
-        """See Store.sweep_blobs."""
         since_unix_s = time.time() - unnamed_for_s
         swept = 0
         for name in await self._blob_threads.run(self._blobs.untouched_since, since_unix_s):
             if (await self._rows("blob_is_named", {"blob": name}))[0][0]:
-                continue  # most are, and no writer has to wait for them
+                continue  # most are named, and this check doesn't involve the writer
             drop = partial(self._blobs.drop_untouched, name, since_unix_s)
-            # On the writer's thread, so that no event can come to name it meanwhile.
+            # On the writer's thread, so that no event can start to name it meanwhile.
             swept += await self._call(lambda transaction, drop=drop: drop(is_named=transaction.is_blob_named))
         return swept

@@ -1,9 +1,9 @@
-"""Whether the files of an open store are still the ones that SQLite opened.
+"""Checks that the files of an open store are still the ones that SQLite opened.
 
-SQLite keeps writing to a file that has lost its name, and the next start then finds nothing of it. So the
-writer looks before each commit: by name, because closing a descriptor of our own would release SQLite's
-locks. It looks inside the directory that it opened, wherever that is now, so a directory that is moved during
-a look is not mistaken for one whose files are gone.
+SQLite keeps writing to a file that was removed, and the next start then finds none of it. So the writer
+checks before each commit: by name, because closing a descriptor of our own would release SQLite's locks. It
+looks inside the directory that it opened, wherever that is now, so a directory that is moved during a check
+isn't mistaken for one whose files are gone.
 """
 
 import os
@@ -16,7 +16,7 @@ import apsw
 
 LOG_HEADER_BYTES = 32
 FRAME_HEADER_BYTES = 24
-_COMMIT, _SALT = slice(4, 8), slice(8, 16)  # of a frame's header: not zero if a commit ends there; which log
+_COMMIT, _SALT = slice(4, 8), slice(8, 16)  # in a frame's header: non-zero if a commit ends there; its log
 
 Kind: TypeAlias = Literal["removed", "replaced", "overwritten", "moved", "unreachable", "index"]
 
@@ -30,7 +30,7 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileFault:
-    """What another program did to a file; `detail` is where it is now, or why nobody can look at it."""
+    """What another program did to a file; `detail` is where it is now, or why it can't be read."""
 
     kind: Kind
     path: Path
@@ -38,10 +38,10 @@ class FileFault:
 
 
 class StoreFiles:
-    """The database, its write-ahead log and the log's index, as they are when this is made.
+    """The database, its write-ahead log and the log's index, as they are when this is created.
 
-    Used by the writer's thread, outside of its transactions. `saw_foreign_write` tells whether someone else
-    has written since; then the log may well end elsewhere.
+    Used by the writer's thread, outside its transactions. `saw_foreign_write` tells whether another process
+    has written since; then the log may end elsewhere.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class StoreFiles:
     ) -> None:
         self._connection = connection
         self._saw_foreign_write = saw_foreign_write
-        self.db = Path(os.path.realpath(store))  # the others lie beside the file, not beside a link to it
+        self.db = Path(os.path.realpath(store))  # the others are beside the file, not beside a link to it
         self.log = self.db.with_name(f"{self.db.name}-wal")
         self.index = self.db.with_name(f"{self.db.name}-shm")
         self._frame_bytes = FRAME_HEADER_BYTES + page_bytes
         self._pages = 0
         self._is_torn = False
-        self._anchor: tuple[int, bytes] | None = None  # where the last commit ends in the log, and how
+        self._anchor: tuple[int, bytes] | None = None  # where the last commit ends in the log, and its header
         self._log_file = os.open(self.log, os.O_RDONLY | os.O_CLOEXEC)
         self._folder = os.open(self.db.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._folder_name = os.fspath(self.db.parent)
@@ -76,7 +76,7 @@ class StoreFiles:
         try:
             return self._db_fault() or self._log_fault() or self._index_fault() or self._folder_fault()
         except OSError as error:
-            # On a share that went away, say: what nobody can look at is not trusted.
+            # For example, a network share went away. Files that can't be checked aren't trusted.
             return FileFault("unreachable", self.db, error.strerror or repr(error))
 
     def _db_fault(self) -> FileFault | None:
@@ -91,7 +91,7 @@ class StoreFiles:
             moved_pages = self._pages_moved()
             if moved_pages == self._moved_pages:
                 return FileFault("overwritten", self.db)
-            self._db_state, self._moved_pages = state, moved_pages  # it was SQLite, in another process
+            self._db_state, self._moved_pages = state, moved_pages  # another process checkpointed
         return None
 
     def _log_fault(self) -> FileFault | None:
@@ -119,7 +119,7 @@ class StoreFiles:
         return None if _of(found) == self._index_identity else FileFault("index", self.index)
 
     def _folder_fault(self) -> FileFault | None:
-        """Whether the directory that holds the files, all of them intact, is still at its path."""
+        """Whether the directory, with all its files intact, is still at its path."""
         try:
             if _of(os.stat(self._folder_name)) == self._folder_identity:  # noqa: PTH116  # quicker
                 return None
@@ -128,17 +128,17 @@ class StoreFiles:
         try:
             place = Path(f"/proc/self/fd/{self._folder}").readlink()
         except OSError:
-            return FileFault("removed", self.db)  # this system doesn't tell where it is
+            return FileFault("removed", self.db)  # this system doesn't say where it is now
         return None if place == self.db.parent else FileFault("moved", self.db, str(place))
 
     def committed(self, pages: int) -> None:
-        """The log has so many pages now; the last one tells whether it is still the same log."""
+        """Note that the log now has this many pages; the last one identifies it."""
         if not pages:
             self._anchor = None
             return
         before = self._anchor
         if pages <= self._pages:
-            self._moved_pages, before = 0, None  # the log began anew
+            self._moved_pages, before = 0, None  # the log was restarted
         self._pages = pages
         at = LOG_HEADER_BYTES + (pages - 1) * self._frame_bytes
         self._anchor = (at, os.pread(self._log_file, FRAME_HEADER_BYTES, at))
@@ -146,7 +146,7 @@ class StoreFiles:
             self._is_torn = True
 
     def _follows(self, anchor: tuple[int, bytes], before: tuple[int, bytes] | None) -> bool:
-        """Whether a commit ends there, behind the one before; someone may have written over both."""
+        """Whether a commit ends there, after the previous one; someone may have overwritten both."""
         _, frame = anchor
         if len(frame) < FRAME_HEADER_BYTES or not any(frame[_COMMIT]):
             return False
@@ -156,20 +156,20 @@ class StoreFiles:
         return frame[_SALT] == known[_SALT] and os.pread(self._log_file, len(known), at) == known
 
     def unsure(self) -> None:
-        """A commit failed, or the log was emptied: where it ends is not known."""
+        """Forget where the log ends, after a failed commit or after it was emptied."""
         self._anchor = None
 
     def db_written(self) -> None:
-        """We have written to the database just now, or found that it is whole."""
+        """Note that the database was just written by us, or found intact."""
         try:
             found = self.db.stat()
         except OSError:
-            return  # the next look says so
+            return  # the next check reports it
         if _of(found) == self._db_identity:
             self._db_state, self._moved_pages = (found.st_size, found.st_mtime_ns), self._pages_moved()
 
     def is_ours(self, path: Path) -> bool:
-        """Whether the file at this path is one that was opened."""
+        """Whether the file at this path is one of those that were opened."""
         try:
             found = _of(path.stat())
         except OSError:
@@ -177,7 +177,7 @@ class StoreFiles:
         return found in {self._db_identity, self._log_identity, self._index_identity}
 
     def _moved(self) -> FileFault | None:
-        """Where database and log are now, if someone moved both elsewhere: then nothing is missing there."""
+        """Where the database and log are now, if both were moved together."""
         places = {
             identity: place for place in _open_places() if (identity := _identity(place)) in self._identities
         }
@@ -191,12 +191,12 @@ class StoreFiles:
         return self._db_identity, self._log_identity
 
     def _pages_moved(self) -> int:
-        """How much of the log is in the database; whoever speaks SQLite changes this with the database."""
+        """How much of the log is checkpointed; every SQLite process updates this along with the database."""
         _, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         return moved
 
     def close(self) -> None:
-        """Close what was opened to look."""
+        """Close what was opened for checking."""
         os.close(self._log_file)
         os.close(self._folder)
 
@@ -213,7 +213,7 @@ def _identity(path: Path) -> Identity | None:
 
 
 def _open_places() -> list[Path]:
-    """Where the open files of this process are now, as far as the system tells; a removed one is nowhere."""
+    """Where this process's open files are now, as far as the system tells; a removed file is nowhere."""
     places: list[Path] = []
     try:
         files = os.listdir("/proc/self/fd")  # noqa: PTH208

@@ -1,4 +1,4 @@
-"""A few named threads for calls that wait for the disk, ended without blocking the event loop."""
+"""A few named threads for calls that block on the disk; closing them doesn't block the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Runs calls beside the event loop; a cancelled caller leaves no thread waiting for it."""
+    """Runs calls outside the event loop; if a caller is cancelled, its thread doesn't wait for it."""
 
     def __init__(self, count: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
@@ -20,7 +20,7 @@ class Threads:
         self._closed = False
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the call returns or raises; StoreClosed after `close`."""
+        """Return or raise what the call does; raises StoreClosed after `close`."""
         if self._closed:
             raise StoreClosed("the store is closed")
         running = self._pool.submit(call, *args, **kwargs)
@@ -29,7 +29,7 @@ class Threads:
         return await asyncio.wrap_future(running)
 
     async def close(self) -> None:
-        """Wait for what runs, then let the threads end; they have nothing left to do."""
+        """Wait for running calls, then end the threads."""
         self._closed = True
         while running := list(self._running):
             await asyncio.wait([asyncio.wrap_future(future) for future in running])

@@ -1,7 +1,7 @@
-"""What one commit writes: events, and with them the rows, search text and keys that go with them.
+"""What one commit writes: events, and the rows, search text and keys that go with them.
 
-Many appends share one transaction. An append that is declined or refused has written nothing, so it leaves
-no mark on its neighbours. Everything here runs on the writer's thread.
+Many appends share one transaction. An append that is declined or refused has written nothing, so it doesn't
+affect the others. Everything here runs on the writer's thread.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 HEADS_MAX = 4_096
 Row = TypeVar("Row", bound=msgspec.Struct)
-SEARCH_SHIFT = 32  # rowid of a search text = session key << 32 | seq
+SEARCH_SHIFT = 32  # the rowid of a search text is session key << 32 | seq
 
 
 @dataclasses.dataclass(slots=True)
@@ -62,13 +62,13 @@ class LogHead:
 
 
 class Transaction:
-    """Gathers the writes of one commit; the heads of logs are remembered from commit to commit."""
+    """Gathers the writes of one commit; the heads of logs are cached from commit to commit."""
 
     def __init__(self, connection: apsw.Connection, tuning: Tuning | None = None) -> None:
         self._db = connection
         self._sql = queries()
         self._heads: OrderedDict[str, LogHead] = OrderedDict()
-        self._open_runs: OrderedDict[str, rows.RunRow] = OrderedDict()  # as they stand, written or gathered
+        self._open_runs: OrderedDict[str, rows.RunRow] = OrderedDict()  # written or only gathered
         self._recent = RecentEvents(connection, self._sql, tuning or Tuning())
         self._sessions: dict[str, LogHead] = {}
         self._runs: dict[str, rows.RunRow] = {}
@@ -76,22 +76,22 @@ class Transaction:
         self._texts: dict[int, str] = {}
         self._blobs: list[tuple[str, int]] = []
         self._fence = 0
-        self._version: int | None = None  # of the file, when it was last looked at
+        self._version: int | None = None  # the file's data_version when it was last read
         self.saw_foreign_write = False
         self.is_dirty = False
         self.has_purged = False
-        self.wiping: WipingState = "done"  # of what was purged
+        self.wiping: WipingState = "done"  # how far purged text has been overwritten
         self.blobs_named: list[str] = []
         self.blobs_purged: list[str] = []
 
     def begin(self) -> None:
-        """Take the write lock, and see who owns the store."""
+        """Take the write lock and read who owns the store."""
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
         self._db.execute("BEGIN IMMEDIATE")
         (version,) = self._the_one("data_version")
         if version != self._version:
-            # Someone else has written since: what was remembered may be wrong.
+            # Another process has written since, so the cached values may be wrong.
             self._forget()
             self._fence, arrivals, recent = self._the_one("state")
             self._recent.found(arrivals, recent)
@@ -101,7 +101,7 @@ class Transaction:
         self.blobs_named, self.blobs_purged = [], []
 
     def has_foreign_write(self) -> bool:
-        """Whether someone else has written since the last transaction began."""
+        """Whether another process has written since the last transaction began."""
         (version,) = self._the_one("data_version")
         return version != self._version
 
@@ -122,22 +122,22 @@ class Transaction:
         self._open_runs.clear()
 
     def raise_fence(self) -> int:
-        """Become the owner, and bring what the last one left where it belongs."""
+        """Become the owner, and move the events that the last owner left into their logs."""
         (self._fence,) = self._the_one("raise_fence")
         self._recent.move()
         return self._fence
 
     @property
     def arrivals(self) -> int:
-        """How much was ever written to the store, as `Recent` counts it."""
+        """How much was ever written to the store, as counted by `RecentEvents`."""
         return self._recent.arrivals
 
     def count(self) -> None:
-        """Make a commit of nothing else."""
+        """Make an otherwise empty commit count."""
         self._recent.count()
 
     def append(self, work: AppendJob) -> Appended | Declined | Replayed | KeyConflict:
-        """Write the events, or say why not; raises JournalError before anything is written."""
+        """Write the events, or return why not; raises JournalError before anything is written."""
         if work.fence is not None and work.fence.number != self._fence:
             raise FenceLost(
                 f"the store was opened by another process (its fence is {self._fence}, ours was "
@@ -174,7 +174,7 @@ class Transaction:
         return Appended(first_seq, seq)
 
     def flush(self) -> None:
-        """Write what was gathered so far; the commit itself is the caller's."""
+        """Write what was gathered so far; the caller commits."""
         self._recent.flush()
         self._many("update_session", [asdict(head.row) for head in self._sessions.values()])
         self._many("put_run", [asdict(row) for row in self._runs.values()])
@@ -197,7 +197,7 @@ class Transaction:
                 remembered.popitem(last=False)
 
     def purge(self, session_id: str, last_seq: int | None) -> bool:
-        """Delete the session's rows and note which blobs no other session names; whether it is gone."""
+        """Delete the session's rows and note which blobs only it names; return whether it is gone."""
         head = self._head(session_id)
         if head is None:
             return True
@@ -221,7 +221,7 @@ class Transaction:
         return True
 
     def thin(self, joining: Joining) -> int:
-        """Join some deltas of an old run; how many records went."""
+        """Join some deltas of an old run; return how many records this removed."""
         self.is_dirty = True
         if joining.stretches:
             self._recent.move_log(joining.key, max(one.last for one in joining.stretches))
@@ -233,7 +233,7 @@ class Transaction:
         return found is not None and bool(found[0])
 
     def execute(self, name: str, bindings: dict[str, Any]) -> None:
-        """Run a named query that stands by itself (notes)."""
+        """Run a single named query (for notes)."""
         self._db.execute(self._sql[name], bindings)
         self.is_dirty = True
 
@@ -241,7 +241,7 @@ class Transaction:
         return self._db.execute(self._sql[name], bindings).fetchone()
 
     def _the_one(self, name: str) -> tuple[int, ...]:
-        # Fetched to the end: a statement that is not over stands in the way of the commit.
+        # Fetched completely: an unfinished statement would block the commit.
         (found,) = self._db.execute(self._sql[name]).fetchall()
         return cast("tuple[int, ...]", found)
 
@@ -352,5 +352,5 @@ def _is_open(row: rows.RunRow | rows.AskRow | None) -> bool:
 
 
 def row_of(kind: type[Row], values: Sequence[Any]) -> Row:
-    """The row in `values`, which stand in the order of its fields."""
+    """The row with these values, which are in the order of its fields."""
     return msgspec.convert(dict(zip(kind.__struct_fields__, values, strict=True)), kind, strict=False)

@@ -1,13 +1,13 @@
-"""Overwrites what SQLite leaves of deleted rows in its file: a little at a time, between two commits.
+"""Overwrites the remains of deleted rows in the SQLite file, a little at a time between commits.
 
-With `secure_delete` a deleted row is overwritten where it lay. But when a page is split its rows are copied,
-and the old copies stay in the part of the page that holds nothing; and the full-text index keeps beginnings
-of words as signposts. So after a purge the words are merged anew, and then the unused part of every page is
-overwritten in the file itself.
+With `secure_delete`, SQLite overwrites a deleted row in place. But when a page is split, its rows are copied
+and the old copies stay in the unused part of the page. The full-text index also keeps prefixes of words in
+its inner nodes. So after a purge the index is merged again, and then the unused part of every page is
+overwritten directly in the file.
 
-That is safe because no byte that means something is touched, so that a page that was written by half is as
-good as before, and because nobody else writes to the file meanwhile: all that is committed is in it, and with
-the write lock held nothing comes that another process could move there.
+This is safe for two reasons. No meaningful byte is touched, so a half-written page is as good as before. And
+nobody else writes to the file meanwhile: everything committed has been checkpointed into it, and while we
+hold the write lock no other process can checkpoint more.
 """
 
 from collections.abc import Generator, Iterator
@@ -23,18 +23,18 @@ WipingState: TypeAlias = Literal["done", "going"] | Trouble
 
 PAGES_AT_ONCE = 1_024
 MERGED_PAGES_AT_ONCE = 256
-# Up to so many pages the first byte of a page tells what it is; past them a page number may look the same.
+# Up to this many pages, the first byte of a page tells its type; beyond it, a page number can look the same.
 PAGES_MAX = 1 << 25
-_TREE_HEADERS = {2: 12, 5: 12, 10: 8, 13: 8}  # kinds of pages with rows in them: how long their header is
+_TREE_HEADERS = {2: 12, 5: 12, 10: 8, 13: 8}  # types of b-tree pages and the lengths of their headers
 _FILE_HEADER = 100
-_DONE_CHANGES = 2  # the full-text index says by fewer changes than this that there was nothing to merge
+_DONE_CHANGES = 2  # with fewer changes than this, the full-text index had nothing to merge
 
 
 class Wiping:
-    """One pass over the file for all that was purged before it began; `step` does the next part of it.
+    """One pass over the file for everything purged before it began; `step` does the next part.
 
-    `is_wanted` while there is something to do; `trouble` says why the last step could do nothing yet: a
-    reader still needs the write-ahead log, or the disk refused. Used by the writer's thread, outside its
+    `is_wanted` is true while there is work left. `trouble` says why the last step could do nothing: a reader
+    still needs the write-ahead log, or the disk failed. Used by the writer's thread, outside its
     transactions.
     """
 
@@ -45,21 +45,21 @@ class Wiping:
         self._pass: Generator[None] | None = None
         self._is_wanted_again = False
         self.trouble: Trouble | None = None
-        # A process before this one may not have come to the end of it.
+        # An earlier process may not have finished its pass.
         self.is_wanted = bool(db.execute(queries()["note"], {"key": "journal/wiping"}).fetchall())
 
     @property
     def state(self) -> WipingState:
-        """How far it is, in a word."""
+        """The state of the pass."""
         return (self.trouble or "going") if self.is_wanted else "done"
 
     def want(self) -> None:
-        """Something was purged."""
+        """Ask for a pass because something was purged."""
         self._is_wanted_again = self._pass is not None
         self.is_wanted = True
 
     def step(self) -> None:
-        """Do a little; raises apsw.Error, and then the pass begins anew."""
+        """Do the next part; raises apsw.Error, after which the pass starts over."""
         self.trouble = None
         steps = self._pass = self._pass or self._steps()
         try:
@@ -81,11 +81,11 @@ class Wiping:
             self._db.execute(queries()["wiped"])
 
     def _merge_words(self) -> Generator[None]:
-        """Write the full-text index anew, so that it holds nothing of words that are gone."""
+        """Rewrite the full-text index, so that it keeps nothing of deleted words."""
         sql = queries()
-        # What is in one piece is not merged, so there is a second one.
+        # A single segment isn't merged, so add a second one.
         self._db.execute(sql["insert_signpost"])
-        pages = -MERGED_PAGES_AT_ONCE  # below zero: of all pieces, however large
+        pages = -MERGED_PAGES_AT_ONCE  # negative: all segments, whatever their size
         while True:
             before = self._db.total_changes()
             self._db.execute(sql["merge_search"], {"pages": pages})
@@ -107,19 +107,19 @@ class Wiping:
                 first += PAGES_AT_ONCE
             self.trouble = None if is_all_moved else "held up"
             self._db.execute("ROLLBACK")
-            # What is in memory still has the old bytes, and would bring them back with the next change.
+            # Cached pages still have the old bytes and would bring them back with the next change.
             self._db.release_memory()
             yield
 
     def _is_plain(self, count: int) -> bool:
-        """Whether each page can be told from its first byte; if not, the pass says so by failing."""
+        """Whether the type of each page is clear from its first byte; if not, the pass fails."""
         if count >= PAGES_MAX or int(self._db.pragma("auto_vacuum")):
-            raise apsw.ConstraintError("the file is too large or of another kind: run VACUUM on it")
+            raise apsw.ConstraintError("the file is too large or has another page format: run VACUUM on it")
         return True
 
     def _wipe(self, first: int, count: int) -> None:
         size = int(self._db.pragma("page_size"))
-        # Through SQLite's own layer: closing a file of one's own would let go of SQLite's locks on it.
+        # Through SQLite's own VFS: closing our own descriptor would release SQLite's locks.
         flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE, 0]
         file = apsw.VFSFile(self._vfs, str(self._path.absolute()), flags)
         try:
@@ -135,7 +135,7 @@ class Wiping:
 
 
 def _leftovers(pages: bytes, *, first: int, size: int) -> Iterator[tuple[int, int]]:
-    """Where in these pages something is left that is part of no row: between the pointers and the rows."""
+    """The byte ranges of these pages that belong to no row: between the pointers and the rows."""
     for at in range(0, len(pages), size):
         head = at + (_FILE_HEADER if first == 1 and at == 0 else 0)
         header = _TREE_HEADERS.get(pages[head])

@@ -1,10 +1,10 @@
 """The writer: one thread, one connection, and as many appends per commit as are waiting.
 
-With little to do every append is a commit of its own; under load commits grow by themselves. The thread never
-runs an event loop and the event loop never touches the connection.
+Under light load every append is its own commit; under heavy load commits grow on their own. The thread never
+runs an event loop, and the event loop never touches the connection.
 
-The file may be locked or its disk full when the writer starts. Then it tries again by itself, ever more
-seldom, and refuses what is handed in meanwhile.
+When the writer starts, the file may be locked or its disk full. Then the writer retries on its own, less and
+less often, and refuses all work until it succeeds.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Hands jobs to the thread that commits them, and what came of them back to the loop.
+    """Hands jobs to the thread that commits them, and brings the results back to the loop.
 
-    `forget` is called on the loop when someone else has written to the file, and when it opens late.
+    `forget` is called on the loop when another process has written to the file, and when the file opens late.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Writer:
         self._gathered: list[WriteJob] = []
         self._waiting = 0
         self._queue = WriteQueue()
-        self._backlog: deque[WriteJob] = deque()  # this and the group are the thread's
+        self._backlog: deque[WriteJob] = deque()  # used by the thread only, like the group
         self._group: Sequence[WriteJob] = ()
         self._tried = asyncio.Event()
         self._decided = asyncio.Event()
@@ -67,7 +67,7 @@ class Writer:
         self.trouble: JournalError | None = StoreClosed(f"the store {path} is not open yet")
 
     async def open(self) -> None:
-        """Start the thread and wait for its first try to own the file; raises what does not pass."""
+        """Start the thread and wait for its first attempt to own the file; raises permanent errors."""
         self._thread.start()
         await self._tried.wait()
         if self._decided.is_set():
@@ -79,16 +79,16 @@ class Writer:
         self.insist()
 
     def insist(self) -> None:
-        """Raise what keeps the file from being open for writing now, if anything does."""
+        """Raise the error that keeps the file from being writable now, if there is one."""
         if self.trouble is not None:
             raise _own_copy(self.trouble)
 
     def future(self) -> asyncio.Future[Any]:
-        """The future of a job to come."""
+        """The future of a new job."""
         return self._loop.create_future()
 
     def submit(self, job: WriteJob) -> asyncio.Future[Any]:
-        """Hand in a job; once it is committed it is published, then its future is done."""
+        """Submit a job; after its commit it is published, then its future completes."""
         if self._is_refusing:
             job.future.set_exception(self._closed())
         elif self.trouble is not None:
@@ -99,7 +99,7 @@ class Writer:
         else:
             self._waiting += 1
             if not self._gathered:
-                # After all tasks that are ready now have had their turn: one commit, and one thread to wake.
+                # After all tasks that are ready now: this makes one commit and wakes the thread once.
                 self._loop.call_soon(self._hand_over)
             self._gathered.append(job)
         return job.future
@@ -110,17 +110,17 @@ class Writer:
             self._queue.put(gathered)
 
     def refuse(self) -> None:
-        """Take no more work."""
+        """Accept no more work."""
         self._is_refusing = True
 
     async def close(self) -> None:
-        """Write what was handed in, then end the thread."""
+        """Write what was submitted, then end the thread."""
         self.refuse()
         if self._thread.ident is None:
             return
         self._hand_over()
         self._queue.end()
-        # Not joined, as that would block the loop: `_ended` is the last thing that the thread does.
+        # Not joined, because that would block the loop: setting `_ended` is the last thing the thread does.
         await asyncio.shield(self._ended)
 
     def _run(self) -> None:
@@ -134,13 +134,13 @@ class Writer:
                 self._commit_groups(commits)
             finally:
                 commits.close()
-        except Exception as error:  # noqa: BLE001  # everyone who writes is told of it
+        except Exception as error:  # noqa: BLE001  # every waiting writer gets the error
             self._tell(self._give_up, error)
         finally:
             self._tell(self._end)
 
     def _connected(self) -> Commits | None:
-        """The file, open for writing, however long that takes; None if the store is closed before."""
+        """Open the file for writing, however long that takes; None if the store is closed first."""
         pause_s = PAUSE_FIRST_S
         while True:
             try:
@@ -171,17 +171,17 @@ class Writer:
 
     def _give_up(self, error: Exception) -> None:
         if not isinstance(error, JournalError) or isinstance(error, TRANSIENT_AT_OPENING):
-            # Nothing passes once the thread is gone, so nobody may wait for that.
+            # Once the thread is gone no trouble passes, so nobody may wait for it.
             _log.error("the writer thread of %s has ended", self._path, exc_info=error)
-            error = StoreClosed(f"{self._path} takes no more writes, restart Holdfast: {error!r}")
+            error = StoreClosed(f"{self._path} accepts no more writes, restart Holdfast: {error!r}")
         self.trouble = error
         self._tried.set()
         self._decided.set()
 
     def _commit_groups(self, commits: Commits) -> None:
-        goes_on = True
-        while goes_on or self._backlog:
-            goes_on = goes_on and self._queue.take(self._backlog, wait_s=self._tuning.look_s)
+        is_open = True
+        while is_open or self._backlog:
+            is_open = is_open and self._queue.take(self._backlog, wait_s=self._tuning.look_s)
             if group := _group(self._backlog, jobs_max=self._tuning.group_jobs_max):
                 self._group = group
                 commits.write(group)
@@ -197,25 +197,25 @@ class Writer:
                 self._tell(self._be_stuck, commits.trouble)
 
     def _be_stuck(self, trouble: JournalError) -> None:
-        """The files are gone: nothing is taken until the next start."""
+        """Refuse all work until the next start, because the files are gone."""
         self.trouble = trouble
 
     def _deliver(self, jobs: Sequence[WriteJob]) -> None:
-        """Publish what a commit brought, then let go those who waited for it.
+        """Publish the results of a commit, then complete its futures.
 
-        One whose publishing fails keeps nobody else waiting: all of it is on disk.
+        If publishing one job fails, the others don't wait for it: all of them are on disk.
         """
         self._waiting -= len(jobs)
         for job in jobs:
             if job.error is None:
                 try:
                     job.publish()
-                except Exception:  # noqa: BLE001  # the others of the commit must not suffer for it
+                except Exception:  # noqa: BLE001  # the other jobs of the commit must not be affected
                     _log.exception(
                         "events saved in %s couldn't be published; readers take them from the file",
                         self._path,
                     )
-                    self._forget()  # whoever reads on finds it in the file
+                    self._forget()  # readers find the events in the file
         for job in jobs:
             if job.future.done():
                 continue
@@ -225,7 +225,7 @@ class Writer:
                 job.future.set_exception(_own_copy(job.error))
 
     def _end(self) -> None:
-        """The thread is gone: nobody is left waiting for it."""
+        """Fail everything that still waits for the thread."""
         self._ended.set_result(None)
         self.trouble = self.trouble or self._closed()
         self._tried.set()
@@ -239,12 +239,12 @@ class Writer:
         return StoreClosed(f"the store {self._path} is closed")
 
     def _tell(self, function: Callable[..., Any], *arguments: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has gone, and with it everyone who could listen
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody can be told
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
 def _group(backlog: deque[WriteJob], *, jobs_max: int) -> list[WriteJob]:
-    """The jobs of the next commit."""
+    """Take the jobs of the next commit."""
     group: list[WriteJob] = []
     size = 0
     while backlog and len(group) < jobs_max and size < GROUP_BYTES_MAX:
@@ -255,7 +255,7 @@ def _group(backlog: deque[WriteJob], *, jobs_max: int) -> list[WriteJob]:
 
 
 def _own_copy(error: Exception) -> Exception:
-    """Whoever raises an error adds to its traceback, so no two tasks are given the same one."""
+    """A copy, because raising an exception changes its traceback: no two tasks may share one."""
     if not isinstance(error, JournalError):
         return error
     copy = type(error)(*error.args)
