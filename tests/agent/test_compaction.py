@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from agent.world import Effect, answer, ending, kinds, messages, process, send
 from holdfast import events as e
-from holdfast.agent.loop import GO_ON
+from holdfast.agent.loop import CONTINUE
 from holdfast.chaos import (
     CallTool,
     ChaosServer,
@@ -187,7 +187,7 @@ async def test_a_cut_answer_is_continued_where_our_own_count_has_it_summed_up() 
         await send(world, "now")
         log = await world.until("s", e.RunEnded, times=2)
         assert kinds(log).count(e.ContextCompacted) == 1
-        assert str(messages(chaos.seen.request(4))[-1]["content"]).endswith(GO_ON)
+        assert str(messages(chaos.seen.request(4))[-1]["content"]).endswith(CONTINUE)
 
 
 async def test_a_cut_answer_is_continued_after_a_crash_in_its_second_half() -> None:
@@ -205,4 +205,4 @@ async def test_a_cut_answer_is_continued_after_a_crash_in_its_second_half() -> N
         async with process(chaos, store=MemoryStore(disk)) as world:
             log = await world.until("s", e.RunEnded)
             assert ending(log).outcome == "completed"
-        assert str(messages(chaos.seen.request(3))[-1]["content"]).endswith(GO_ON)
+        assert str(messages(chaos.seen.request(3))[-1]["content"]).endswith(CONTINUE)

@@ -21,7 +21,7 @@ from agent.world import (
 )
 from holdfast import events as e
 from holdfast.agent.calls import UNKNOWN
-from holdfast.agent.loop import GO_ON, SHORTER
+from holdfast.agent.loop import CONTINUE, SHORTER
 from holdfast.chaos import (
     CallTool,
     ChaosServer,
@@ -253,7 +253,7 @@ async def test_a_cut_answer_is_continued_at_most_three_times() -> None:
         assert ending(log).outcome == "truncated"
         assert len(chaos.seen.requests) == 4
         assert answer(log, run_id) == "more " * 4
-        assert messages(chaos.seen.request(2))[-1]["content"] == GO_ON
+        assert messages(chaos.seen.request(2))[-1]["content"] == CONTINUE
 
 
 async def test_a_cut_answer_is_continued_after_a_compaction_too() -> None:
@@ -270,7 +270,7 @@ async def test_a_cut_answer_is_continued_after_a_compaction_too() -> None:
             "completed",
         ]
         assert e.ContextCompacted in kinds(log)
-        assert str(messages(chaos.seen.request(5))[-1]["content"]).endswith(GO_ON)
+        assert str(messages(chaos.seen.request(5))[-1]["content"]).endswith(CONTINUE)
 
 
 NOTHING_TO_USE: list[Script] = [
@@ -323,7 +323,7 @@ async def test_an_effect_whose_outcome_is_unknown_is_said_to_be_so_and_repeating
             assert done == ["begun"]
             asked = log[-1].event
             assert isinstance(asked, e.ApprovalAsked)
-            assert "nobody knows" in asked.findings[0]
+            assert "unknown whether it took effect" in asked.findings[0]
 
 
 async def test_approvals_of_one_answer_are_all_open_at_once_and_settled_in_any_order() -> None:

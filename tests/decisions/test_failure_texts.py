@@ -73,9 +73,9 @@ from holdfast.model_events import ErrorReported
         ),
         (
             {"broke": "protocol", "stage": "streaming", "said": f"no JSON: {KEY}"},
-            "not its protocol in the middle of the answer (no JSON: [key]); check the wire",
+            "an invalid response in the middle of the answer (no JSON: [key]); check the wire",
         ),
-        ({"finish": "refused", "said": "Too dangerous."}, "main refused to answer: Too dangerous; word"),
+        ({"finish": "refused", "said": "Too dangerous."}, "main refused to answer: Too dangerous; rephrase"),
         (
             {"error": ErrorReported(message="Busy.", kind="overloaded_error", body="")},
             "main reported an error: Busy; if it keeps",
@@ -89,7 +89,7 @@ from holdfast.model_events import ErrorReported
         ({"over_window_tokens": 12}, "12 tokens over the window of some-model"),
         ({"finish": "refused"}, "main refused to answer"),
         ({"finish": "stop"}, "without saying anything"),
-        ({}, "a reason that is not known"),
+        ({}, "for an unknown reason"),
         ({"error": ErrorReported(message="odd", body="odd")}, "main reported an error: odd"),
         (
             {"status": 502, "error": ErrorReported(message="", body="<html><p>no</p>")},

@@ -191,7 +191,7 @@ PROXIED: list[tuple[dict[str, object], str]] = [
         {"broke": "tls_untrusted", "said": "self-signed certificate in certificate chain"},
         (
             f"the certificate of api.example.com (through {PROXY}) is not trusted (self-signed certificate "
-            "in certificate chain); if the proxy looks into the traffic, let this computer trust its "
+            "in certificate chain); if the proxy inspects traffic, make this computer trust its "
             "certificate (SSL_CERT_FILE can name it)"
         ),
     ),

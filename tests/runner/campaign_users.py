@@ -174,7 +174,7 @@ async def answer_everyone(server: Server, witness: Witness, *, seed: int) -> Non
             if one["kind"] == "question":
                 await server.call("POST", f"{run}/question/{one['question_id']}", {"answer": "blue"})
                 continue
-            repeats = "nobody knows" in one["description"]
+            repeats = "unknown whether it took effect" in one["description"]
             choice = "deny" if repeats or chance.random() < 0.2 else "once"
             witness.denied += choice == "deny"
             answer = {"choice": choice, "approval_id": one["approval_id"]}

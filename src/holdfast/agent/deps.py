@@ -29,7 +29,7 @@ class AgentDeps:
     tools: Registry = field(default_factory=Registry)
     tools_that_change: Callable[[], Sequence[Tool]] = tuple  # tools of MCP servers, at the time of the call
     workspace: Path
-    workspaces: Workspaces = Workspace  # opens a directory whose files nobody asked for
+    workspaces: Workspaces = Workspace  # opens workspaces to read files that nobody asked for
     instructions: str = ""
     secrets: Redactor = NO_SECRETS
     spool: Spool | None = None

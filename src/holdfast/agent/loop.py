@@ -26,7 +26,7 @@ from holdfast.tools.registry import Registry
 from holdfast.values import Failure, OutcomeKind
 
 CONTINUATIONS_MAX = 3
-GO_ON = "(Your answer was cut off. Go on exactly where it stopped.)"
+CONTINUE = "(Your answer was cut off. Continue exactly where it stopped.)"
 SHORTER = (
     "(The length limit was reached before anything of your answer could be used. Think less, "
     "answer more briefly, and make tool calls with shorter arguments.)"
@@ -82,7 +82,7 @@ async def _turns(
         if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
             if continuations == CONTINUATIONS_MAX or (is_cut and run.settings.max_output_tokens):
                 return Outcome("truncated", cause="length")
-            added = (UserMessage(GO_ON if is_half else SHORTER),)
+            added = (UserMessage(CONTINUE if is_half else SHORTER),)
         if (used_up := limits.used_up()) is not None:
             return _spent(limits, used_up)
         await deps.drain.checkpoint(log.run_id)

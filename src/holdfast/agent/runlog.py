@@ -71,7 +71,7 @@ _log = logging.getLogger(__name__)
 
 GATHERED_CHARS_MAX = 1024 * 1024
 DELTA_CHARS_MAX = 16 * 1024  # even if every character is escaped, a line of a stream stays under 128 kB
-NOBODY = "nobody writes for the run any more"
+NO_WRITER = "nothing writes this run's log any more"
 
 
 class Unwritable(Exception):
@@ -267,7 +267,7 @@ class RunLog(EventSink):
             asyncio.ensure_future(appending).add_done_callback(partial(self._appended, events))
 
     def _appended(self, events: Sequence[Event], appending: asyncio.Future[Result]) -> None:
-        error = StoreClosed(NOBODY) if appending.cancelled() else appending.exception()
+        error = StoreClosed(NO_WRITER) if appending.cancelled() else appending.exception()
         if isinstance(error, TRANSIENT) and not self._is_left:
             waiting = self._wait_out(error, events)
             self._waiting_out = self._loop.create_task(waiting, name=f"wait out {self.run_id}")
@@ -280,7 +280,7 @@ class RunLog(EventSink):
 
     async def _wait_out(self, trouble: JournalError, events: Sequence[Event]) -> None:
         """Retry these events, and those that are added meanwhile, until the store accepts them."""
-        error: BaseException | None = StoreClosed(NOBODY)
+        error: BaseException | None = StoreClosed(NO_WRITER)
         try:
             await self._note_last_seq(
                 await self._appender.wait_out(trouble, events, meanwhile=self._said_meanwhile)
@@ -302,7 +302,7 @@ class RunLog(EventSink):
             _log.error("events of run %s can't be encoded", self.run_id, exc_info=error)
             self._error = Unwritable(f"{type(error).__name__}: {error}")
         elif error is not None:
-            self._error = StoreClosed(f"{NOBODY}: {error!r}")
+            self._error = StoreClosed(f"{NO_WRITER}: {error!r}")
         elif self._is_due:
             self._write()
         elif self._wanted.is_set():

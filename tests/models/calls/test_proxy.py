@@ -226,7 +226,7 @@ REFUSALS = [
     ),
     (
         "407 No\r\nproxy-authenticate: Negotiate\r\nproxy-authenticate: NTLM",
-        "a user name and a password (407 No, it takes Negotiate or NTLM only and we know Basic); set",
+        "requires a user name and a password (407 No, it takes Negotiate or NTLM only and we know Basic)",
         1,
     ),
     ("403 Forbidden", "blocked the request (403 Forbidden); check proxy of main", 1),
@@ -307,7 +307,7 @@ async def test_a_proxy_that_shows_a_certificate_of_its_own_is_not_trusted(tmp_pa
             assert isinstance(ended, NoAnswer)
             assert strict.told.kinds == ["tls_untrusted"]
             assert f"(through the proxy 127.0.0.1:{it.port}) is not trusted" in ended.failure.text
-            assert "if the proxy looks into the traffic" in ended.failure.text
+            assert "if the proxy inspects traffic" in ended.failure.text
             assert scene.server.seen.requests_seen == 0
 
 
