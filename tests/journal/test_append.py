@@ -16,6 +16,7 @@ from holdfast.interfaces.journal import (
     IfRunsOpenBelow,
     IfSessionKnown,
     IfSessionNew,
+    IfUntitled,
     KeyConflict,
     Replayed,
     RunQuery,
@@ -176,14 +177,14 @@ async def test_a_limit_of_open_runs_holds_for_appends_that_are_handed_in_togethe
 
 
 async def test_a_title_of_the_model_never_replaces_one_that_was_given(store: Store) -> None:
-    untitled, named = seams.IfUntitled(), e.SessionRenamed(at_ms=1, title="Given", by="model")
-    assert await store.append("s1", [named], when=[untitled]) == seams.Declined(untitled)
+    untitled, named = IfUntitled(), e.SessionRenamed(at_ms=1, title="Given", by="model")
+    assert await store.append("s1", [named], when=[untitled]) == Declined(untitled)
     await store.append("s1", [created(), message("first line")])
-    assert isinstance(await store.append("s1", [named], when=[untitled]), seams.Appended)
-    assert await store.append("s1", [named], when=[untitled]) == seams.Declined(untitled)
+    assert isinstance(await store.append("s1", [named], when=[untitled]), Appended)
+    assert await store.append("s1", [named], when=[untitled]) == Declined(untitled)
     await store.append("s2", [created()])
     await store.append("s2", [e.SessionDeleted(at_ms=1, purge_at_ms=9)])
-    assert await store.append("s2", [named], when=[untitled]) == seams.Declined(untitled)
+    assert await store.append("s2", [named], when=[untitled]) == Declined(untitled)
 
 
 async def test_one_ending_p4_stop_against_done_has_one_winner(lab: Lab) -> None:

@@ -28,6 +28,7 @@ from holdfast.interfaces.journal import (
     IfRunsOpenBelow,
     IfSessionKnown,
     IfSessionNew,
+    IfUntitled,
     JournalError,
     KeyConflict,
     ListedSession,
@@ -287,7 +288,7 @@ class MemoryStore(Store):
             case IfRunsOpenBelow():
                 row = disk.sessions.get(session_id)
                 return (0 if row is None else self._listed(row).open_runs) < condition.count
-            case seams.IfUntitled():
+            case IfUntitled():
                 row = disk.sessions.get(session_id)
                 return row is not None and not row.titled and not row.purge_at_ms
             case _:

@@ -26,6 +26,7 @@ from holdfast.interfaces.journal import (
     IfRunsOpenBelow,
     IfSessionKnown,
     IfSessionNew,
+    IfUntitled,
     KeyConflict,
     ListedSession,
     Replayed,
@@ -286,7 +287,7 @@ class Transaction:
                 return head is not None and not head.row.purge_at_ms
             case IfRunsOpenBelow():
                 return (0 if head is None else head.open_runs) < condition.count
-            case seams.IfUntitled():
+            case IfUntitled():
                 return head is not None and not head.row.titled and not head.row.purge_at_ms
             case _:
                 assert_never(condition)
